@@ -19,13 +19,8 @@ help: ## list the targets
 build: need-go ## build bin/raysys
 	go build -o bin/raysys ./cmd/raysys
 
-# The linters take the build that the tests take, with -race, so that each package is compiled once. They have vetted it.
-test: export CGO_ENABLED = 1
-test: race = -race
-test: need-cc lint consul ## lint, then all tests with the race detector, shuffled, against a real Consul; then what a build without cgo has else
-	go test $(race) -vet=off -shuffle=on ./...
-	CGO_ENABLED=0 go vet ./cmd/raysys ./placement/nvml
-	CGO_ENABLED=0 go test ./placement/nvml
+test: need-cc ## all tests, shuffled, against a real Consul; the race detector where goroutines share memory; the linters
+	tools/test.sh
 
 quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, -short
 	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
@@ -58,8 +53,8 @@ bench-ray: build consul ## measure Ray and raysys in turn, into docs/benchmarks.
 	.cache/ray/bin/python tools/benchray/compare.py bin/raysys $(ROUNDS) docs/benchmarks.md
 
 lint: tools ## vet, staticcheck and gofumpt
-	go vet $(race) ./...
-	GOFLAGS="$$(go env GOFLAGS) $(race)" bin/staticcheck ./...
+	go vet ./...
+	bin/staticcheck ./...
 	@bad=$$(bin/gofumpt -l .) || exit 1; \
 	test -z "$$bad" || { echo "not in gofumpt's form (bin/gofumpt -w FILE mends it):" >&2; echo "$$bad" >&2; exit 1; }
 

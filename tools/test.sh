@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs what `make test` runs: the packages that own concurrency with the race detector, all others without it, and the
+# linters once. Consul and the linters are built beside the first tests. The seconds of each package go to .cache/times,
+# sorted, and the slowest are printed at the end. A failure does not keep the rest from running.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# These start goroutines that share memory. Their tests reach the races at unit level, so that the packages above them
+# are tested without -race here, and with it by `make race`.
+raced=(core wheel queue ledger link mesh transfer objectstore member taskengine grainengine codec)
+raced=("${raced[@]/#/./internal/}" ./store ./store/embedded ./store/flaky)
+
+mkdir -p .cache
+log=.cache/test.log lint=.cache/lint.log
+: >"$log"
+status=0
+
+# tests [FLAG...] PACKAGE...: the tests of these packages, shuffled; the linters have vetted them.
+tests() { go test -vet=off -shuffle=on "$@" 2>&1 | tee -a "$log" || status=1; }
+
+make -s consul >.cache/consul.log 2>&1 &
+consul=$!
+make -s lint >"$lint" 2>&1 &
+linters=$!
+trap 'kill $consul $linters 2>/dev/null' EXIT
+
+CGO_ENABLED=1 tests -race "${raced[@]}"
+if ! wait $consul; then
+	cat .cache/consul.log
+	exit 1
+fi
+tests $(go list ./... | grep -vxF "$(go list "${raced[@]}")")
+CGO_ENABLED=0 tests ./placement/nvml # without cgo it has other files
+wait $linters || status=1
+cat "$lint"
+
+awk '$1 == "ok" || $1 == "FAIL" { for (i = 3; i <= NF; i++) if ($i ~ /^[0-9.]+s$/) print $i + 0, $2 }' "$log" |
+	sort -rn >.cache/times
+echo "--- seconds of the slowest packages, all are in .cache/times:"
+head -n 15 .cache/times
+exit $status
