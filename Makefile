@@ -25,8 +25,10 @@ test: need-cc ## all tests, shuffled, against a real Consul; the race detector w
 quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, -short
 	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
 
-# The packages that have long forms import internal/long in their tests.
+# The packages that have long forms import internal/long in their tests. examples/gpu is a module of its own: its tests run
+# here as they are, first, because they take a minute.
 test-long: need-go consul ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
+	$(if $(filter ./...,$(PKG)),go test -C examples/gpu -count=1 -p 1 ./...)
 	go test -long -count=1 -p 1 -timeout 4h $(if $(filter-out ./...,$(PKG)),$(PKG),$$(grep -rl --include='*_test.go' '"github.com/raysys/raysys/internal/long"' . | xargs -n1 dirname | sort -u))
 
 race: need-cc consul ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
@@ -52,9 +54,11 @@ bench-ray: build consul ## measure Ray and raysys in turn, into docs/benchmarks.
 	.cache/ray/bin/pip install --quiet -r tools/benchray/requirements.txt
 	.cache/ray/bin/python tools/benchray/compare.py bin/raysys $(ROUNDS) docs/benchmarks.md
 
-lint: tools ## vet, staticcheck and gofumpt
+lint: tools ## vet, staticcheck and gofumpt, of the module in examples/gpu too
 	go vet ./...
+	go vet -C examples/gpu ./...
 	bin/staticcheck ./...
+	cd examples/gpu && ../../bin/staticcheck ./...
 	@bad=$$(bin/gofumpt -l .) || exit 1; \
 	test -z "$$bad" || { echo "not in gofumpt's form (bin/gofumpt -w FILE mends it):" >&2; echo "$$bad" >&2; exit 1; }
 

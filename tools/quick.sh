@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the packages that changed since a commit, and those that import one of them whose code (not only its tests)
-# changed. Untracked files count. Usage: tools/quick.sh [COMMIT]
+# changed. Untracked files count; examples/gpu, a module of its own, does not. Usage: tools/quick.sh [COMMIT]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 base=${1:-HEAD}

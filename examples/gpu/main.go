@@ -1,9 +1,9 @@
 // Command gpu trains a network on a GPU, or on the CPU where there is none, in a grain that outlives its node.
 //
-//	go run ./examples/gpu                               on the GPU of this host
-//	go run ./examples/gpu -sizes 784,4096,4096,10 -batch 1024 -steps 500
-//	go run ./examples/gpu -blas=false                   our own kernel multiplies the matrices, and not cuBLAS
-//	RAYSYS_CONSUL=127.0.0.1:8500 go run ./examples/gpu  on a node of a cluster that has a GPU
+//	go run -C examples/gpu .                               on the GPU of this host
+//	go run -C examples/gpu . -sizes 784,4096,4096,10 -batch 1024 -steps 500
+//	go run -C examples/gpu . -blas=false                   our own kernel multiplies the matrices, and not cuBLAS
+//	RAYSYS_CONSUL=127.0.0.1:8500 go run -C examples/gpu .  on a node of a cluster that has a GPU
 //
 // The report goes to standard output: what computes, the loss and the time that a step takes. Exit codes: 0 ok, 1 failed or
 // interrupted, 2 usage. RAYSYS_* configure the node as they do every program's; RAYSYS_GPUS is auto here unless it is set.

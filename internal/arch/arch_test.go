@@ -68,7 +68,18 @@ func offence(pkg, imported string) string {
 	return ""
 }
 
-// goFiles visits the Go files below the root of fsys. With nested it enters nested modules and testdata too.
+// foreign reports whether the folder is the root of a module whose path does not say that it lies here. One whose path
+// does, such as examples/gpu, keeps the rules of this module.
+func foreign(fsys fs.FS, folder string) bool {
+	b, err := fs.ReadFile(fsys, path.Join(folder, "go.mod"))
+	if err != nil {
+		return false
+	}
+	first, _, _ := strings.Cut(string(b), "\n")
+	return first != "module "+module+"/"+folder
+}
+
+// goFiles visits the Go files below the root of fsys. With nested it enters foreign modules and testdata too.
 func goFiles(fsys fs.FS, nested bool, visit func(name string, src []byte) error) error {
 	return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -82,10 +93,8 @@ func goFiles(fsys fs.FS, nested bool, visit func(name string, src []byte) error)
 			if strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || name == "bin" {
 				return fs.SkipDir
 			}
-			if !nested {
-				if _, err := fs.Stat(fsys, path.Join(name, "go.mod")); err == nil || base == "testdata" || base == "vendor" {
-					return fs.SkipDir
-				}
+			if !nested && (base == "testdata" || base == "vendor" || foreign(fsys, name)) {
+				return fs.SkipDir
 			}
 			return nil
 		}
@@ -220,7 +229,8 @@ func TestOffence(t *testing.T) {
 		{"testkit", "<placement/nvml", false},
 		{"cmd/raysys", "<placement/nvml", true},
 		{"examples/gpu", "<placement/nvml", true},
-		{"examples/gpu", "github.com/ebitengine/purego", true},
+		{"examples/gpu/cuda", "github.com/ebitengine/purego", true},
+		{"examples/hetero", "github.com/ebitengine/purego", false},
 		{"system", "<testkit", false},
 		{"system", "<cmd/raysys", false},
 		{"system", "go.uber.org/zap", true},
@@ -323,14 +333,16 @@ func TestImportsFindsOffences(t *testing.T) {
 		".cache/mod/m.go":         file("package m\n\nimport _ \"go.uber.org/zap\"\n"),
 		"cmd/raysys/main.go":      file("package main\n\nimport _ \"" + module + "/tasks\"\n"),
 		"examples/quick/main.go":  file("package main\n\nimport _ \"" + module + "\"\n"),
+		"examples/gpu/go.mod":     file("module " + module + "/examples/gpu\n\ngo 1.26.0\n"),
+		"examples/gpu/bad.go":     file("package main\n\nimport _ \"" + module + "/internal/codec\"\n"),
 		"examples/quick/bad.go":   file("package main\n\nimport _ `" + module + "/internal/codec`\n"),
 		"internal/wheel/wheel.go": file("package wheel\n"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"a.go:5:2 ", "examples/quick/bad.go:3:8 ", "tasks/t.go:5:8 "}
-	if files != 6 || len(bad) != len(want) {
+	want := []string{"a.go:5:2 ", "examples/gpu/bad.go:3:8 ", "examples/quick/bad.go:3:8 ", "tasks/t.go:5:8 "}
+	if files != 7 || len(bad) != len(want) {
 		t.Fatalf("%d files, offences:\n%s", files, strings.Join(bad, "\n"))
 	}
 	for i, line := range bad {

@@ -91,7 +91,7 @@ func TestNoFileIsTooLong(t *testing.T) {
 	check(t, bad, files, err)
 }
 
-// sleeps returns a line for every use of time.Sleep: in tests, testdata and nested modules too, and however the
+// sleeps returns a line for every use of time.Sleep: in tests, testdata and foreign modules too, and however the
 // time package is named there.
 func sleeps(fsys fs.FS) (bad []string, files int, err error) {
 	err = goFiles(fsys, true, func(name string, src []byte) error {

@@ -73,7 +73,7 @@ var fences = []fence{
 	{"github.com/nats-io/...", words("system/..."), "NATS carries what is fan-out or foreign, never a Go-to-Go call"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},
-	{"github.com/ebitengine/purego/...", words("examples/..."), "a program calls its GPU; raysys hands out devices"},
+	{"github.com/ebitengine/purego/...", words("examples/gpu/..."), "a program calls its GPU; raysys hands out devices. The example is a module of its own, so that no user of raysys gets it"},
 	{"github.com/spf13/cobra/...", words("cmd/..."), "a library has no flags"},
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
 	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},

@@ -1,7 +1,7 @@
 // The kernels of the training step, in single precision. kernels.ptx is made of this file:
 //
 //	pip download --no-deps nvidia-cuda-nvrtc-cu12==12.0.140 && unzip -q nvidia_cuda_nvrtc_cu12-12.0.140-*.whl -d /tmp/nvrtc
-//	LD_LIBRARY_PATH=/tmp/nvrtc/nvidia/cuda_nvrtc/lib go generate ./examples/gpu/mlp
+//	LD_LIBRARY_PATH=/tmp/nvrtc/nvidia/cuda_nvrtc/lib go generate -C examples/gpu ./mlp
 //
 // That compiler writes PTX of ISA 8.0, which drivers since 525 (CUDA 12.0) read, for compute_50, which all GPUs since
 // Maxwell run. Matrices lie by rows. No kernel adds in an order that depends on how its threads run.

@@ -1,7 +1,7 @@
 // Command nvrtc compiles CUDA C to PTX with NVIDIA's runtime compiler, which needs no GPU and no driver. The loader has to find
 // libnvrtc.so.12 by LD_LIBRARY_PATH. `go generate` runs it: see the head of examples/gpu/mlp/kernels.cu.
 //
-//	go run ./examples/gpu/nvrtc kernels.cu kernels.ptx
+//	go run -C examples/gpu ./nvrtc mlp/kernels.cu mlp/kernels.ptx
 package main
 
 import (
