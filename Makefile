@@ -22,6 +22,9 @@ build: need-go ## build bin/raysys
 # The linters take the build that the tests take, with -race, so that each package is compiled once. They have vetted it.
 test: export CGO_ENABLED = 1
 test: race = -race
+# rapid draws the same cases each time, and others in the long forms, ten times as many.
+test quick: export RAPID_SEED = 1
+test-long: export RAPID_CHECKS = 1000
 test: need-cc lint consul ## lint, then all tests with the race detector, shuffled, against a real Consul; then what a build without cgo has else
 	go test $(race) -vet=off -shuffle=on ./...
 	CGO_ENABLED=0 go vet ./cmd/raysys ./placement/nvml
@@ -30,9 +33,11 @@ test: need-cc lint consul ## lint, then all tests with the race detector, shuffl
 quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, -short
 	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
 
-# The packages that have long forms import internal/long in their tests.
+# The packages that have long forms import internal/long in their tests. Of the others those that use rapid draw more.
 test-long: need-go consul ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
 	go test -long -count=1 -p 1 -timeout 4h $(if $(filter-out ./...,$(PKG)),$(PKG),$$(grep -rl --include='*_test.go' '"github.com/raysys/raysys/internal/long"' . | xargs -n1 dirname | sort -u))
+	$(if $(filter-out ./...,$(PKG)),,go test -count=1 -p 1 -timeout 4h $$(grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u | while read -r d; do \
+		grep -q '"github.com/raysys/raysys/internal/long"' $$d/*_test.go || echo $$d; done))
 
 race: need-cc consul ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
 	CGO_ENABLED=1 go test -race -shuffle=on -count=$(COUNT) $(PKG)
