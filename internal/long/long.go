@@ -20,7 +20,7 @@ func Form[T any](short, full T) T {
 func Only(t testing.TB) {
 	t.Helper()
 	if !*form {
-		t.Skipf("only in the long form: go test -long -run '^%s$', or make test-long PKG=./...", t.Name())
+		t.Skipf("only in the long form: make test-long, or go test -long -run '^%s$'", t.Name())
 	}
 }
 
