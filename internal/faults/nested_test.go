@@ -146,7 +146,7 @@ func TestNestedTasksSurviveKilledWorkers(t *testing.T) {
 	var stop, clients sync.WaitGroup
 	stopped := make(chan struct{})
 	stop.Go(func() {
-		rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+		rng := rand.New(rand.NewPCG(long.Seed(), 0))
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
