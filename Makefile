@@ -19,17 +19,23 @@ help: ## list the targets
 build: need-go ## build bin/raysys
 	go build -o bin/raysys ./cmd/raysys
 
+# rapid draws the same cases each time, and others in the long forms, ten times as many.
+test quick: export RAPID_SEED = 1
+test-long: export RAPID_CHECKS = 1000
 test: need-cc ## all tests, shuffled, against a real Consul; the race detector where goroutines share memory; the linters
 	tools/test.sh
 
 quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, -short
 	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
 
-# The packages that have long forms import internal/long in their tests. examples/gpu is a module of its own: its tests run
-# here as they are, first, because they take a minute.
-test-long: need-go consul ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
+# The packages that have long forms import internal/long in their tests. Of the others those that use rapid draw more.
+# examples/gpu is a module of its own: its tests run here as they are, first, because they take a minute.
+test-long: need-cc consul ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
+	$(if $(filter ./...,$(PKG)),CGO_ENABLED=1 go test -race -shuffle=on -timeout 1h ./...)
 	$(if $(filter ./...,$(PKG)),go test -C examples/gpu -count=1 -p 1 ./...)
 	go test -long -count=1 -p 1 -timeout 4h $(if $(filter-out ./...,$(PKG)),$(PKG),$$(grep -rl --include='*_test.go' '"github.com/raysys/raysys/internal/long"' . | xargs -n1 dirname | sort -u))
+	$(if $(filter-out ./...,$(PKG)),,go test -count=1 -p 1 -timeout 4h $$(grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u | while read -r d; do \
+		grep -q '"github.com/raysys/raysys/internal/long"' $$d/*_test.go || echo $$d; done))
 
 race: need-cc consul ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
 	CGO_ENABLED=1 go test -race -shuffle=on -count=$(COUNT) $(PKG)

@@ -62,13 +62,13 @@ func (f *fleet) join(name raysys.NodeID, role system.Role, change ...func(*syste
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := n.Start(ctx); err != nil {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := n.Close(ctx); err != nil {
 			f.t.Error(err)
@@ -180,7 +180,7 @@ func TestStateMovesWithTheGrain(t *testing.T) {
 		}
 	}
 	f.join("w2", system.Worker)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := n1.Drain(ctx); err != nil {
 		t.Fatal(err)

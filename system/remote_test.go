@@ -98,7 +98,7 @@ func TestActorsOfOtherNodes(t *testing.T) {
 	if v, err := ask(adminRequest{5}); v != (adminRequest{6}) || err != nil {
 		t.Error(v, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := a.Close(ctx); err != nil {
 		t.Error(err)

@@ -57,7 +57,8 @@ func TestOneStatelessKeyOnAllWorkers(t *testing.T) {
 				}
 				by[v]++
 			}
-			if took := time.Since(begin); !maps.Equal(by, want) || took > 2500*time.Millisecond {
+			// A node runs its two calls one after the other. Had one waited while a node was idle, there would be a third second.
+			if took := time.Since(begin); !maps.Equal(by, want) || took >= 3*time.Second {
 				t.Errorf("%d calls of one second to one stateless key ran on %v within %v; want %v and 2 s", n, by, took, want)
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/raysys/raysys/internal/long"
 )
 
 // waiting is work that waits to begin: a task, or a grain that has calls and is not active.
@@ -14,8 +16,10 @@ type waiting struct {
 	since time.Time
 }
 
-// waitLimit is how long it may wait beside a device that is free for it: until that is reported, and it is given back and placed again.
-const waitLimit = 50 * time.Millisecond
+// waitLimit is how long work may wait beside room that is free for it: that is reported within 20 ms, the work is given back, and placed
+// again after 5 ms. The long form allows this twice, since a report may cross with what was sent. The short form allows a report to be
+// missed: another comes within 100 ms, after which it may be so twice again.
+func waitLimit() time.Duration { return long.Form(250*time.Millisecond, 50*time.Millisecond) }
 
 // waits lists what waits to begin. The caller holds r.mu.
 func (r *telling) waits() (list []waiting) {
@@ -70,7 +74,7 @@ func (r *telling) lookNow() {
 				}
 			}
 			r.longest = max(r.longest, d)
-			if d > waitLimit {
+			if d > waitLimit() {
 				r.wrong = append(r.wrong, fmt.Sprintf("at %v %s has waited for %v, and node %d has had devices free for %v", now.Sub(r.began), w.what, now.Sub(w.since), node, now.Sub(free)))
 				r.calm = now.Add(time.Hour) // once is enough
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/groups"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -91,48 +92,50 @@ func TestGroupsBesideAStream(t *testing.T) {
 		"devices of one node alone": {alone: true, asks: gpus, groups: []wanted{{placement.Pack, bundles(1, raysys.Resources{GPU: 3})}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := raysys.NewTable()
-			task := defineLasts(table).With(c.asks...)
-			opts := []testkit.Option{testkit.Table(table)}
-			if c.alone {
-				opts = []testkit.Option{testkit.Config(system.Config{Table: table, Resources: raysys.Resources{CPU: 4, GPU: 4}})}
-			} else {
-				opts = append(opts, testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
-					if i > 0 {
-						cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
-					}
-				}))
-			}
-			testkit.Virtual(t, func(k *testkit.Kit) {
-				t, ctx := k.T(), k.Context()
-				stop := stream(t, k, task, 30)
-				defer stop()
-				k.Advance(5 * time.Second)
-				began := time.Now()
-				var made []groups.Group
-				for _, w := range c.groups {
-					g, err := groups.Create(ctx, w.strategy, w.bundles)
-					if err != nil {
-						t.Fatal(err)
-					}
-					made = append(made, g)
-				}
-				for i, g := range made {
-					waits(t, ctx, g, within-time.Since(began))
-					t.Logf("group %d has its room after %v", i, time.Since(began))
-				}
-				for _, g := range made {
-					if err := g.Remove(ctx); err != nil {
-						t.Fatal(err)
-					}
-				}
-				stop()
+			for _, seed := range long.Seeds() {
+				table := raysys.NewTable()
+				task := defineLasts(table).With(c.asks...)
+				opts := []testkit.Option{testkit.Table(table), testkit.Seed(seed)}
 				if c.alone {
-					allIsFree(t, k, 1)
+					opts = []testkit.Option{testkit.Seed(seed), testkit.Config(system.Config{Table: table, Resources: raysys.Resources{CPU: 4, GPU: 4}})}
 				} else {
-					allIsFree(t, k, 3)
+					opts = append(opts, testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+						if i > 0 {
+							cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
+						}
+					}))
 				}
-			}, opts...)
+				testkit.Virtual(t, func(k *testkit.Kit) {
+					t, ctx := k.T(), k.Context()
+					stop := stream(t, k, task, 30)
+					defer stop()
+					k.Advance(5 * time.Second)
+					began := time.Now()
+					var made []groups.Group
+					for _, w := range c.groups {
+						g, err := groups.Create(ctx, w.strategy, w.bundles)
+						if err != nil {
+							t.Fatal(err)
+						}
+						made = append(made, g)
+					}
+					for i, g := range made {
+						waits(t, ctx, g, within-time.Since(began))
+						t.Logf("group %d has its room after %v", i, time.Since(began))
+					}
+					for _, g := range made {
+						if err := g.Remove(ctx); err != nil {
+							t.Fatal(err)
+						}
+					}
+					stop()
+					if c.alone {
+						allIsFree(t, k, 1)
+					} else {
+						allIsFree(t, k, 3)
+					}
+				}, opts...)
+			}
 		})
 	}
 }
@@ -177,37 +180,39 @@ func TestGatheringIsDisturbed(t *testing.T) {
 		"removed":   {nil, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := raysys.NewTable()
-			task := defineLasts(table)
-			testkit.Virtual(t, func(k *testkit.Kit) {
-				t, ctx := k.T(), k.Context()
-				stop := stream(t, k, task, 40)
-				defer stop()
-				k.Advance(5 * time.Second)
-				g, err := groups.Create(ctx, placement.StrictSpread, bundles(3, raysys.Resources{CPU: 4}))
-				if err != nil {
-					t.Fatal(err)
-				}
-				k.Advance(core.AgeStep + 200*time.Millisecond)
-				if st, err := k.Cluster().Status(); err != nil || len(st.Groups) != 1 || st.Groups[0].Gathering != 1 {
-					t.Errorf("while nodes gather room for a group, the groups that wait are %+v, %v", st.Groups, err)
-				}
-				began := time.Now()
-				if c.do != nil {
-					c.do(k.Cluster())
-					waits(t, ctx, g, 10*time.Second+within+2*time.Second) // the death is noticed, and the leader counts anew
-					t.Logf("the group has its room after %v", time.Since(began))
-				}
-				if err := g.Remove(ctx); err != nil {
-					t.Fatal(err)
-				}
-				stop()
-				allIsFree(t, k, c.left)
-			}, testkit.Table(table), testkit.Nodes(4), testkit.Each(func(i int, cfg *system.Config) {
-				if i > 0 {
-					cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
-				}
-			}))
+			for _, seed := range long.Seeds() {
+				table := raysys.NewTable()
+				task := defineLasts(table)
+				testkit.Virtual(t, func(k *testkit.Kit) {
+					t, ctx := k.T(), k.Context()
+					stop := stream(t, k, task, 40)
+					defer stop()
+					k.Advance(5 * time.Second)
+					g, err := groups.Create(ctx, placement.StrictSpread, bundles(3, raysys.Resources{CPU: 4}))
+					if err != nil {
+						t.Fatal(err)
+					}
+					k.Advance(core.AgeStep + 200*time.Millisecond)
+					if st, err := k.Cluster().Status(); err != nil || len(st.Groups) != 1 || st.Groups[0].Gathering != 1 {
+						t.Errorf("while nodes gather room for a group, the groups that wait are %+v, %v", st.Groups, err)
+					}
+					began := time.Now()
+					if c.do != nil {
+						c.do(k.Cluster())
+						waits(t, ctx, g, 10*time.Second+within+2*time.Second) // the death is noticed, and the leader counts anew
+						t.Logf("the group has its room after %v", time.Since(began))
+					}
+					if err := g.Remove(ctx); err != nil {
+						t.Fatal(err)
+					}
+					stop()
+					allIsFree(t, k, c.left)
+				}, testkit.Table(table), testkit.Seed(seed), testkit.Nodes(4), testkit.Each(func(i int, cfg *system.Config) {
+					if i > 0 {
+						cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
+					}
+				}))
+			}
 		})
 	}
 }

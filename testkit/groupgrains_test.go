@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/groups"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -52,42 +53,44 @@ func (c *inGroup) play(t *testing.T, f func(k *testkit.Kit, call func(from int, 
 	table := raysys.NewTable()
 	kind := grains.DefineIn[lastingGrain](table, "lasting", grains.Holds(c.holds...))
 	method := grains.Method(kind, "last", (*lastingGrain).last).With(raysys.Deadline(time.Hour))
-	testkit.Virtual(t, func(k *testkit.Kit) {
-		ctx := k.Context()
-		k.Cluster().Ready()
-		k.Advance(time.Second)
-		g, err := groups.Create(ctx, c.strategy, c.bundles)
-		if err == nil {
-			err = g.Wait(ctx)
-		}
-		if err != nil {
-			k.T().Fatal(err)
-		}
-		grainsNow = &observed{start: time.Now()}
-		any := method.With(g.AnyBundle())
-		call := func(from int, key string, lasts time.Duration) raysys.Ref[int] {
-			return any.Call(k.Cluster().Node(from).Context(ctx), kind.Get(key), lasting{time.Since(grainsNow.start), lasts})
-		}
-		for from := range 4 { // a node looks up a group that it does not know, and then each 20 ms whether it does
-			if _, err := call(from, fmt.Sprint("first", from), time.Millisecond).Get(ctx); err != nil {
+	for _, seed := range long.Seeds() {
+		testkit.Virtual(t, func(k *testkit.Kit) {
+			ctx := k.Context()
+			k.Cluster().Ready()
+			k.Advance(time.Second)
+			g, err := groups.Create(ctx, c.strategy, c.bundles)
+			if err == nil {
+				err = g.Wait(ctx)
+			}
+			if err != nil {
 				k.T().Fatal(err)
 			}
-		}
-		k.Advance(time.Second)
-		grainsNow = &observed{start: time.Now()}
-		f(k, call)
-	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
-		if i > 0 {
-			cfg.Resources.CPU = 4
-			for n := range 4 {
-				cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", n), Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30})
+			grainsNow = &observed{start: time.Now()}
+			any := method.With(g.AnyBundle())
+			call := func(from int, key string, lasts time.Duration) raysys.Ref[int] {
+				return any.Call(k.Cluster().Node(from).Context(ctx), kind.Get(key), lasting{time.Since(grainsNow.start), lasts})
 			}
-		}
-	}))
+			for from := range 4 { // a node looks up a group that it does not know, and then each 20 ms whether it does
+				if _, err := call(from, fmt.Sprint("first", from), time.Millisecond).Get(ctx); err != nil {
+					k.T().Fatal(err)
+				}
+			}
+			k.Advance(time.Second)
+			grainsNow = &observed{start: time.Now()}
+			f(k, call)
+		}, testkit.Table(table), testkit.Seed(seed), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+			if i > 0 {
+				cfg.Resources.CPU = 4
+				for n := range 4 {
+					cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", n), Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30})
+				}
+			}
+		}))
+	}
 }
 
 // TestNoGrainWaitsBesideRoomInGroup: of grains that may be in any bundle of a group, which four nodes call in bursts at random times, none
-// waits for longer than 50 ms while a bundle has what it holds, on the node where it waits or on another. At times there are more grains
+// waits for longer than [waitLimit] while a bundle has what it holds, on the node where it waits or on another. At times there are more grains
 // than room.
 func TestNoGrainWaitsBesideRoomInGroup(t *testing.T) {
 	for name, c := range map[string]inGroup{
@@ -121,7 +124,7 @@ func TestNoGrainWaitsBesideRoomInGroup(t *testing.T) {
 					k.T().Fatalf("%d of %d grains ran: %v", len(grainsNow.list), len(refs), err)
 				}
 				d, w, node := grainsNow.waitsBeside(4)
-				if d > 50*time.Millisecond {
+				if d > waitLimit() {
 					k.T().Errorf("a grain, called at %v and begun at %v on node %s, waited for %v while a bundle of node %s had room for it",
 						w.submitted, w.began, w.node, d, node)
 				}

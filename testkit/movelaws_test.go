@@ -430,7 +430,7 @@ func (r *telling) look(over chan struct{}) {
 //   - A call that is not idempotent runs once if it is answered, and once at most if it is not.
 //   - A call or a task of a node that lives ends with a value; a call with ErrOutcomeUnknown if it is not idempotent and a node died
 //     meanwhile; and either with ErrNoCapacity or ErrOverloaded if meanwhile no node that was there had enough devices that were well.
-//   - No task and no grain waits for more than 50 ms to begin while a node has had devices free for it for that long. Devices are not
+//   - No task and no grain waits for more than [waitLimit] to begin while a node has had devices free for it for that long. Devices are not
 //     free for it that the node keeps for work of another need that goes before it: is older, or of a job with less use of the node. The law cannot hold while the cluster learns of a death, a drain
 //     or a newcomer: it counts from recovers after that. Nor is it about devices that idle grains hold.
 func TestGrainsThatMove(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestGrainMovesOften: a grain that waits for a device moves from line to line, since the devices of the node where it waits fall sick.
-// However often it has moved its call goes with it, and begins within 50 ms where a device becomes free.
+// However often it has moved its call goes with it, and begins within [waitLimit] where a device becomes free.
 func TestGrainMovesOften(t *testing.T) {
 	table := raysys.NewTable()
 	kind := grains.DefineIn[deviceGrain](table, "device", grains.Holds(raysys.GPU(1)))
@@ -50,7 +50,7 @@ func TestGrainMovesOften(t *testing.T) {
 			if _, err := waiter.Get(ctx); err != nil {
 				t.Fatalf("after %d moves: %v", often, err)
 			}
-			if ran := u.of("waiter")[0]; ran.node != other.node || ran.at.Sub(freed) > 50*time.Millisecond {
+			if ran := u.of("waiter")[0]; ran.node != other.node || ran.at.Sub(freed) > waitLimit() {
 				t.Errorf("after %d moves the grain ran on %s, %v after a device of %s was free", often, ran.node, ran.at.Sub(freed), other.node)
 			}
 			u.free(map[string]string{"a": "b", "b": "a"}[other.key])

@@ -105,7 +105,7 @@ func TestResourcesNeverOver(t *testing.T) {
 				t.Errorf("node %s has %v of %v GPUs free in the end", n.Name, n.Free.GPU, n.Resources.GPU)
 			}
 		}
-	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+	}, testkit.Table(table), testkit.Seed(long.Seed()), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
 		if i > 0 {
 			a.begin(i, 2, cfg)
 		}

@@ -273,9 +273,9 @@ func TestStatelessCallsFollowRoom(t *testing.T) {
 						t.Fatalf("%d of %d calls wait while all devices are held", n, len(calls))
 					}
 					roomNow.end(fmt.Sprint(free, free))
-					k.Advance(50 * time.Millisecond)
+					k.Advance(waitLimit())
 					if n := len(roomNow.waits()); n == len(calls) {
-						t.Errorf("no call has begun in 50 ms since a device of n%d is free", free)
+						t.Errorf("no call has begun in %v since a device of n%d is free", waitLimit(), free)
 					}
 					k.Advance(2 * time.Second)
 					if w := roomNow.waits(); len(w) > 0 {
@@ -305,7 +305,7 @@ type roomStep struct {
 	Burst int // so many calls
 }
 
-// TestStatelessRoomLaw: no call of a stateless kind whose workers hold a device, or CPUs, waits for more than 50 ms beside as much that is
+// TestStatelessRoomLaw: no call of a stateless kind whose workers hold a device, or CPUs, waits for more than [waitLimit] beside as much that is
 // free; each runs once.
 func TestStatelessRoomLaw(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -380,7 +380,7 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, slots int, steps []roomStep) (f
 					beside[node] = time.Now()
 				default:
 					longest = max(longest, time.Since(since))
-					if longest > 50*time.Millisecond && failed == "" {
+					if longest > waitLimit() && failed == "" {
 						failed = fmt.Sprintf("%v: calls %v wait beside room of %s that has been free for %v", time.Since(begin), waits, node, time.Since(since))
 					}
 				}

@@ -203,7 +203,8 @@ func crash(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Logf("the session was gone after %v", took)
 			return
 		}
-		if took > long.Form(5*time.Second, time.Second) { // by its TTL it would be gone after 10 s
+		// Consul ends a session that nobody renews after twice its TTL, and the last renewal is a third of the TTL ago at most.
+		if took > long.Form(consul.MinTTL*3/2, time.Second) {
 			ts.Fatalf("the session is alive %v after the crash", took)
 		}
 		<-tick.C

@@ -140,7 +140,7 @@ func TestFailoverOfAnAgedCluster(t *testing.T) {
 	p99 := each[len(each)*99/100]
 	figure(t, "%d State grains after SIGKILL of a host, %d commits to each of its shards before that, at most %d segments to replay: p99 of each %v; all of them %v (promised: p99 1 s)",
 		keys, commits, most, p99.Round(time.Millisecond), all)
-	if limit := long.Form(10*time.Second, time.Second); p99 > limit { // the short form runs beside other tests
+	if limit := long.Form(10*time.Second, time.Second); p99 > limit { // the lease: without a proof of death the host would be there as long
 		t.Errorf("failover grows with the age of the log: of 100 grains 99 were back after %v, want %v", p99, limit)
 	}
 }

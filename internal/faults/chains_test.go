@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -179,6 +180,11 @@ func (p *chains) play(ctx context.Context, spread bool, hops []hop) (string, tim
 	return s, time.Since(begin)
 }
 
+// looks is how long a cycle over several nodes stays unseen at most: a call that came back asks at once whether it closes
+// one, and again after pauses of 1 ms to 4 s, each four times the one before. The deadline of a call is 30 s. On an idle
+// machine the first questions find it, which the long form wants.
+const looks = 6 * time.Second
+
 // kit runs f with three workers in virtual time.
 func (p *chains) kit(t *testing.T, f func(k *testkit.Kit)) {
 	t.Helper()
@@ -227,7 +233,7 @@ func TestChainsOverNodes(t *testing.T) {
 						if got != want {
 							k.T().Errorf("spread %v: %s, want %s", spread, got, want)
 						}
-						if took > 10*time.Millisecond {
+						if took > long.Form(looks, 10*time.Millisecond) {
 							k.T().Errorf("spread %v: it took %v of virtual time: a chain that comes back is decided at once", spread, took)
 						}
 					}
@@ -277,7 +283,7 @@ func TestCrossedCalls(t *testing.T) {
 					got, took := p.play(k.Context(), spread, []hop{
 						call("a", hop{Rest: 20}, call("b")).wait(atEnd), call("b", hop{Rest: 20}, call("a")).wait(atEnd),
 					})
-					if took > 500*time.Millisecond || strings.Contains(got, "deadline") {
+					if took > long.Form(looks, 500*time.Millisecond) || strings.Contains(got, "deadline") {
 						k.T().Errorf("spread %v: %s after %v", spread, got, took)
 					}
 					if opts != nil && strings.Contains(got, "cycle") {
@@ -306,8 +312,8 @@ func TestArgumentThatCallsBack(t *testing.T) {
 			begin := time.Now()
 			r := p.task.With(onNode(at)).Go(ctx, o) // the turn waits before it calls
 			got, err := await.Call(ctx, a, r.Handle()).Get(ctx)
-			if got != " a=cycle" || time.Since(begin) > 500*time.Millisecond {
-				k.T().Errorf("task on n%d: %q %v after %v, want a=cycle", at, got, err, time.Since(begin))
+			if took := time.Since(begin); got != " a=cycle" || took > long.Form(looks, 500*time.Millisecond) {
+				k.T().Errorf("task on n%d: %q %v after %v, want a=cycle", at, got, err, took)
 			}
 		}
 	})
@@ -341,12 +347,12 @@ func TestRandomChainsOverNodes(t *testing.T) {
 					hops := draw(rt, 4, func() int { return atOnce })
 					one, _ := p.play(k.Context(), false, hops)
 					three, took := p.play(k.Context(), true, hops)
-					if one != three || took > 10*time.Millisecond {
+					if one != three || took > long.Form(looks, 10*time.Millisecond) {
 						rt.Errorf("on one node %s, on three %s after %v", one, three, took)
 					}
 					hops = draw(rt, 4, func() int { return rapid.IntRange(atOnce, never).Draw(rt, "wait") })
 					got, took := p.play(k.Context(), true, hops)
-					if strings.Contains(got, "deadline") || took > 10*time.Second {
+					if strings.Contains(got, "deadline") || took > long.Form(30*time.Second, 10*time.Second) { // the deadline of a call
 						rt.Errorf("%s after %v: something was left to its deadline", got, took)
 					}
 					if opts != nil && strings.Contains(got, "cycle") {

@@ -41,7 +41,7 @@ func TestDurableCountersInAStorm(t *testing.T) {
 			t.Errorf("%d calls were answered: too few to show anything", answered)
 		}
 		testkit.NoOrphans(k)
-	}, testkit.Nodes(long.Form(3, 5)), testkit.TTL(ttl))
+	}, testkit.Nodes(long.Form(3, 5)), testkit.TTL(ttl), testkit.Seed(long.Seed()))
 }
 
 // TestDurableWithoutStore: a durable call waits while the store is away, and counts when it is back; at the end of the

@@ -55,7 +55,7 @@ func payload(rng *rand.Rand) []byte {
 // TestHostileMember: a node that was admitted sends frames of every kind with every nonsense. Its connection is closed
 // with a reason, and nobody else suffers.
 func TestHostileMember(t *testing.T) {
-	k := testkit.New(t, testkit.Nodes(2), testkit.TTL(time.Minute)) // nobody hears the liar but n1
+	k := testkit.New(t, testkit.Nodes(2), testkit.TTL(time.Minute), testkit.Seed(long.Seed())) // nobody hears the liar but n1
 	c := k.Cluster()
 	ctx := k.Context()
 	key := fmt.Sprintf("hostile%d", runs.Add(1))

@@ -86,7 +86,7 @@ func onAtlas(t *testing.T, kind atlases, nodes int, f func(d *atlasDisks), more 
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		d := &disks{t: t, ctx: k.Context(), base: base, Cluster: k.Cluster()}
 		f(&atlasDisks{disks: d, atlases: kind, k: k, g: kind.kind.Get("x"), nodes: nodes})
-	}, testkit.Nodes(nodes), each)
+	}, testkit.Nodes(nodes), testkit.Seed(long.Seed()), each)
 }
 
 // atlasDisks is a cluster with one such grain.

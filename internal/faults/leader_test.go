@@ -52,5 +52,5 @@ func TestShardLeaderKilled(t *testing.T) {
 			figure(t, "leader of a shard killed %d times: %d calls answered, %d refused, %d open; nothing acknowledged lost, nothing unacknowledged visible (linearizable)",
 				kills, answered, refused, open)
 		}
-	}, testkit.Nodes(3))
+	}, testkit.Nodes(3), testkit.Seed(long.Seed()))
 }

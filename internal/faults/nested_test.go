@@ -147,7 +147,7 @@ func TestNestedTasksSurviveKilledWorkers(t *testing.T) {
 	var stop, clients sync.WaitGroup
 	due := make(chan struct{}, kills) // one for each kill; closed when the clients have ended
 	stop.Go(func() {
-		rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+		rng := rand.New(rand.NewPCG(long.Seed(), 0))
 		for range due {
 			p.Proc(rng.IntN(workers) + 1).Restart() // SIGKILL first
 		}

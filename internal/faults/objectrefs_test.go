@@ -73,7 +73,7 @@ func TestHoldersKilled(t *testing.T) {
 
 // TestObjectSoak: references go round at random, nodes are killed, and in the end nothing is left anywhere.
 func TestObjectSoak(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(4), labelled(system.ObjectConfig{Memory: 4 << 20}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(4), testkit.Seed(long.Seed()), labelled(system.ObjectConfig{Memory: 4 << 20}))
 	ctx, c := k.Context(), k.Cluster()
 	var values, lost, kills atomic.Int64
 	end := time.Now().Add(long.Form(8*time.Second, 5*time.Minute))

@@ -19,7 +19,7 @@ func TestCountersInStoppedProcesses(t *testing.T) {
 	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)))
 	ctx := p.Context()
 	g := &counting{h: testkit.NewHistory(), stop: make(chan struct{}), open: map[string]int{}}
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	rng := rand.New(rand.NewPCG(long.Seed(), 0))
 	for c := range 8 {
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
 		limit := raysys.Deadline(2 * time.Second)

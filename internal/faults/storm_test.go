@@ -282,5 +282,5 @@ func TestCountersInAStorm(t *testing.T) {
 			t.Errorf("%d calls were answered: too few to show anything", answered)
 		}
 		testkit.NoOrphans(k)
-	}, testkit.Nodes(long.Form(3, 5)), testkit.TTL(ttl))
+	}, testkit.Nodes(long.Form(3, 5)), testkit.TTL(ttl), testkit.Seed(long.Seed()))
 }

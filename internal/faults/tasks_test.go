@@ -18,7 +18,7 @@ func TestTasksSurviveKilledWorkers(t *testing.T) {
 	kills, workers, every := long.Form(4, 10), long.Form(3, 5), long.Form(500*time.Millisecond, 2*time.Second)
 	p := testkit.Processes(t, workers, testkit.CPU(4), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, onDisk()...)))
 	ctx := p.Context()
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	rng := rand.New(rand.NewPCG(long.Seed(), 0))
 	var killed atomic.Int64
 	from := time.Now()
 	go func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/nodetest"
 )
 
@@ -37,9 +38,9 @@ func photoOf(n int) (size int, changes bool) {
 // store whose answers get lost, a call that was answered counted once, one that failed at most once, and one that surely did
 // not run did not count. Every reply is that of the turn that counted: the number of calls before it.
 func TestDurableCallsCountOnce(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	durableStorm(t, seed, 1500)
+	for _, seed := range long.Seeds() {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { durableStorm(t, seed, 1500) })
+	}
 }
 
 func durableStorm(t *testing.T, seed uint64, ops int) {

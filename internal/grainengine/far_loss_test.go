@@ -137,7 +137,7 @@ func TestUnreachable(t *testing.T) {
 		// The deadline ends it before.
 		begin = time.Now()
 		nodetest.Fails(t, ctx, r.add.With(raysys.Deadline(time.Second)).Call(ctx, r.kind.Get("x"), 1), raysys.ErrDeadline)
-		if took := time.Since(begin); took < time.Second || took > 1010*time.Millisecond {
+		if took := time.Since(begin); took < time.Second || took >= 2*time.Second {
 			t.Error("the deadline of 1 s came after", took)
 		}
 		r.net.mu.Lock()

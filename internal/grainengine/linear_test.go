@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/long"
 )
 
 type counterOp struct {
@@ -62,9 +63,9 @@ func TestModelRefuses(t *testing.T) {
 // TestStateIsLinearizable: counters kept in State, under killed nodes whose engines live on as zombies, grains that
 // leave and come back elsewhere, and a store whose answers get lost, are linearizable (rule C20).
 func TestStateIsLinearizable(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	linearizable(t, seed, 1000)
+	for _, seed := range long.Seeds() {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { linearizable(t, seed, 1000) })
+	}
 }
 
 func linearizable(t *testing.T, seed uint64, ops int) {

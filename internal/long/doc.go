@@ -4,17 +4,9 @@
 //	rounds := long.Form(12, 200)
 //
 //	make test         the short forms
-//	make test-long    the long forms of the packages that import this one
+//	make test-long    the long forms of the packages that import this one, and of those that draw with rapid
+//
+// What a test draws at random is the same in each short form: [Seed] and [Seeds] say from which seeds. No short form has a
+// limit at the worst time that was once seen: a limit there follows from the protocol, or is so wide that only a hang
+// exceeds it. Tighter limits belong into the long form, which has the machine to itself.
 package long
-
-import "flag"
-
-var form = flag.Bool("long", false, "run the long forms of the tests")
-
-// Form is the size of a test: the short one, or the full one with -long.
-func Form[T any](short, full T) T {
-	if *form {
-		return full
-	}
-	return short
-}

@@ -1,6 +1,7 @@
 package member_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -10,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 )
 
 var (
-	rounds = flag.Int("rounds", 200, "seeds that TestChaos tries")
+	rounds = flag.Int("rounds", 0, "seeds that TestChaos tries; 0: 5, and 200 with -long")
 	first  = flag.Int("first", 0, "the first of them")
 )
 
@@ -24,7 +26,7 @@ var (
 // another while it has a lease (lenient sees to that), never are more than half of the members voted out in one lease, and
 // once all is well again, all that live know each other. A failing seed is its subtest's name.
 func TestChaos(t *testing.T) {
-	rounds := *rounds
+	rounds := cmp.Or(*rounds, long.Form(5, 200))
 	evictions := 0
 	for seed := *first; seed < *first+rounds; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -71,7 +71,7 @@ func (c *cluster) sees(of string, want ...string) func() bool {
 }
 
 // patience is for what takes as long as the machine needs.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 func TestConsulLife(t *testing.T) {
 	onConsul(t, consulserver.Options{}, func(_ *consulserver.Server, c *cluster) {
@@ -170,7 +170,8 @@ func TestConsulSilence(t *testing.T) {
 		c.freeze("b")
 		took := c.eventually("the silent one gone", patience, c.sees("a", "a", "c", "d"))
 		t.Logf("with a TTL of %v, a silent node's keys were gone after %v", realTTL, took)
-		if took < realTTL || took > long.Form(patience, 2*realTTL+2*time.Second) {
+		// On a busy machine it was silent for a while before it stopped. TestTakeoverAfterSilence has the lease in virtual time.
+		if took < long.Form(0, realTTL) || took > long.Form(patience, 2*realTTL+2*time.Second) {
 			t.Errorf("after %v", took)
 		}
 		c.thaw("b")

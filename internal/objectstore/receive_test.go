@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -30,7 +31,7 @@ func TestReceiveInAnyOrder(t *testing.T) {
 				t.Errorf("the form is %v", in.Form())
 			}
 			todo := make(chan int, objectstore.Chunks(in.Version().Size))
-			for _, i := range rand.Perm(cap(todo)) {
+			for _, i := range rand.New(rand.NewPCG(long.Seed(), 0)).Perm(cap(todo)) {
 				todo <- i
 			}
 			close(todo)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -48,7 +49,7 @@ func TestVersionOfALiveValue(t *testing.T) {
 		t.Fatalf("%s: %v", version, err)
 	}
 	all := objectstore.SumsOf(want)
-	for _, i := range rand.Perm(6) {
+	for _, i := range rand.New(rand.NewPCG(long.Seed(), 0)).Perm(6) {
 		if sum, err := chunkSum(o, i); err != nil || sum != all[i] {
 			t.Errorf("chunk %d has the sum %x, not %x: %v", i, sum, all[i], err)
 		}
@@ -228,7 +229,7 @@ func TestSumsTravel(t *testing.T) {
 					}
 				})
 			}
-			for _, i := range rand.Perm(len(all)) {
+			for _, i := range rand.New(rand.NewPCG(long.Seed(), 0)).Perm(len(all)) {
 				if err := give(in, i, want, all[i]); err != nil {
 					t.Error(err)
 				}

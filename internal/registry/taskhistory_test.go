@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/long"
 )
 
 // taskCall is one thing that a client did: a change by its node, or the death of the node.
@@ -120,8 +121,12 @@ func TestTaskHistoryRefuses(t *testing.T) {
 // TestTasksAreLinearizable: changes by nodes that die and come back, asked at the same time of two leaders of which each
 // takes the shard from the other, are what one leader would do one after the other.
 func TestTasksAreLinearizable(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	for _, seed := range long.Seeds() {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { tasksLinearizable(t, seed) })
+	}
+}
+
+func tasksLinearizable(t *testing.T, seed uint64) {
 	p := newTwoLeaders(t)
 	const clients, each = 4, 60
 	var (

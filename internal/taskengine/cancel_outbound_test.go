@@ -127,7 +127,7 @@ func TestDeadlineElsewhere(t *testing.T) {
 			if err := <-f.ended; !errors.Is(err, context.DeadlineExceeded) && !(waits && errors.Is(err, raysys.ErrCancelled)) {
 				t.Errorf("the cause is %v", err)
 			}
-			if d := time.Since(start); d < time.Second || d > 1100*time.Millisecond {
+			if d := time.Since(start); d < time.Second || d >= 2*time.Second {
 				t.Errorf("it took %v", d)
 			}
 			synctest.Wait()

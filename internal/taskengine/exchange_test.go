@@ -342,7 +342,8 @@ func TestLongTasksAreGivenBack(t *testing.T) {
 		for _, r := range refs {
 			nodetest.Want(t, ctx, r, 1)
 		}
-		if took := time.Since(start); took > 7*time.Second {
+		// Where one node keeps all of them they take 20 s, where each has as many as it can begin soon 5 s.
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("20 tasks of a second on four nodes took %v: %v", took, ran)
 		}
 	})

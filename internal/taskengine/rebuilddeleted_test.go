@@ -3,7 +3,6 @@ package taskengine_test
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/long"
@@ -15,7 +14,7 @@ func TestRebuildDeleted(t *testing.T) {
 	const depth = 50
 	deleted := long.Form(100, 1000)
 	s := newShop(t)
-	rng := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	rng := rand.New(rand.NewPCG(1, long.Seed()))
 	chains := make([][]raysys.Ref[bulky], 2*deleted/depth)
 	for i := range chains {
 		chains[i] = s.chain(t, depth, func(n int) bool { return n%2 == i%2 })

@@ -108,7 +108,10 @@ func TestDefaultTTL(t *testing.T) {
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
 	server := consultest.Start(t, consulserver.Options{Disk: true})
-	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix(), Timeout: 500 * time.Millisecond})
+	cfg := consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()}
+	kv := open(t, cfg)
+	cfg.Timeout = 500 * time.Millisecond
+	hasty := open(t, cfg) // asks what is to have no answer
 	ses, err := kv.NewSession(within(t), "x", consul.MinTTL)
 	if err != nil {
 		t.Fatal(err)
@@ -117,13 +120,13 @@ func TestPausedServer(t *testing.T) {
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.Txn(within(t), set("a", "1")); !errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable) {
+	if _, err := hasty.Txn(within(t), set("a", "1")); !errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("change: %v, want ErrUnknownOutcome", err)
 	}
-	if _, err := kv.Get(within(t), "a"); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := hasty.Get(within(t), "a"); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("read: %v, want ErrUnavailable", err)
 	}
-	if err := kv.Renew(within(t), ses); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrSessionGone) {
+	if err := hasty.Renew(within(t), ses); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrSessionGone) {
 		t.Errorf("renewal: %v, want ErrUnavailable", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -232,7 +235,7 @@ func TestSeveralAddresses(t *testing.T) {
 // However much a node asks at once, it has 16 connections, and a renewal waits for none of it (C13).
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	kv := open(t, consul.Config{Addresses: []string{up(t, inMemory).Address()}, Prefix: prefix()})
+	kv := open(t, consul.Config{Addresses: []string{up(t, inMemory).Address()}, Prefix: prefix(), Timeout: patience})
 	ses, err := kv.NewSession(within(t), "x", time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +273,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		worst = max(worst, time.Since(start))
 	}
-	if n := most.Load(); n > 16 || n < 10 {
+	if n := most.Load(); n > 16 || n <= 5 { // the watches have five
 		t.Errorf("%d connections", n)
 	}
 	if _, _, err := kv.Watch(ctx, "more", 1); !errors.Is(err, store.ErrBadOp) {

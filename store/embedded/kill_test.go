@@ -57,6 +57,7 @@ func TestKilledRightAfterAnAcknowledgement(t *testing.T) {
 	kills := long.Form(40, 1000)
 	dir := t.TempDir()
 	acked, epoch := 0, 0
+	rng := rand.New(rand.NewPCG(long.Seed(), 0))
 	for i := range kills {
 		cmd := child(t, "count", dir)
 		var stderr bytes.Buffer
@@ -68,7 +69,7 @@ func TestKilledRightAfterAnAcknowledgement(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		stopAt := acked + 1 + rand.IntN(12)
+		stopAt := acked + 1 + rng.IntN(12)
 		killed := false
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			what, digits, _ := strings.Cut(lines.Text(), " ")

@@ -32,7 +32,7 @@
 // With the zero Config cart-pole is learned after 19,000 to 30,000 steps with each
 // of the seeds 1 to 20, in one to two seconds on one core:
 //
-//	go test ./examples/cartpole/ppo -run TestLearnsSequentially -v -args -seeds 20
+//	go test ./examples/cartpole/ppo -run TestLearnsSequentially -v -long
 //
 // Stop when it is learned. Left to learn on to 100k steps, one of those seeds
 // fell once to a mean return of 202, for two updates: PPO bounds the step of an

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys/examples/gpu/cudatest"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/placement/devices"
 	"github.com/raysys/raysys/testkit"
 )
@@ -25,6 +26,7 @@ func uuidOf(t *testing.T, node string) string {
 // TestKilled: SIGKILL of the process that trains costs no more than the steps since the last snapshot. The processes have one GPU
 // each, whose library runs our PTX.
 func TestKilled(t *testing.T) {
+	long.Only(t)
 	folder := cudatest.Build(t)
 	if folder == "" {
 		return

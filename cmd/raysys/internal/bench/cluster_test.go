@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
@@ -40,13 +41,14 @@ var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
 	},
 }
 
+// TestRowsAcross: each row between processes measures what it says. The short form has one of tasks and one of calls.
 func TestRowsAcross(t *testing.T) {
 	for _, row := range Rows(CrossProcess) {
 		t.Run(row.Name, func(t *testing.T) {
+			if row.Name != "tasks_sync" && row.Name != "actor_sync" {
+				long.Only(t)
+			}
 			if row.Named {
-				if testing.Short() {
-					t.Skip("it takes as long as a lease")
-				}
 				t.Parallel() // with what else waits; it has nothing to do but to wait
 			}
 			if f := acrossLighter[row.Name]; f != nil {

@@ -40,9 +40,7 @@ func TestRounds(t *testing.T) {
 
 // TestRealTime: the laws hold where stores are short of memory and disks are slow.
 func TestRealTime(t *testing.T) {
-	if !long.Form(false, true) {
-		return // minutes of real time
-	}
+	long.Only(t) // minutes of real time
 	var rep Report
 	Run(t, Round{Seed: 1, Nodes: 3, Length: 2 * time.Minute, Faults: []testkit.Fault{testkit.FaultKill, testkit.FaultSlowDisk}, RealTime: true}, &rep)
 	for _, v := range rep.Violations {
