@@ -64,7 +64,7 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	f.object = obj
 	f.mu.Unlock()
 	o.enter(id, f.future)
-	runtime.AddCleanup(c, o.collected, obj)
+	o.atEnd(c, obj)
 	return true, nil
 }
 
@@ -107,20 +107,39 @@ func (o *Objects) futureOf(id raysys.TaskID) *core.Future {
 // freed ends this node's own need of an object: the future that held it was released.
 func (o *Objects) freed(obj *objectstore.Object) {
 	o.end(o.kept.unneeded(obj))
-	o.dead(obj)
+	o.dead(obj.ID())
 }
 
-// collected is freed for an object whose future was collected; the collector's goroutine calls it.
-func (o *Objects) collected(obj *objectstore.Object) {
-	o.endCollected(o.kept.unneeded(obj))
-	o.dead(obj)
+// A collectable is what the cleanup of an object's future needs. It is weak: what a cleanup holds stays until the future is
+// collected, and the node leads to its futures, so that a closed node would stay for ever.
+type collectable struct {
+	objects weak.Pointer[Objects]
+	object  weak.Pointer[objectstore.Object]
+	id      raysys.TaskID
+}
+
+// atEnd arranges that the object is needed no more once its future is collected.
+func (o *Objects) atEnd(future *core.Future, obj *objectstore.Object) {
+	runtime.AddCleanup(future, collectable.collected, collectable{weak.Make(o), weak.Make(obj), obj.ID()})
+}
+
+// collected is called by the collector's goroutine when nothing here refers to the future of an object any more.
+func (e collectable) collected() {
+	o := e.objects.Value()
+	if o == nil {
+		return
+	}
+	if obj := e.object.Value(); obj != nil { // else the store has it no more, and nothing keeps it
+		o.endCollected(o.kept.unneeded(obj))
+	}
+	o.dead(e.id)
 }
 
 // dead forgets the future of an object.
-func (o *Objects) dead(obj *objectstore.Object) {
+func (o *Objects) dead(id raysys.TaskID) {
 	o.mu.Lock()
-	if o.live[obj.ID()].Value() == nil { // else the object has the future of another attempt now
-		delete(o.live, obj.ID())
+	if o.live[id].Value() == nil { // else the object has the future of another attempt now
+		delete(o.live, id)
 	}
 	o.mu.Unlock()
 }
@@ -152,7 +171,7 @@ func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
 		switch {
 		case err == nil:
 			o.enter(id, f.future)
-			runtime.AddCleanup(c, o.collected, obj)
+			o.atEnd(c, obj)
 			return id, nil
 		case !errors.Is(err, objectstore.ErrPresent):
 			return id, fmt.Errorf("keep an object to send: %w", err)

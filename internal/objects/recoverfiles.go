@@ -3,7 +3,6 @@ package objects
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -226,7 +225,7 @@ func (o *Objects) keepLocalFile(key string, obj *objectstore.Object, rec *regist
 // fileFuture makes a future for a kept object that has a file and no future, in a process without a cluster.
 func (o *Objects) fileFuture(obj *objectstore.Object) *core.Future {
 	future := &core.NewUntyped(o.job, &storedSource{o: o, object: obj, size: obj.Info().Size}).Future
-	runtime.AddCleanup(future, o.collected, obj)
+	o.atEnd(future, obj)
 	o.kept.keep(obj, func(k *reasons) { k.future, k.unreferenced = future, false })
 	return future
 }

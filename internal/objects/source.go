@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+	"weak"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -44,7 +45,12 @@ func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Sour
 func (o *Objects) newSource(at *refs.RemoteSource, d refs.Description) *objectSource {
 	s := &objectSource{Description: d, at: at, o: o}
 	o.need(d.OID, d.Owner, d.Size)
-	runtime.AddCleanup(s, o.unneeded, d.OID)
+	objects := weak.Make(o) // as in collectable
+	runtime.AddCleanup(s, func(oid raysys.TaskID) {
+		if o := objects.Value(); o != nil {
+			o.unneeded(oid)
+		}
+	}, d.OID)
 	return s
 }
 

@@ -33,7 +33,14 @@ func (i *imports) take(id raysys.TaskID, owner, from exportKey) *core.Future {
 			i.list = map[exportKey]weak.Pointer[RemoteSource]{}
 		}
 		i.list[owner] = weak.Make(s)
-		runtime.AddCleanup(s, i.refs.collected, s.borrow)
+		// Weak: what a cleanup holds stays until s is collected, and the node leads to s, so that a closed node would
+		// stay for ever.
+		refs := weak.Make(i.refs)
+		runtime.AddCleanup(s, func(b *borrow) {
+			if r := refs.Value(); r != nil {
+				r.collected(b)
+			}
+		}, s.borrow)
 	} else if !s.future.Fresh() {
 		s.future = core.NewUntyped(i.refs.job, s)
 	}
@@ -58,7 +65,12 @@ func (i *imports) owns(c *core.Future, submitter *RemoteSource) {
 		i.submitters = map[weak.Pointer[core.Future]]weak.Pointer[RemoteSource]{}
 	}
 	i.submitters[k] = weak.Make(submitter)
-	runtime.AddCleanup(submitter, i.disowns, k)
+	refs := weak.Make(i.refs)
+	runtime.AddCleanup(submitter, func(k weak.Pointer[core.Future]) {
+		if r := refs.Value(); r != nil {
+			r.imports.disowns(k)
+		}
+	}, k)
 }
 
 // disowns is called by the collector's goroutine when a submitter's future is not referred to any more.

@@ -33,6 +33,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.live -= len(e.idle)
 	e.idle = nil
+	if e.lineage != nil {
+		defer e.lineage.close()
+	}
 	if e.busy == 0 {
 		e.mu.Unlock()
 		return nil

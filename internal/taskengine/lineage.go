@@ -25,7 +25,7 @@ type weight struct {
 	of     *lineage
 	bytes  atomic.Int64
 	pins   atomic.Pointer[[]*core.Future] // inputs that the recipe keeps by value, also where the program releases them
-	record atomic.Value                   // the Record of one that is recorded
+	record atomic.Pointer[Record]         // of one that is recorded
 }
 
 // give gives back, once, what the recipe has taken.
@@ -42,7 +42,7 @@ func (w *weight) give() {
 func (w *weight) collected() {
 	w.give()
 	if r := w.record.Load(); r != nil {
-		r.(Record).Forget()
+		(*r).Forget()
 	}
 	w.of.live.Add(-1)
 }
@@ -64,6 +64,19 @@ func (l *lineage) enter(rec *recipe, size int64) {
 			oldest.cut(errBudget)
 		}
 		l.order = l.order[1:]
+	}
+}
+
+// close lets go of what the recipes lead to: nothing runs again once the node has closed. What a cleanup is given stays until
+// the recipe is collected, so that a closed node, to which records and inputs lead, would stay for ever.
+func (l *lineage) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.order {
+		if rec := p.Value(); rec != nil {
+			rec.weight.give()
+			rec.weight.record.Store(nil)
+		}
 	}
 }
 

@@ -182,7 +182,7 @@ func (rec *recipe) cut(why error) {
 	rec.mu.Unlock()
 	rec.weight.give()
 	if r := rec.weight.record.Load(); r != nil && errors.Is(why, errEffects) {
-		r.(Record).Spent()
+		(*r).Spent()
 	}
 }
 

@@ -271,9 +271,9 @@ type Record interface {
 	Spent()
 }
 
-// SetRecorded notes that the recipe is recorded. All records of a node have one type.
+// SetRecorded notes that the recipe is recorded.
 func (rec *recipe) SetRecorded(run uint64, attempt uint32, r Record) {
-	rec.weight.record.Store(r)
+	rec.weight.record.Store(&r)
 	rec.submission.Store(attempt)
 	rec.recorded.Store(run)
 }
