@@ -50,12 +50,13 @@ fuzz: need-go ## every fuzz target of every package: FUZZTIME=20s each
 	test -z "$$bad" || { echo "make fuzz: failed:$$bad" >&2; exit 1; }
 
 bench: need-go ## measure every row beside its raw limit
-	go run ./cmd/raysys bench
+	go run ./cmd/raysys-lab bench
 
-bench-ray: build consul ## measure Ray and raysys in turn, into docs/benchmarks.md: ROUNDS=3 (needs python3)
+bench-ray: need-go consul ## measure Ray and raysys in turn, into docs/benchmarks.md: ROUNDS=3 (needs python3)
+	go build -o bin/raysys-lab ./cmd/raysys-lab
 	test -d .cache/ray || python3 -m venv .cache/ray
 	.cache/ray/bin/pip install --quiet -r tools/benchray/requirements.txt
-	.cache/ray/bin/python tools/benchray/compare.py bin/raysys $(ROUNDS) docs/benchmarks.md
+	.cache/ray/bin/python tools/benchray/compare.py bin/raysys-lab $(ROUNDS) docs/benchmarks.md
 
 lint: tools ## vet, staticcheck and gofumpt
 	go vet $(race) ./...

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -69,12 +69,12 @@ func versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",
-		Args:  noArgs,
+		Args:  NoArgs,
 	}
-	form := outputFlag(cmd.Flags())
+	form := OutputFlag(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := readVersion(debug.ReadBuildInfo())
-		if *form == outputJSON {
+		if *form == JSON {
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 		}
 		return v.table(cmd.OutOrStdout())

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/simulate"
+	"github.com/raysys/raysys/cmd/internal/cli"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/simulate"
 )
 
 func simulateCommand() *cobra.Command {
@@ -22,20 +23,20 @@ real nodes; queues, links, reports of load and deaths are models. A seed repeats
 
 The figures are in simulated time: the makespan beside the least there is, how long tasks waited, and what nodes sent each other.
 docs/scale.md lists the models, and how far they are from real nodes.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	c := simulateFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := c.Check(); err != nil {
-			return usagef("%s: %w", cmd.CommandPath(), err)
+			return cli.Usagef("%s: %w", cmd.CommandPath(), err)
 		}
 		from := time.Now()
 		r, err := simulate.Run(cmd.Context(), *c)
 		if err != nil {
 			return fmt.Errorf("simulate: %w", err)
 		}
-		if *form == outputJSON {
+		if *form == cli.JSON {
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d events in %v\n", r.Events, time.Since(from).Round(time.Millisecond))

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/chaos"
+	"github.com/raysys/raysys/cmd/internal/clitest"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/chaos"
 	"github.com/raysys/raysys/testkit"
 )
 
 // A round runs in a process of its own, and its report has the plan and what the program was told.
 func TestChaosRound(t *testing.T) {
-	stdout, stderr, code := command(t, []string{"chaos", "--seed", "7", "--rounds", "1", "--nodes", "2", "--length", "10s", "-o", "json"}, []string{"RAYSYS_TESTKIT_SEED=9"})
+	stdout, stderr, code := clitest.Command(t, []string{"chaos", "--seed", "7", "--rounds", "1", "--nodes", "2", "--length", "10s", "-o", "json"}, []string{"RAYSYS_TESTKIT_SEED=9"})
 	var rep chaos.Report
 	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 {
 		t.Fatalf("exit %d, %v:\n%s\n%s", code, err, stdout, stderr)

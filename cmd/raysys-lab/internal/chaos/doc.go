@@ -1,4 +1,4 @@
-// Package chaos is the command raysys chaos: a mixed program on a cluster that faults happen to, round after round, and
+// Package chaos is the command raysys-lab chaos: a mixed program on a cluster that faults happen to, round after round, and
 // models that say what the program may have been told.
 //
 //	seed ──► plan of faults (testkit.DrawPlan) ──► cluster in virtual time, or processes ◄── workloads: clients, each with

@@ -13,13 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/cmd/internal/cli"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/bench"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/system"
 )
 
 type benchFlags struct {
-	form   *output
+	form   *cli.Output
 	rows   []string
 	tier   string
 	rounds int
@@ -33,10 +34,10 @@ func benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure every row beside its raw limit",
 		Long:  benchHelp(),
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 	}
 	var f benchFlags
-	f.form = outputFlag(cmd.Flags())
+	f.form = cli.OutputFlag(cmd.Flags())
 	cmd.Flags().StringSliceVar(&f.rows, "row", nil, "rows to measure, NAME[,NAME...] (default all)")
 	cmd.Flags().StringVar(&f.tier, "tier", string(bench.InProcess), "where the two ends of an operation are: in-process or cross-process")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "rounds per row, each with one measurement of the row and one of its raw limit")
@@ -75,11 +76,11 @@ func benchHelp() string {
 // rows of the cross-process tier make their own.
 func plan(rounds int) (bench.Plan, error) {
 	if rounds < 1 {
-		return bench.Plan{}, usagef("--rounds is %d: give 1 or more", rounds)
+		return bench.Plan{}, cli.Usagef("--rounds is %d: give 1 or more", rounds)
 	}
 	cfg, err := system.FromEnv()
 	if err != nil {
-		return bench.Plan{}, usageError{err}
+		return bench.Plan{}, cli.Usage(err)
 	}
 	cfg.Cluster = nil
 	return bench.Plan{Rounds: rounds, Node: cfg}, nil
@@ -91,10 +92,10 @@ func withConsul(ctx context.Context, f benchFlags, stderr io.Writer, run func(ad
 	case bench.Tier(f.tier) != bench.CrossProcess:
 		return run("")
 	case os.Getenv("RAYSYS_CONSUL_PREFIX") != "":
-		return usagef("RAYSYS_CONSUL_PREFIX is set, and would put the nodes of the benchmark into the cluster it belongs to: run raysys bench without it")
+		return cli.Usagef("RAYSYS_CONSUL_PREFIX is set, and would put the nodes of the benchmark into the cluster it belongs to: run raysys-lab bench without it")
 	case f.consul != "":
 		if _, _, err := net.SplitHostPort(f.consul); err != nil {
-			return usagef("--consul is %q: give HOST:PORT: %w", f.consul, err)
+			return cli.Usagef("--consul is %q: give HOST:PORT: %w", f.consul, err)
 		}
 		if err := bench.ReachConsul(ctx, f.consul); err != nil {
 			return err
@@ -103,7 +104,7 @@ func withConsul(ctx context.Context, f benchFlags, stderr io.Writer, run func(ad
 	}
 	path, err := bench.FindConsul()
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	c, err := consulserver.Run(ctx, consulserver.Options{Program: path, Disk: true})
 	if err != nil {
@@ -117,7 +118,7 @@ func withConsul(ctx context.Context, f benchFlags, stderr io.Writer, run func(ad
 func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error {
 	rows, err := bench.Select(f.rows, bench.Tier(f.tier))
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	p, err := plan(f.rounds)
 	if err != nil {
@@ -125,11 +126,11 @@ func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error
 	}
 	if f.size != "" {
 		if p.Size, err = system.ParseSize(f.size, 0); err != nil || p.Size <= raysys.ObjectSize {
-			return usagef("--size %q: give bytes or a size such as 64MiB, above %d KiB", f.size, raysys.ObjectSize>>10)
+			return cli.Usagef("--size %q: give bytes or a size such as 64MiB, above %d KiB", f.size, raysys.ObjectSize>>10)
 		}
 	}
 	if p.Tasks = f.tasks; p.Tasks < 0 {
-		return usagef("--tasks is %d: give 1 or more", p.Tasks)
+		return cli.Usagef("--tasks is %d: give 1 or more", p.Tasks)
 	}
 	return withConsul(ctx, f, stderr, func(address string) error {
 		p.Consul = address
@@ -143,7 +144,7 @@ func measure(ctx context.Context, f benchFlags, rows []bench.Row, p bench.Plan, 
 
 	// The table grows as rows are measured; JSON is one list and comes at the end, with a word on each row meanwhile.
 	printer := bench.NewPrinter(stdout, bench.Names(rows))
-	if *f.form == outputTable {
+	if *f.form == cli.Table {
 		if err := printer.Head(); err != nil {
 			return err
 		}
@@ -161,7 +162,7 @@ func measure(ctx context.Context, f benchFlags, rows []bench.Row, p bench.Plan, 
 			continue
 		}
 		results = append(results, r)
-		if *f.form == outputJSON {
+		if *f.form == cli.JSON {
 			fmt.Fprintf(stderr, "measured %s\n", row.Name)
 			continue
 		}
@@ -169,7 +170,7 @@ func measure(ctx context.Context, f benchFlags, rows []bench.Row, p bench.Plan, 
 			return err
 		}
 	}
-	if *f.form == outputJSON {
+	if *f.form == cli.JSON {
 		if err := bench.JSON(stdout, results); err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func measure(ctx context.Context, f benchFlags, rows []bench.Row, p bench.Plan, 
 		}
 	}
 	if failed != nil {
-		return fmt.Errorf("%d of %d rows failed: run raysys bench --tier %s --row %s", len(failed), len(rows), f.tier, strings.Join(failed, ","))
+		return fmt.Errorf("%d of %d rows failed: run raysys-lab bench --tier %s --row %s", len(failed), len(rows), f.tier, strings.Join(failed, ","))
 	}
 	return nil
 }
@@ -198,7 +199,7 @@ func childCommand() *cobra.Command {
 			err = bench.Child(cmd.Context(), p, args, cmd.InOrStdin(), cmd.OutOrStdout())
 			var selection *bench.SelectionError
 			if errors.As(err, &selection) {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			return err
 		},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/bench"
 )
 
 // named are the rows that take minutes.

@@ -64,7 +64,7 @@ func Child(ctx context.Context, p Plan, args []string, in io.Reader, out io.Writ
 			return c.run(ctx, p, args[1:], in, out)
 		}
 	}
-	return &SelectionError{fmt.Sprintf("%s is for the rows of raysys bench that need a process of their own: use raysys bench", ChildCommand)}
+	return &SelectionError{fmt.Sprintf("%s is for the rows of raysys-lab bench that need a process of their own: use raysys-lab bench", ChildCommand)}
 }
 
 func firstTask(ctx context.Context, p Plan, _ []string, in io.Reader, out io.Writer) error {

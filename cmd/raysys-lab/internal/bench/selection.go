@@ -61,7 +61,7 @@ func find(name string, tier Tier) error {
 	for _, t := range Tiers() {
 		later := Later(t)
 		if at := slices.IndexFunc(later, func(p Pending) bool { return p.Name == name }); at >= 0 {
-			return &SelectionError{fmt.Sprintf("row %s cannot be measured yet: it %s; raysys bench --help lists the rows there are",
+			return &SelectionError{fmt.Sprintf("row %s cannot be measured yet: it %s; raysys-lab bench --help lists the rows there are",
 				name, later[at].Why)}
 		}
 	}

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/cmd/internal/cli"
+	"github.com/raysys/raysys/cmd/internal/clitest"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/bench"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 )
 
 func TestBenchJSON(t *testing.T) {
-	stdout, stderr, code := inProcess(t, []string{"bench", "-o", "json", "--rounds", "1", "--row", "tasks_sync,get_small"}, nil)
+	stdout, stderr, code := clitest.InProcess(t, run, []string{"bench", "-o", "json", "--rounds", "1", "--row", "tasks_sync,get_small"}, nil)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
@@ -51,12 +53,12 @@ func TestBenchJSON(t *testing.T) {
 
 // The rows of large objects move as much as --size says, and refuse what is no object.
 func TestBenchSize(t *testing.T) {
-	stdout, stderr, code := inProcess(t, []string{"bench", "-o", "json", "--rounds", "1", "--row", "put_gigabytes", "--size", "2MiB"}, nil)
+	stdout, stderr, code := clitest.InProcess(t, run, []string{"bench", "-o", "json", "--rounds", "1", "--row", "put_gigabytes", "--size", "2MiB"}, nil)
 	if code != 0 || !strings.Contains(stdout, `"bytes": 2097152,`) || !strings.Contains(stdout, `"ratio": 1,`) || !strings.Contains(stdout, "no copy: ") {
 		t.Errorf("exit %d: %s\n%s", code, stdout, stderr)
 	}
 	for _, size := range []string{"64KiB", "much", "-1"} {
-		if _, stderr, code := inProcess(t, []string{"bench", "--row", "put_gigabytes", "--size", size}, nil); code != exitUsage || !strings.Contains(stderr, "--size") {
+		if _, stderr, code := clitest.InProcess(t, run, []string{"bench", "--row", "put_gigabytes", "--size", size}, nil); code != cli.ExitUsage || !strings.Contains(stderr, "--size") {
 			t.Errorf("--size %s: exit %d, %s", size, code, stderr)
 		}
 	}
@@ -65,7 +67,7 @@ func TestBenchSize(t *testing.T) {
 // The variables stand in for flags; a row that starts processes finds its own binary; the in-process tier joins no
 // cluster, wherever a Consul is said to be.
 func TestBenchTable(t *testing.T) {
-	stdout, stderr, code := command(t, []string{"bench", "-o", "table"}, []string{"RAYSYS_OUTPUT=json", "RAYSYS_ROW=node_start", "RAYSYS_ROUNDS=1", "RAYSYS_CONSUL=127.0.0.1:1"})
+	stdout, stderr, code := clitest.Command(t, []string{"bench", "-o", "table"}, []string{"RAYSYS_OUTPUT=json", "RAYSYS_ROW=node_start", "RAYSYS_ROUNDS=1", "RAYSYS_CONSUL=127.0.0.1:1"})
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
@@ -87,7 +89,7 @@ func TestBenchAcrossProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	temp := t.TempDir()
-	stdout, stderr, code := command(t, []string{"bench", "--tier", "cross-process", "--row", "tasks_async", "-o", "json", "--rounds", "1"},
+	stdout, stderr, code := clitest.Command(t, []string{"bench", "--tier", "cross-process", "--row", "tasks_async", "-o", "json", "--rounds", "1"},
 		[]string{"PATH=" + filepath.Dir(path), "TMPDIR=" + temp, "RAYSYS_NAME=mine", "RAYSYS_ROLE=both", "RAYSYS_CLUSTER=mine"})
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
@@ -108,7 +110,7 @@ func TestBenchAcrossProcesses(t *testing.T) {
 }
 
 func TestBenchHelpListsEveryRow(t *testing.T) {
-	stdout, _, _ := inProcess(t, []string{"bench", "--help"}, nil)
+	stdout, _, _ := clitest.InProcess(t, run, []string{"bench", "--help"}, nil)
 	for _, tier := range bench.Tiers() {
 		_, list, ok := strings.Cut(stdout, "\nRows of --tier "+string(tier)+":\n")
 		list, _, _ = strings.Cut(list, "\n\n")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/bench"
 	"github.com/raysys/raysys/internal/golden"
 )
 

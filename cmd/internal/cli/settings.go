@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -22,32 +22,33 @@ const (
 // errPrinted ends a command that was only asked for its settings.
 var errPrinted = errors.New("settings printed")
 
-// notSettings are flags that ask for something once and have no variable.
-var notSettings = map[string]bool{"help": true, "version": true, printFlag: true}
+// Setting reports whether a flag is one that a variable can stand in for: the others ask for something once.
+func Setting(flag string) bool { return flag != "help" && flag != "version" && flag != printFlag }
 
-func variable(flag string) string {
+// Variable is the name of the variable that stands in for a flag.
+func Variable(flag string) string {
 	return "RAYSYS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets every flag that was not given from RAYSYS_NAME, its name in capitals, so that the flag wins
+// FromEnvironment sets every flag that was not given from RAYSYS_NAME, its name in capitals, so that the flag wins
 // over the variable and the variable over the default.
-func fromEnvironment(flags *pflag.FlagSet) error {
+func FromEnvironment(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		if notSettings[f.Name] {
+		if !Setting(f.Name) {
 			return
 		}
 		if f.Changed {
 			note(f, "flag")
 			return
 		}
-		name := variable(f.Name)
+		name := Variable(f.Name)
 		v := os.Getenv(name)
 		if v == "" {
 			return
 		}
 		if err := flags.Set(f.Name, v); err != nil {
-			errs = append(errs, usagef("%s=%q cannot be meant for --%s: %s", name, v, f.Name, reason(err)))
+			errs = append(errs, Usagef("%s=%q cannot be meant for --%s: %s", name, v, f.Name, Reason(err)))
 		}
 		note(f, name)
 	})
@@ -61,11 +62,11 @@ func note(f *pflag.Flag, source string) {
 	f.Annotations[sourceNote] = []string{source}
 }
 
-// defaultFrom says where a default that is not always the same comes from.
-func defaultFrom(flags *pflag.FlagSet, name, source string) { note(flags.Lookup(name), source) }
+// DefaultFrom says where a default that is not always the same comes from.
+func DefaultFrom(flags *pflag.FlagSet, name, source string) { note(flags.Lookup(name), source) }
 
-// reason is the innermost error: those around it name a flag that the user did not give.
-func reason(err error) error {
+// Reason is the innermost error: those around it name a flag that the user did not give.
+func Reason(err error) error {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
@@ -83,10 +84,10 @@ type setting struct {
 func settings(flags *pflag.FlagSet) []setting {
 	var all []setting
 	flags.VisitAll(func(f *pflag.Flag) {
-		if notSettings[f.Name] || f.Hidden {
+		if !Setting(f.Name) || f.Hidden {
 			return
 		}
-		s := setting{Name: f.Name, Value: f.Value.String(), Source: "default", Variable: variable(f.Name)}
+		s := setting{Name: f.Name, Value: f.Value.String(), Source: "default", Variable: Variable(f.Name)}
 		if n := f.Annotations[sourceNote]; n != nil {
 			s.Source = n[0]
 		}
@@ -98,7 +99,7 @@ func settings(flags *pflag.FlagSet) []setting {
 // prepare runs before every command: it reads the variables, and answers --print-config.
 func prepare(cmd *cobra.Command) error {
 	flags := cmd.Flags()
-	if err := fromEnvironment(flags); err != nil {
+	if err := FromEnvironment(flags); err != nil {
 		return err
 	}
 	if asked, _ := flags.GetBool(printFlag); !asked {
@@ -106,7 +107,7 @@ func prepare(cmd *cobra.Command) error {
 	}
 	all := settings(flags)
 	w := cmd.OutOrStdout()
-	if f := flags.Lookup("output"); f != nil && f.Value.String() == string(outputJSON) {
+	if f := flags.Lookup("output"); f != nil && f.Value.String() == string(JSON) {
 		if err := json.NewEncoder(w).Encode(all); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/simulate"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/simulate"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"

@@ -103,7 +103,7 @@ func TestDefectsApply(t *testing.T) {
 // defectRounds bounds the rounds within which a defect shows.
 const defectRounds = 20
 
-// TestDefectsAreFound: raysys chaos fails with each planted defect, and passes as many rounds without.
+// TestDefectsAreFound: raysys-lab chaos fails with each planted defect, and passes as many rounds without.
 func TestDefectsAreFound(t *testing.T) {
 	if !long.Form(false, true) {
 		return // eight builds and some dozen rounds
@@ -135,8 +135,8 @@ func TestDefectsAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		program := filepath.Join(dir, "raysys")
-		build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./cmd/raysys")
+		program := filepath.Join(dir, "raysys-lab")
+		build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./cmd/raysys-lab")
 		build.Dir = root
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build: %v\n%s", err, out)

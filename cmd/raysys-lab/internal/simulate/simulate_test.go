@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/simulate"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/simulate"
 )
 
 func small(change func(*simulate.Config)) simulate.Config {

@@ -16,12 +16,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/chaos"
+	"github.com/raysys/raysys/cmd/internal/cli"
+	"github.com/raysys/raysys/cmd/raysys-lab/internal/chaos"
 	"github.com/raysys/raysys/testkit"
 )
 
 type chaosFlags struct {
-	form     *output
+	form     *cli.Output
 	seed     uint64
 	rounds   int
 	duration time.Duration
@@ -47,7 +48,7 @@ func chaosCommand() *cobra.Command {
 		Use:   "chaos",
 		Short: "Look for lost work under seeded faults",
 		Long:  chaosHelp(),
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 	}
 	var f chaosFlags
 	f.define(cmd.Flags())
@@ -61,7 +62,7 @@ func chaosCommand() *cobra.Command {
 }
 
 func (f *chaosFlags) define(flags *pflag.FlagSet) {
-	f.form = outputFlag(flags)
+	f.form = cli.OutputFlag(flags)
 	flags.Uint64Var(&f.seed, "seed", 0, "of the first round; each next one has the next (default: a random one)")
 	flags.IntVar(&f.rounds, "rounds", 0, fmt.Sprintf("how many rounds (default %d, or as many as --for has room for)", chaosRounds))
 	flags.DurationVar(&f.duration, "for", 0, "begin rounds for so long")
@@ -96,29 +97,29 @@ processes need (goroutines, files, memory, keys) is said each minute, and must n
 func (f *chaosFlags) check(only bool) error {
 	switch {
 	case f.rounds < 0:
-		return usagef("--rounds %d: give 1 or more", f.rounds)
+		return cli.Usagef("--rounds %d: give 1 or more", f.rounds)
 	case f.duration < 0:
-		return usagef("--for %v: give a positive duration", f.duration)
+		return cli.Usagef("--for %v: give a positive duration", f.duration)
 	case f.length < minLength:
-		return usagef("--length %v: give %v or more", f.length, minLength)
+		return cli.Usagef("--length %v: give %v or more", f.length, minLength)
 	case f.nodes < 2 || f.nodes > maxChaosNodes:
-		return usagef("--nodes %d: give 2 to %d", f.nodes, maxChaosNodes)
+		return cli.Usagef("--nodes %d: give 2 to %d", f.nodes, maxChaosNodes)
 	case only && f.seed == 0:
-		return usagef("--only without --seed: each seed has another plan")
+		return cli.Usagef("--only without --seed: each seed has another plan")
 	}
 	if f.processes {
 		switch {
 		case f.duration < minLength:
-			return usagef("--processes needs --for of %v or more", minLength)
+			return cli.Usagef("--processes needs --for of %v or more", minLength)
 		case f.rounds > 1 || f.minimize || f.realTime:
-			return usagef("--processes is one round in real time: leave --rounds, --minimize and --real-time out")
+			return cli.Usagef("--processes is one round in real time: leave --rounds, --minimize and --real-time out")
 		}
 		f.rounds, f.length, f.duration = 1, f.duration, 0
 	}
 	known := chaos.Round{RealTime: f.realTime, Processes: f.processes}.FaultsOf()
 	for _, name := range f.faults {
 		if !slices.Contains(known, testkit.Fault(name)) {
-			return usagef("--faults: such rounds have no fault %q: run raysys chaos --help", name)
+			return cli.Usagef("--faults: such rounds have no fault %q: run raysys-lab chaos --help", name)
 		}
 	}
 	if f.rounds == 0 && f.duration == 0 {
@@ -152,7 +153,7 @@ func (f *chaosFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stderr, "seed %d, %d nodes\n", f.seed, f.nodes)
 	all := chaos.Report{Played: map[testkit.Fault]int{}}
-	if *f.form == outputTable {
+	if *f.form == cli.Table {
 		defer func() { fmt.Fprintf(stdout, "took effect: %s\n", all.Faults()) }()
 	}
 	began := time.Now()
@@ -191,7 +192,7 @@ func (f *chaosFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // show writes one line for a round, and all that is known of one that failed.
 func (f *chaosFlags) show(w io.Writer, i int, rep chaos.Report) error {
-	if *f.form == outputJSON {
+	if *f.form == cli.JSON {
 		return json.NewEncoder(w).Encode(rep)
 	}
 	state := "ok"
@@ -215,9 +216,9 @@ func (f *chaosFlags) show(w io.Writer, i int, rep chaos.Report) error {
 
 // replay is the command that runs one round again.
 func replay(o chaos.Round) string {
-	b := fmt.Sprintf("raysys chaos --seed %d --nodes %d --rounds 1 --length %v", o.Seed, o.Nodes, o.Length)
+	b := fmt.Sprintf("raysys-lab chaos --seed %d --nodes %d --rounds 1 --length %v", o.Seed, o.Nodes, o.Length)
 	if o.Processes {
-		b = fmt.Sprintf("raysys chaos --seed %d --nodes %d --processes --for %v", o.Seed, o.Nodes, o.Length)
+		b = fmt.Sprintf("raysys-lab chaos --seed %d --nodes %d --processes --for %v", o.Seed, o.Nodes, o.Length)
 	}
 	if o.RealTime {
 		b += " --real-time"
@@ -244,7 +245,7 @@ func chaosRoundCommand() *cobra.Command {
 		Use:    chaos.ChildCommand,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{chaos.Child(cmd.InOrStdin())}
+			return cli.Usage(chaos.Child(cmd.InOrStdin()))
 		},
 	}
 }

@@ -22,10 +22,10 @@ const ChildCommand = "chaos-round"
 const hang = 10 * time.Minute
 
 // reportMark begins the line of a child's output that is its report.
-const reportMark = "raysys chaos report: "
+const reportMark = "raysys-lab chaos report: "
 
 // ErrChild is a child process that was started by somebody else.
-var ErrChild = errors.New(ChildCommand + " is for raysys chaos, which starts it: use raysys chaos")
+var ErrChild = errors.New(ChildCommand + " is for raysys-lab chaos, which starts it: use raysys-lab chaos")
 
 // Child runs the round that in describes as a test, because virtual time exists in tests only, and ends the process.
 func Child(in io.Reader) error {

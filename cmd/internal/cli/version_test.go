@@ -1,14 +1,18 @@
-package main
+package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/raysys/raysys/cmd/internal/clitest"
 )
 
 func TestReadVersion(t *testing.T) {
@@ -36,8 +40,13 @@ func TestReadVersion(t *testing.T) {
 	}
 }
 
+// tool is a command that has nothing but the version.
+func tool(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return ExitCode(Run(ctx, Root("tool", "Nothing"), args, stdin, stdout, stderr))
+}
+
 func TestVersionCommand(t *testing.T) {
-	stdout, stderr, code := inProcess(t, []string{"version"}, []string{"RAYSYS_OUTPUT=json"})
+	stdout, stderr, code := clitest.InProcess(t, tool, []string{"version"}, []string{"RAYSYS_OUTPUT=json"})
 	var v version
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 0 || stderr != "" {
 		t.Fatalf("exit %d, %v: %q, %q", code, err, stdout, stderr)
@@ -46,7 +55,7 @@ func TestVersionCommand(t *testing.T) {
 		t.Errorf("version %+v", v)
 	}
 	// The flag wins over the variable.
-	stdout, _, code = inProcess(t, []string{"version", "-o", "table"}, []string{"RAYSYS_OUTPUT=json"})
+	stdout, _, code = clitest.InProcess(t, tool, []string{"version", "-o", "table"}, []string{"RAYSYS_OUTPUT=json"})
 	if code != 0 || !strings.HasPrefix(stdout, "version   ") {
 		t.Errorf("exit %d: %q", code, stdout)
 	}
@@ -54,8 +63,8 @@ func TestVersionCommand(t *testing.T) {
 
 // TestVersionFlag: --version is one line, like other tools'.
 func TestVersionFlag(t *testing.T) {
-	stdout, stderr, code := inProcess(t, []string{"--version"}, []string{"RAYSYS_VERSION=nonsense"})
-	if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "raysys ") || strings.Count(stdout, "\n") != 1 {
+	stdout, stderr, code := clitest.InProcess(t, tool, []string{"--version"}, []string{"RAYSYS_VERSION=nonsense"})
+	if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "tool ") || strings.Count(stdout, "\n") != 1 {
 		t.Errorf("exit %d: %q, %q", code, stdout, stderr)
 	}
 }
