@@ -23,10 +23,9 @@ const (
 
 // part is the work of one rank.
 type part struct {
-	Group    string
-	Rank     int
-	Rounds   int
-	Elements int
+	Group  string
+	Rank   int
+	Rounds int
 }
 
 // timed are the durations of the rounds of one rank.
@@ -43,7 +42,7 @@ var reduceTogether = tasks.DefineIn(functions, "reduce-together", func(ctx conte
 		return x, err
 	}
 	defer m.Leave()
-	vec := vectorOf(a.Rank, a.Elements)
+	vec := vectorOf(a.Rank)
 	for range a.Rounds {
 		begin := time.Now()
 		total, err := m.AllReduce(ctx, vec, collective.Sum)
@@ -51,26 +50,26 @@ var reduceTogether = tasks.DefineIn(functions, "reduce-together", func(ctx conte
 			return x, err
 		}
 		x.Rounds = append(x.Rounds, time.Since(begin))
-		if err := wholeSum(total, a.Elements); err != nil {
+		if err := wholeSum(total); err != nil {
 			return x, err
 		}
 	}
 	return x, nil
 })
 
-func vectorOf(rank, elements int) []float32 {
-	vec := make([]float32, elements)
+func vectorOf(rank int) []float32 {
+	vec := make([]float32, vectors)
 	for i := range vec {
 		vec[i] = float32(rank)
 	}
 	return vec
 }
 
-func wholeSum(total []float32, elements int) error {
-	if len(total) != elements {
-		return fmt.Errorf("the sum has %d elements, not %d", len(total), elements)
+func wholeSum(total []float32) error {
+	if len(total) != vectors {
+		return fmt.Errorf("the sum has %d elements, not %d", len(total), vectors)
 	}
-	return errors.Join(expect(int(total[0]), ranks*(ranks-1)/2), expect(int(total[elements-1]), ranks*(ranks-1)/2))
+	return errors.Join(expect(int(total[0]), ranks*(ranks-1)/2), expect(int(total[vectors-1]), ranks*(ranks-1)/2))
 }
 
 // share of the naive way: a grain that gives its vector and takes the sum.
@@ -78,7 +77,7 @@ type shareholder struct{ vec, total []float32 }
 
 func (s *shareholder) give(_ context.Context, rank int) ([]float32, error) {
 	if s.vec == nil {
-		s.vec = vectorOf(rank, vectors)
+		s.vec = vectorOf(rank)
 	}
 	return s.vec, nil
 }
@@ -132,7 +131,7 @@ var reduceNaively = tasks.DefineIn(functions, "reduce-naively", func(ctx context
 			}
 		}
 		x.Rounds = append(x.Rounds, time.Since(begin))
-		if err := wholeSum(total, vectors); err != nil {
+		if err := wholeSum(total); err != nil {
 			return x, err
 		}
 	}
@@ -153,7 +152,7 @@ func allReduceSmall(ctx context.Context, p Plan) (m measured, err error) {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			good, err := c.reduce(driver, "round-"+strconv.Itoa(round), each, vectors)
+			good, err := c.reduce(driver, "round-"+strconv.Itoa(round), each)
 			if err != nil {
 				return err
 			}
@@ -178,14 +177,14 @@ func allReduceSmall(ctx context.Context, p Plan) (m measured, err error) {
 	return m, err
 }
 
-// reduce runs all ranks n times with vectors of so many elements, and returns the durations of the slowest.
-func (c *cluster) reduce(driver context.Context, group string, n, elements int) (*hist, error) {
+// reduce runs all ranks, and returns the durations of the slowest.
+func (c *cluster) reduce(driver context.Context, group string, n int) (*hist, error) {
 	errs := make([]error, ranks)
 	all := make([]*hist, ranks)
 	var wg sync.WaitGroup
 	for rank := range ranks {
 		wg.Go(func() {
-			x, err := reduceTogether.With(on(c.names[rank])...).Go(driver, part{group, rank, n, elements}).Get(driver)
+			x, err := reduceTogether.With(on(c.names[rank])...).Go(driver, part{group, rank, n}).Get(driver)
 			if err == nil {
 				err = c.isWorker(x.PID)
 			}

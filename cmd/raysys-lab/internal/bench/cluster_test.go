@@ -17,9 +17,6 @@ var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
 	"locality": func(ctx context.Context, p Plan) (measured, error) {
 		return locality(ctx, p, sizesOfLocality{sizes: []int{100 << 10, 1 << 20}, tasks: 12, most: 64 << 20, once: 6 << 20})
 	},
-	"ring_tasks": func(ctx context.Context, p Plan) (measured, error) {
-		return ringTasks(ctx, p, ringOfTasks{sizes: []int{1 << 20}, delays: []time.Duration{0, 2 * time.Millisecond}})
-	},
 	"lineage": func(ctx context.Context, p Plan) (measured, error) {
 		return lineage(ctx, p, chainsOfLineage{workers: 2, depth: 4, hold: time.Millisecond, tick: 300 * time.Millisecond, before: 2, dead: 1, after: 2})
 	},
