@@ -25,7 +25,6 @@ const (
 	childCaller    = "caller"     // CLUSTER CONSUL OPERATION: join as a driver, measure the operation
 	childDrain     = "drain"      // ADDRESS BYTES CERTS NODE: read raw streams when the input says so, write how long it took
 	childMap       = "map"        // map files when the input says so, write how long it took
-	childGiver     = "giver"      // CLUSTER CONSUL NAME N: join as a driver, submit N tasks and give references to grains, say so; settle
 	childSizes     = "sizes"      // CLUSTER CONSUL OPERATION: join as a driver, write a sizesReport of the operation
 )
 
@@ -51,7 +50,6 @@ func children() map[string]child {
 		childCaller: {3, callAcross},
 		childDrain:  {4, beDrain},
 		childMap:    {0, beMapper},
-		childGiver:  {4, giveRefs},
 		childSizes:  {3, sizeUp},
 	}
 }

@@ -17,20 +17,10 @@ var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
 	"locality": func(ctx context.Context, p Plan) (measured, error) {
 		return locality(ctx, p, sizesOfLocality{sizes: []int{100 << 10, 1 << 20}, tasks: 12, most: 64 << 20, once: 6 << 20})
 	},
-	"lineage": func(ctx context.Context, p Plan) (measured, error) {
-		return lineage(ctx, p, chainsOfLineage{workers: 2, depth: 4, hold: time.Millisecond, tick: 300 * time.Millisecond, before: 2, dead: 1, after: 2})
-	},
-	"durable_grains": func(ctx context.Context, p Plan) (measured, error) {
-		return durableGrains(ctx, p, killedGrains{
-			workers: 3, killed: 2, grains: 40, pause: 20 * time.Millisecond, tick: 300 * time.Millisecond, before: 2, dead: 2, after: 2,
-		})
-	},
 	"tasks_50m": func(ctx context.Context, p Plan) (measured, error) {
 		p.Tasks = 20_000
 		return tasksInTenths(ctx, p)
 	},
-	"recorded_refs": func(ctx context.Context, p Plan) (measured, error) { return recordRefs(ctx, p, refsOfOneCall) },
-	"adopt_10k":     func(ctx context.Context, p Plan) (measured, error) { return adopt(ctx, p, 30) },
 	"durable_calls": func(ctx context.Context, p Plan) (measured, error) { return durableOver(ctx, p, 300) },
 	"failover": func(ctx context.Context, p Plan) (measured, error) {
 		return failovers(ctx, p, []int{2}, 2, fault{name: "SIGKILL", strike: (*process).strike, deadline: 5 * time.Second})

@@ -156,27 +156,19 @@ func (c *cluster) strike(ctx context.Context, victim *process, held []grains.Gra
 	return longest, errors.Join(errs...)
 }
 
-// replace starts workers in the place of those that are gone, and waits until the cluster has settled. The workers end with ctx:
+// replace starts a worker in the place of one that is gone, and waits until the cluster has settled. The worker ends with ctx:
 // a driver's would end before end() lets the workers leave.
-func (c *cluster) replace(ctx context.Context, gone ...*process) error {
-	for _, g := range gone {
-		if err := g.kill(); err != nil {
-			return err
-		}
-		c.forget(g)
+func (c *cluster) replace(ctx context.Context, gone *process) error {
+	if err := gone.kill(); err != nil {
+		return err
 	}
-	started := make([]*process, len(gone))
-	for i := range gone {
-		w, err := c.launch(ctx)
-		if err != nil {
-			return err
-		}
-		started[i] = w
+	c.forget(gone)
+	w, err := c.launch(ctx)
+	if err != nil {
+		return err
 	}
-	for _, w := range started {
-		if _, err := w.ready(); err != nil {
-			return err
-		}
+	if _, err := w.ready(); err != nil {
+		return err
 	}
 	return c.settled(ctx)
 }

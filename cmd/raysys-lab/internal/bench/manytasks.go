@@ -94,4 +94,12 @@ func tasksInTenths(ctx context.Context, p Plan) (m measured, err error) {
 	return m, nil
 }
 
+func mean(list []float64) float64 {
+	sum := 0.0
+	for _, v := range list {
+		sum += v
+	}
+	return sum / float64(max(len(list), 1))
+}
+
 func mib(n uint64) float64 { return float64(n) / (1 << 20) }

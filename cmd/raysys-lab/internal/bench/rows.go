@@ -220,10 +220,6 @@ func crossCatalogue() []Row {
 			Operation: "failover of 3 workers where one falls silent (SIGSTOP) instead; about 20 s each",
 		},
 		localityRow(),
-		lineageRow(),
-		durableGrainsRow(),
-		recordedRow(),
-		adoptRow(),
 		manyTasksRow(),
 	}
 }

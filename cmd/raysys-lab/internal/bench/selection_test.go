@@ -10,7 +10,7 @@ import (
 )
 
 // named are the rows that take minutes.
-var named = []string{"failover_silence", "locality", "durable_calls", "lineage", "durable_grains", "recorded_refs", "adopt_10k", "tasks_50m"}
+var named = []string{"failover_silence", "locality", "durable_calls", "tasks_50m"}
 
 func TestSelect(t *testing.T) {
 	all := bench.Names(bench.Rows(bench.InProcess))
@@ -31,7 +31,7 @@ func TestSelect(t *testing.T) {
 		{[]string{""}, bench.InProcess, nil, `row "" does not exist`},
 		{[]string{"tasks_sync", "failover"}, bench.InProcess, nil, "row failover is measured in another tier: use --tier cross-process"},
 		{[]string{"get_small"}, bench.CrossProcess, nil, "row get_small is measured in another tier: use --tier in-process"},
-		{[]string{"lineage"}, bench.InProcess, nil, "row lineage is measured in another tier: use --tier cross-process"},
+		{[]string{"locality"}, bench.InProcess, nil, "row locality is measured in another tier: use --tier cross-process"},
 		{[]string{"returns_3k"}, bench.InProcess, nil, "row returns_3k cannot be measured yet: it comes with tasks of several results"},
 		{[]string{"returns_3k"}, bench.CrossProcess, nil, "it comes with tasks of several results"},
 		{[]string{"transfer"}, bench.InProcess, nil, "row transfer is measured in another tier: use --tier cross-process"},
@@ -61,8 +61,7 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		},
 		bench.CrossProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
-			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "allreduce_small", "grain_activate", "durable_calls", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality",
-			"lineage", "durable_grains", "recorded_refs", "adopt_10k", "tasks_50m",
+			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "allreduce_small", "grain_activate", "durable_calls", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality", "tasks_50m",
 		},
 	} {
 		got := bench.Names(bench.Rows(tier))
