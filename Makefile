@@ -16,8 +16,8 @@ export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: need-go ## build bin/raysys
-	go build -o bin/raysys ./cmd/raysys
+build: need-go ## build bin/raysys, without the tables of a debugger
+	go build -trimpath -ldflags '-s -w' -o bin/raysys ./cmd/raysys
 
 # The linters take the build that the tests take, with -race, so that each package is compiled once. They have vetted it.
 test: export CGO_ENABLED = 1
@@ -53,7 +53,7 @@ bench: need-go ## measure every row beside its raw limit
 	go run ./cmd/raysys-lab bench
 
 bench-ray: need-go consul ## measure Ray and raysys in turn, into docs/benchmarks.md: ROUNDS=3 (needs python3)
-	go build -o bin/raysys-lab ./cmd/raysys-lab
+	go build -trimpath -o bin/raysys-lab ./cmd/raysys-lab
 	test -d .cache/ray || python3 -m venv .cache/ray
 	.cache/ray/bin/pip install --quiet -r tools/benchray/requirements.txt
 	.cache/ray/bin/python tools/benchray/compare.py bin/raysys-lab $(ROUNDS) docs/benchmarks.md
@@ -68,7 +68,7 @@ demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole
 
 cluster: build consul ## a local Consul and three nodes with the cartpole program; says what to do next
-	go build -o bin/cartpole ./examples/cartpole
+	go build -trimpath -o bin/cartpole ./examples/cartpole
 	bin/raysys local --app bin/cartpole --consul-program bin/consul
 
 consul: need-go ## build bin/consul, the server of the tests and of local clusters (three minutes the first time)
