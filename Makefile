@@ -16,8 +16,8 @@ export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: need-go ## build bin/raysys
-	go build -o bin/raysys ./cmd/raysys
+build: need-go ## build bin/raysys, without the tables of a debugger
+	go build -trimpath -ldflags '-s -w' -o bin/raysys ./cmd/raysys
 
 # rapid draws the same cases each time, and others in the long forms, ten times as many.
 test quick: export RAPID_SEED = 1
@@ -53,12 +53,13 @@ fuzz: need-go ## every fuzz target of every package: FUZZTIME=20s each
 	test -z "$$bad" || { echo "make fuzz: failed:$$bad" >&2; exit 1; }
 
 bench: need-go ## measure every row beside its raw limit
-	go run ./cmd/raysys bench
+	go run ./cmd/raysys-lab bench
 
-bench-ray: build consul ## measure Ray and raysys in turn, into docs/benchmarks.md: ROUNDS=3 (needs python3)
+bench-ray: need-go consul ## measure Ray and raysys in turn, into docs/benchmarks.md: ROUNDS=3 (needs python3)
+	go build -trimpath -o bin/raysys-lab ./cmd/raysys-lab
 	test -d .cache/ray || python3 -m venv .cache/ray
 	.cache/ray/bin/pip install --quiet -r tools/benchray/requirements.txt
-	.cache/ray/bin/python tools/benchray/compare.py bin/raysys $(ROUNDS) docs/benchmarks.md
+	.cache/ray/bin/python tools/benchray/compare.py bin/raysys-lab $(ROUNDS) docs/benchmarks.md
 
 lint: tools ## vet, staticcheck and gofumpt, of the module in examples/gpu too
 	go vet ./...
@@ -72,7 +73,7 @@ demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole
 
 cluster: build consul ## a local Consul and three nodes with the cartpole program; says what to do next
-	go build -o bin/cartpole ./examples/cartpole
+	go build -trimpath -o bin/cartpole ./examples/cartpole
 	bin/raysys local --app bin/cartpole --consul-program bin/consul
 
 consul: need-go ## build bin/consul, the server of the tests and of local clusters (three minutes the first time)

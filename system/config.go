@@ -45,9 +45,6 @@ type Config struct {
 	// of weight 1 gets, of CPUs, devices and all else that tasks ask for. A task counts for the largest part of the node that it has of anything, and
 	// for as long as it has it. 1 unless set, at most 1000.
 	Weight int
-	// SchedulingDelay is added before the node of each task is chosen that this node submits, to see in an experiment what a slow
-	// scheduler costs a program. 0, and nothing else in production: none.
-	SchedulingDelay time.Duration
 	// Table of functions. Nil: the process-wide one that Define fills.
 	Table *raysys.Table
 	// QueueTasks bounds the tasks that wait to start: 1,000,000 unless set. When it is reached a driver's Go blocks,
@@ -106,7 +103,6 @@ func fromEnv(getenv func(string) string) (Config, error) {
 
 		Weight:           int(e.whole("RAYSYS_WEIGHT", "1 to 1000, ", 16)),
 		WaitForResources: e.boolean("RAYSYS_WAIT_FOR_RESOURCES"),
-		SchedulingDelay:  e.duration("RAYSYS_SCHEDULING_DELAY"),
 	}
 	cfg.visible = getenv(devices.VisibleVariable)
 	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
@@ -165,9 +161,6 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Weight < 0 || cfg.Weight > wire.MaxWeight {
 		errs = append(errs, fmt.Errorf("Config.Weight is %d: give 1 to %d", cfg.Weight, wire.MaxWeight))
-	}
-	if cfg.SchedulingDelay < 0 {
-		errs = append(errs, fmt.Errorf("Config.SchedulingDelay is %v: give 0 (none) or more", cfg.SchedulingDelay))
 	}
 	if cfg.Weight == 1 {
 		cfg.Weight = 0 // as core.Job has it

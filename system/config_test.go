@@ -46,7 +46,6 @@ func TestBadConfig(t *testing.T) {
 		"custom":        {system.Config{Resources: raysys.Resources{Custom: map[string]float64{"tpu": math.Inf(1)}}}, "tpu", raysys.ErrBadOption},
 		"unnamed":       {system.Config{Resources: raysys.Resources{Custom: map[string]float64{"": 1}}}, "name", raysys.ErrBadOption},
 		"queue":         {system.Config{QueueTasks: -1}, "QueueTasks", nil},
-		"delay":         {system.Config{SchedulingDelay: -1}, "SchedulingDelay", nil},
 		"bytes":         {system.Config{QueueBytes: -1}, "QueueBytes", nil},
 		"objects":       {system.Config{Objects: system.ObjectConfig{Memory: -1}}, "Config.Objects", nil},
 		"spill":         {system.Config{Objects: system.ObjectConfig{Disk: -1}}, "Config.Objects", nil},

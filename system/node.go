@@ -91,7 +91,7 @@ func New(cfg Config) (*Node, error) {
 	n.job.Top = n.top
 	tc := taskengine.Config{
 		Resources: cfg.Resources, Devices: cfg.ledgerDevices(), Choose: cfg.bestConnected(), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
-		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources, Delay: cfg.SchedulingDelay,
+		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
 	}
 	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,

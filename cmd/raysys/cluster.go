@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -32,7 +33,7 @@ func openStore(at operate.Where) (*consul.Store, error) {
 		return os.Getenv(name)
 	})
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	return consul.Open(cfg)
 }
@@ -91,7 +92,7 @@ func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
 	}
 	node, err := system.New(cfg)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	if err := node.Start(ctx); err != nil {
 		return nil, explain(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 )
 
@@ -17,7 +18,7 @@ const completionLimit = 2 * time.Second
 func nodeNames(on cluster, at *operate.Where) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
-		if len(args) > 0 || fromEnvironment(cmd.Flags()) != nil || checkWhere(at) != nil {
+		if len(args) > 0 || cli.FromEnvironment(cmd.Flags()) != nil || checkWhere(at) != nil {
 			return nil, none
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/examples/cartpole/demo"
 )
 
@@ -15,7 +16,7 @@ func demoCommand() *cobra.Command {
 		Long: `Learn CartPole-v1: rollouts are tasks, the learner is a grain, and the policy it finds is then served by
 stateless-worker grains. The report goes to standard output, how it goes to standard error; the exit code is 1 when the
 mean return of 475 was not reached within --steps.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	o := demo.Defaults()
 	o.Bind(cmd.Flags())
@@ -23,7 +24,7 @@ mean return of 475 was not reached within --steps.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		err := demo.Run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		if errors.Is(err, demo.ErrUsage) {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		return err
 	}

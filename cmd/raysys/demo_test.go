@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/raysys/raysys/cmd/internal/cli"
 )
 
 // runDemo runs the command by itself; what it learns has tests of its own in examples/cartpole.
@@ -28,7 +30,7 @@ func TestDemoUsage(t *testing.T) {
 		{"now", `demo takes no argument, and was given "now"`},
 	} {
 		stdout, _, err := runDemo(t.Context(), strings.Fields(c.args)...)
-		var usage usageError
+		var usage cli.UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) || stdout != "" {
 			t.Errorf("demo %s: %v, %q; want a usage error with %q", c.args, err, stdout, c.want)
 		}
@@ -40,7 +42,7 @@ func TestDemoUsage(t *testing.T) {
 
 func TestDemoNotLearned(t *testing.T) {
 	stdout, stderr, err := runDemo(t.Context(), "--steps", "1", "-o", "json")
-	var usage usageError
+	var usage cli.UsageError
 	if err == nil || errors.As(err, &usage) || stdout != "" || !strings.Contains(stderr, "learning: ") {
 		t.Errorf("demo --steps 1: %v, %q, %q", err, stdout, stderr)
 	}

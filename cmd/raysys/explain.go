@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 )
 
@@ -22,13 +23,13 @@ as that is remembered: each node keeps its last decisions.
 ID is that of a task, or its first digits; or KIND/KEY of a grain.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("%s takes the id of one task, or how it begins, or KIND/KEY of a grain", cmd.CommandPath())
+				return cli.Usagef("%s takes the id of one task, or how it begins, or KIND/KEY of a grain", cmd.CommandPath())
 			}
 			return nil
 		},
 	}
 	at := whereFlags(cmd.Flags())
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
@@ -37,7 +38,7 @@ ID is that of a task, or its first digits; or KIND/KEY of a grain.`,
 				if err != nil {
 					return fmt.Errorf("explain %s: %w: run raysys status", args[0], err)
 				}
-				if *form == outputJSON {
+				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
 				}
 				_, err = fmt.Fprint(cmd.OutOrStdout(), s)

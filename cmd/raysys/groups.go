@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/system"
 )
@@ -20,15 +21,15 @@ func groupsCommand(on cluster) *cobra.Command {
 nodes, and since when they are there. A group waits while one of its bundles has no node; it gathers while nodes keep for it what
 becomes free; it is held once all bundles have nodes; and it is going until what runs in it has returned.
 raysys groups remove removes one.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	at := whereFlags(cmd.Flags())
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	limit := cmd.Flags().Int("limit", 100, "how many groups to list, the oldest")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 0 {
-			return usagef("--limit %d: give 0 or more", *limit)
+			return cli.Usagef("--limit %d: give 0 or more", *limit)
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
 			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
@@ -36,7 +37,7 @@ raysys groups remove removes one.`,
 				if err != nil {
 					return fmt.Errorf("read placement groups: %w: run raysys doctor", err)
 				}
-				if *form == outputJSON {
+				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(g)
 				}
 				return operate.GroupsTable(cmd.OutOrStdout(), g, time.Now())
@@ -55,7 +56,7 @@ func removeGroupCommand(on cluster) *cobra.Command {
 returns once that has returned and the room is free. A removal that is not over within --timeout goes on.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("%s takes the name or the id of one placement group: run raysys groups to see them", cmd.CommandPath())
+				return cli.Usagef("%s takes the name or the id of one placement group: run raysys groups to see them", cmd.CommandPath())
 			}
 			return nil
 		},

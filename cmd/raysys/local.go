@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
@@ -42,7 +43,7 @@ be done with them; end all of it on SIGINT or SIGTERM. A second signal does not 
 
 The nodes share the host: each offers an equal part of its CPUs and memory, and the first node its GPUs. RAYSYS_MEMORY, RAYSYS_OBJECT_MEMORY,
 RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=fake:h100x8 gives each eight made-up GPUs.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	var f localFlags
 	flags := cmd.Flags()
@@ -64,13 +65,13 @@ RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=
 func (f *localFlags) check() error {
 	switch {
 	case f.app == "":
-		return usagef("there is no program: give --app PATH, or RAYSYS_APP")
+		return cli.Usagef("there is no program: give --app PATH, or RAYSYS_APP")
 	case f.nodes < 1 || f.nodes > maxLocal:
-		return usagef("--nodes %d: give 1 to %d", f.nodes, maxLocal)
+		return cli.Usagef("--nodes %d: give 1 to %d", f.nodes, maxLocal)
 	case f.port < 0 || f.port > 65535:
-		return usagef("--consul-port %d: give a port, or 0", f.port)
+		return cli.Usagef("--consul-port %d: give a port, or 0", f.port)
 	case f.timeout <= 0:
-		return usagef("--timeout %v: give a positive duration", f.timeout)
+		return cli.Usagef("--timeout %v: give a positive duration", f.timeout)
 	}
 	if f.cpu == "" {
 		f.cpu = strconv.Itoa(max(1, runtime.NumCPU()/f.nodes))
@@ -86,7 +87,7 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	}
 	server, err := program(f.consul)
 	if err != nil {
-		return usagef("--consul-program %s cannot be used: build it with make consul, or install Consul", f.consul)
+		return cli.Usagef("--consul-program %s cannot be used: build it with make consul, or install Consul", f.consul)
 	}
 	self, err := program(os.Args[0])
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command raysys runs programs as nodes of a cluster, measures raysys and shows it at work.
+// Command raysys runs programs as nodes of a cluster, looks after the cluster, and shows raysys at work.
 //
 //	raysys node      keep a program running as a worker
 //	raysys status    show nodes, shards and grains
@@ -6,8 +6,6 @@
 //	raysys drain     empty a node and let it go
 //	raysys doctor    look for what keeps a cluster from working
 //	raysys local     run a cluster on this host, to try things
-//	raysys bench     every row beside its raw limit
-//	raysys chaos     look for lost work under seeded faults
 //	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version
 //	raysys completion SHELL   what bash, zsh, fish and PowerShell need to complete commands, flags and node names
@@ -15,49 +13,33 @@
 // Data goes to standard output, talk to standard error. Exit codes: 0 ok, 1 the job failed, 2 usage, 3 cluster
 // unreachable, 4 timed out, 5 not found, 78 the store was replaced. Every flag can be given as RAYSYS_NAME too; the flag wins. --print-config shows
 // what a command would go by.
+//
+// Benchmarks, rounds of chaos and the simulator are in the command raysys-lab.
 package main
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/chaos"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/system"
 )
 
-func main() {
-	chaos.Worker()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// The first signal cancels ctx; after it the default is back, so that a second one ends the process at once.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
+func main() { cli.Main(run) }
 
-// The exit codes.
+// The exit codes beside those of all commands.
 const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
 	exitUnreachable = 3
 	exitTimedOut    = 4
 	exitNotFound    = 5
 )
-
-// usageError is a mistake in how the command was called: flags, arguments, variables.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // run is main without the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -66,24 +48,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // runOn is run with the cluster that commands talk to.
 func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	cmd := root(on)
-	cmd.SetArgs(args)
-	cmd.SetIn(stdin)
-	cmd.SetOut(stdout)
-	cmd.SetErr(stderr)
-	err := cmd.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, errPrinted) {
-		return exitOK
-	}
-	fmt.Fprintln(stderr, "error:", err)
-	return exitCode(err)
+	return exitCode(cli.Run(ctx, root(on), args, stdin, stdout, stderr))
+}
+
+func root(on cluster) *cobra.Command {
+	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
+	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), groupsCommand(on), memoryCommand(on), whyCommand(on), explainCommand(on), drainCommand(on), doctorCommand(on))
+	return cmd
 }
 
 func exitCode(err error) int {
-	var usage usageError
+	code := cli.ExitCode(err)
 	switch {
-	case errors.As(err, &usage), errors.Is(err, supervise.ErrConfig):
-		return exitUsage
+	case code != cli.ExitFailed:
+		return code
+	case errors.Is(err, supervise.ErrConfig):
+		return cli.ExitUsage
 	case errors.Is(err, operate.ErrUnreachable):
 		return exitUnreachable
 	case errors.Is(err, operate.ErrTimedOut), errors.Is(err, supervise.ErrGrace):
@@ -93,5 +73,11 @@ func exitCode(err error) int {
 	case errors.Is(err, raysys.ErrStoreReplaced):
 		return system.ExitStoreReplaced
 	}
-	return exitFailed
+	return code
+}
+
+// readByPerson reports whether w is a terminal.
+func readByPerson(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && system.Terminal(f)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/system"
 )
@@ -23,7 +24,7 @@ keeps it: names, references of other nodes, replicas, references and uses of the
 own objects only its garbage collector knows.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("%s takes the name of one node, or none for all: run raysys status to see them", cmd.CommandPath())
+				return cli.Usagef("%s takes the name of one node, or none for all: run raysys status to see them", cmd.CommandPath())
 			}
 			if len(args) == 1 {
 				return checkName("NODE", args[0])
@@ -33,12 +34,12 @@ own objects only its garbage collector knows.`,
 	}
 	at := whereFlags(cmd.Flags())
 	cmd.ValidArgsFunction = nodeNames(on, at)
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	limit := cmd.Flags().Int("limit", 20, "how many objects to list, the largest")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *limit < 0 {
-			return usagef("--limit %d: give 0 or more", *limit)
+			return cli.Usagef("--limit %d: give 0 or more", *limit)
 		}
 		var node raysys.NodeID
 		if len(args) == 1 {
@@ -51,7 +52,7 @@ own objects only its garbage collector knows.`,
 					return fmt.Errorf("read memory: %w: run raysys status", err)
 				}
 				m.Bound(*limit)
-				if *form == outputJSON {
+				if *form == cli.JSON {
 					err = operate.MemoryJSON(cmd.OutOrStdout(), m)
 				} else {
 					err = operate.MemoryTable(cmd.OutOrStdout(), m, time.Now())

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/internal/core"
@@ -65,7 +66,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 		Example: "  raysys node --app ./bin/app\n  raysys node --app ./bin/app --name a --listen 10.0.0.5:7400 --tls-cert a.crt --tls-key a.key --tls-ca ca.crt -- --verbose",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
-				return usagef("%q is no flag: arguments of the program go after --", args[0])
+				return cli.Usagef("%q is no flag: arguments of the program go after --", args[0])
 			}
 			return nil
 		},
@@ -79,7 +80,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 	host, _, _ = strings.Cut(host, ".")
 	flags.StringVar(&f.app, "app", "", "the program, a path or a name in PATH")
 	flags.StringVar(&f.name, "name", host, "name of the node, unique in the cluster")
-	defaultFrom(flags, "name", "default (this host)")
+	cli.DefaultFrom(flags, "name", "default (this host)")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "address for other nodes; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "address that other nodes dial, where it is not that of --listen")
 	flags.StringVar(&f.cpu, "cpu", "", "CPUs to offer (default: those of the host)")
@@ -103,7 +104,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
 	flags.DurationVar(&f.restartMin, "restart-min", 100*time.Millisecond, "pause before the first restart; doubles with each death before --settled")
 	flags.DurationVar(&f.restartMax, "restart-max", 30*time.Second, "longest pause before a restart")
-	outputFlag(flags)
+	cli.OutputFlag(flags)
 	flags.Lookup("output").Usage = "form of --print-config"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(); err != nil {
@@ -121,7 +122,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 // check finds what the program would refuse, before it is started over and over.
 func (f *nodeFlags) check() error {
 	if f.app == "" {
-		return usagef("there is no program: give --app PATH, or RAYSYS_APP")
+		return cli.Usagef("there is no program: give --app PATH, or RAYSYS_APP")
 	}
 	if err := checkName("--name", f.name); err != nil {
 		return err
@@ -138,21 +139,21 @@ func (f *nodeFlags) check() error {
 		}
 	}
 	if f.advertise == "" && everywhere(f.listen) {
-		return usagef("--listen %s is every address of this host: say with --advertise which one other nodes dial", f.listen)
+		return cli.Usagef("--listen %s is every address of this host: say with --advertise which one other nodes dial", f.listen)
 	}
 	if !loopback(f.listen) && f.at.Cert == "" && !f.at.Insecure {
-		return usagef("--listen %s can be reached from other hosts: give --tls-cert, --tls-key and --tls-ca, or --insecure", f.listen)
+		return cli.Usagef("--listen %s can be reached from other hosts: give --tls-cert, --tls-key and --tls-ca, or --insecure", f.listen)
 	}
 	for flag, v := range map[string]string{"--cpu": f.cpu, "--gpu": f.gpu} {
 		if n, err := strconv.ParseFloat(v, 64); v != "" && (err != nil || !(n >= 0)) {
-			return usagef("%s %q: give a number of 0 or more", flag, v)
+			return cli.Usagef("%s %q: give a number of 0 or more", flag, v)
 		}
 	}
 	if err := devices.CheckSpec(f.gpus); err != nil {
-		return usagef("--gpus: %w", err)
+		return cli.Usagef("--gpus: %w", err)
 	}
 	if f.gpu != "" && strings.HasPrefix(f.gpus, "fake:") {
-		return usagef("--gpu %s and --gpus %s: give one of them", f.gpu, f.gpus)
+		return cli.Usagef("--gpu %s and --gpus %s: give one of them", f.gpu, f.gpus)
 	}
 	for _, size := range []struct {
 		flag, value string
@@ -165,7 +166,7 @@ func (f *nodeFlags) check() error {
 		{"--lineage-memory", f.lineageMemory, objectstore.AvailableMemory()},
 	} {
 		if _, err := system.ParseSize(size.value, size.whole); size.value != "" && err != nil {
-			return usagef("%s %q: %w", size.flag, size.value, err)
+			return cli.Usagef("%s %q: %w", size.flag, size.value, err)
 		}
 	}
 	custom := map[string]float64{}
@@ -177,23 +178,23 @@ func (f *nodeFlags) check() error {
 		return err
 	}
 	if err := (core.Resources{Custom: custom}).Meant(); err != nil {
-		return usagef("--resources %s: %w", f.resources, err)
+		return cli.Usagef("--resources %s: %w", f.resources, err)
 	}
 	if err := pairs("--labels", f.labels, func(_, _ string) bool { return true }); err != nil {
 		return err
 	}
 	if f.logFormat != "" && f.logFormat != "terminal" && f.logFormat != "json" {
-		return usagef("--log-format %q: give terminal or json", f.logFormat)
+		return cli.Usagef("--log-format %q: give terminal or json", f.logFormat)
 	}
 	if l := system.Lineage(f.lineage); l != "" && l != system.LineageOff && l != system.LineageInMemory && l != system.LineageDurable {
-		return usagef("--lineage %q: give off, memory or durable", f.lineage)
+		return cli.Usagef("--lineage %q: give off, memory or durable", f.lineage)
 	}
 	if f.join < 0 {
-		return usagef("--join-timeout %v: give a positive duration, or 0 for no limit", f.join)
+		return cli.Usagef("--join-timeout %v: give a positive duration, or 0 for no limit", f.join)
 	}
 	for flag, d := range map[string]time.Duration{"--grace": f.grace, "--settled": f.settled, "--restart-min": f.restartMin, "--restart-max": f.restartMax} {
 		if d <= 0 {
-			return usagef("%s %v: give a positive duration", flag, d)
+			return cli.Usagef("%s %v: give a positive duration", flag, d)
 		}
 	}
 	return nil
@@ -206,7 +207,7 @@ func pairs(flag, list string, valid func(name, value string) bool) error {
 	for _, p := range strings.Split(list, ",") {
 		k, v, ok := strings.Cut(p, "=")
 		if !ok || k == "" || !valid(k, v) {
-			return usagef("%s: %q cannot be meant: see raysys node --help", flag, p)
+			return cli.Usagef("%s: %q cannot be meant: see raysys node --help", flag, p)
 		}
 	}
 	return nil

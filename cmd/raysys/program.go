@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/raysys/raysys/cmd/internal/cli"
 )
 
 // program finds the file that is started.
@@ -22,9 +24,9 @@ func program(app string) (string, error) {
 		// that file.
 		return filepath.Abs(path)
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound):
-		return "", usagef("--app %s does not exist: build it (go build -o %[1]s .), or give another path", app)
+		return "", cli.Usagef("--app %s does not exist: build it (go build -o %[1]s .), or give another path", app)
 	default:
-		return "", usagef("--app %s cannot be run: %s: make it executable, or give another path", app, reason(err))
+		return "", cli.Usagef("--app %s cannot be run: %s: make it executable, or give another path", app, cli.Reason(err))
 	}
 }
 
@@ -32,12 +34,12 @@ func program(app string) (string, error) {
 func environment(flags *pflag.FlagSet, base []string) []string {
 	set := map[string]string{"RAYSYS_ROLE": "worker"}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if !notSettings[f.Name] {
-			set[variable(f.Name)] = f.Value.String()
+		if cli.Setting(f.Name) {
+			set[cli.Variable(f.Name)] = f.Value.String()
 		}
 	})
 	for _, own := range ownFlags {
-		set[variable(own)] = ""
+		set[cli.Variable(own)] = ""
 	}
 	if set["RAYSYS_JOIN_TIMEOUT"] == "0s" {
 		set["RAYSYS_JOIN_TIMEOUT"] = ""

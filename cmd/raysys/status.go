@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 )
@@ -22,7 +23,7 @@ func timeoutFlag(flags *pflag.FlagSet, d time.Duration) *time.Duration {
 // limited runs f with the time that is given, and says when that was why it failed.
 func limited(ctx context.Context, d time.Duration, f func(ctx context.Context) error) error {
 	if d <= 0 {
-		return usagef("--timeout %v: give a positive duration", d)
+		return cli.Usagef("--timeout %v: give a positive duration", d)
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -49,10 +50,10 @@ func statusCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show nodes, shards and grains",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 	}
 	at := whereFlags(cmd.Flags())
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
@@ -62,7 +63,7 @@ func statusCommand(on cluster) *cobra.Command {
 					return fmt.Errorf("read status: %w: run raysys doctor", err)
 				}
 				show := operate.Table
-				if *form == outputJSON {
+				if *form == cli.JSON {
 					show = operate.JSON
 				}
 				if err := show(cmd.OutOrStdout(), s); err != nil {
@@ -89,7 +90,7 @@ names tasks and grains that keep the node. With --cancel a drain is taken back, 
 What could not be moved is not waited for: objects of which no other node could take a copy are lost, and counted in the answer.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
+				return cli.Usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
 			}
 			return checkName("NODE", args[0])
 		},
@@ -97,12 +98,12 @@ What could not be moved is not waited for: objects of which no other node could 
 	at := whereFlags(cmd.Flags())
 	cmd.ValidArgsFunction = nodeNames(on, at)
 	timeout := timeoutFlag(cmd.Flags(), 5*time.Minute)
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	noWait := cmd.Flags().Bool("no-wait", false, "return when the drain has begun")
 	back := cmd.Flags().Bool("cancel", false, "take the drain of the node back")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *back && *noWait {
-			return usagef("--cancel and --no-wait: give one of them")
+			return cli.Usagef("--cancel and --no-wait: give one of them")
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
 			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
@@ -130,9 +131,9 @@ What could not be moved is not waited for: objects of which no other node could 
 }
 
 // tellDrain says what came of a drain, and fails when that is not known.
-func tellDrain(out, talk io.Writer, d operate.Drain, form output) error {
+func tellDrain(out, talk io.Writer, d operate.Drain, form cli.Output) error {
 	show := operate.DrainTable
-	if form == outputJSON {
+	if form == cli.JSON {
 		show = operate.DrainJSON
 	}
 	if err := show(out, d); err != nil {
@@ -158,10 +159,10 @@ func doctorCommand(on cluster) *cobra.Command {
 		Long: `Check in order what a cluster needs: Consul, its ACL, its connections, the clock, the limits of the operating system,
 the ports between nodes in both directions, their versions. Each finding comes with what to do. Run it on the host of a
 node, as the node's user and with its variables. The exit code is 1 when something failed, 3 when Consul does not answer.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	at := whereFlags(cmd.Flags())
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 30*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWhere(at); err != nil {
@@ -177,7 +178,7 @@ node, as the node's user and with its variables. The exit code is 1 when somethi
 				fmt.Fprintln(cmd.ErrOrStderr(), "leave the cluster:", err)
 			}
 			show := doctor.Table
-			if *form == outputJSON {
+			if *form == cli.JSON {
 				show = doctor.JSON
 			}
 			if err := show(cmd.OutOrStdout(), findings); err != nil {

@@ -14,13 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/raysys/raysys/cmd/internal/cli"
 )
 
-// ofTests are the packages whose variables are for tests, not for operators.
-var ofTests = []string{"internal/consultest", "testkit", "cmd/raysys/internal/bench", "cmd/raysys/internal/chaos"}
+// ofTests are the folders whose variables are for tests and experiments, not for operators.
+var ofTests = []string{"internal/consultest", "testkit", "cmd/internal/clitest", "cmd/raysys-lab"}
 
 // unlisted are flags that are not of clusters: their commands' help is enough.
-var unlisted = map[string]bool{"bench": true, "bench-child": true, "chaos": true, "chaos-round": true, "demo": true, "simulate": true, "version": true}
+var unlisted = map[string]bool{"demo": true, "version": true}
 
 // TestVariablesAreDocumented: docs/operating.md has every variable that the code reads and every flag of the commands for
 // clusters, and none that is not there.
@@ -68,8 +70,8 @@ func flagVariables(top *cobra.Command) map[string]string {
 			continue
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if !notSettings[f.Name] {
-				found[variable(f.Name)] = f.Name
+			if cli.Setting(f.Name) {
+				found[cli.Variable(f.Name)] = f.Name
 			}
 		})
 	}

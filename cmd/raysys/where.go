@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
@@ -39,7 +40,7 @@ func whereFlags(flags *pflag.FlagSet) *operate.Where {
 	}
 	flags.StringVar(&at.Consul, "consul", consul, "address of a Consul agent, HOST:PORT or URL, several with commas between; token and TLS come from Consul's own variables")
 	if source != "" {
-		defaultFrom(flags, "consul", source)
+		cli.DefaultFrom(flags, "consul", source)
 	}
 	flags.StringVar(&at.Cluster, "cluster", "default", "name of the cluster")
 	flags.StringVar(&at.Cert, "tls-cert", "", "file with the certificate of this node or operator")
@@ -64,11 +65,11 @@ func checkWhere(at *operate.Where) error {
 			continue
 		}
 		if _, err := os.Stat(f.path); err != nil {
-			return usagef("%s: %w", f.flag, err)
+			return cli.Usagef("%s: %w", f.flag, err)
 		}
 	}
 	if len(missing) > 0 && len(missing) < len(files) {
-		return usagef("TLS needs all three files: give %s too", strings.Join(missing, " and "))
+		return cli.Usagef("TLS needs all three files: give %s too", strings.Join(missing, " and "))
 	}
 	return nil
 }
@@ -79,13 +80,13 @@ const maxName = 128
 // checkName accepts what can stand in a Consul key and in a certificate's URI as it is.
 func checkName(flag, name string) error {
 	if name == "" {
-		return usagef("%s is empty: give a name", flag)
+		return cli.Usagef("%s is empty: give a name", flag)
 	}
 	ok := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return !ok(r) }); i >= 0 || len(name) > maxName {
-		return usagef("%s %q: give at most %d letters, digits, '-', '_' and '.'", flag, name, maxName)
+		return cli.Usagef("%s %q: give at most %d letters, digits, '-', '_' and '.'", flag, name, maxName)
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func checkConsul(address string) error {
 			continue
 		}
 		if u, err := url.Parse(a); err != nil || u.Host == "" {
-			return usagef("--consul %q: give HOST:PORT or a URL", a)
+			return cli.Usagef("--consul %q: give HOST:PORT or a URL", a)
 		}
 	}
 	return nil
@@ -117,7 +118,7 @@ func checkAddress(flag, address string, free bool) error {
 		}
 	}
 	if err != nil {
-		return usagef("%s %q: give HOST:PORT (%v)", flag, address, err)
+		return cli.Usagef("%s %q: give HOST:PORT (%v)", flag, address, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 )
 
@@ -21,13 +22,13 @@ REF is its id, of the task that made it or of the object as raysys memory shows 
 a detached task.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("%s takes the id of one value, or how it begins: raysys memory lists objects", cmd.CommandPath())
+				return cli.Usagef("%s takes the id of one value, or how it begins: raysys memory lists objects", cmd.CommandPath())
 			}
 			return nil
 		},
 	}
 	at := whereFlags(cmd.Flags())
-	form := outputFlag(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
@@ -36,7 +37,7 @@ a detached task.`,
 				if err != nil {
 					return fmt.Errorf("why %s: %w: run raysys memory", args[0], err)
 				}
-				if *form == outputJSON {
+				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
 				}
 				_, err = fmt.Fprint(cmd.OutOrStdout(), e)

@@ -76,6 +76,7 @@ var fences = []fence{
 	{"github.com/ebitengine/purego/...", words("examples/gpu/..."), "a program calls its GPU; raysys hands out devices. The example is a module of its own, so that no user of raysys gets it"},
 	{"github.com/spf13/cobra/...", words("cmd/..."), "a library has no flags"},
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
+	{module + "/testkit/...", words("testkit/... examples/... cmd/raysys-lab/..."), "the command that runs nodes has no tests in it: it is small, and soon built"},
 	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},
 	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/..."), "logging is handed in where a node is assembled"},
 }

@@ -1,4 +1,4 @@
-// Package consulserver runs a Consul server as a child process: for tests, for `raysys local` and for `raysys bench`.
+// Package consulserver runs a Consul server as a child process: for tests, for `raysys local` and for `raysys-lab bench`.
 //
 //	path, err := consulserver.Find()
 //	s, err := consulserver.Run(ctx, consulserver.Options{Program: path, Disk: true})

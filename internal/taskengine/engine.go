@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -66,8 +65,6 @@ type Config struct {
 	// RoomInGroup reports whether another node has a bundle with room for a task that waits here in one: false unless it may be in any.
 	// away says that the node which sent the task here will send it there. Needed with Place.
 	RoomInGroup func(n ledger.Need, away bool) bool
-	// Delay is added before the node of each task is chosen, for experiments; 0 for none.
-	Delay time.Duration
 	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get
 	// the new Load. It must not block. Nil: they learn it only from results.
 	Changed func()

@@ -25,7 +25,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 		return refs
 	}
 	// Tasks are submitted one by one where each argument must be looked at.
-	if s.refs || !s.fixed || !s.plain || s.opts.Deadline != 0 || s.opts.Classed || t.Job().Inspect != nil || capturedBy(t) != nil || e.cfg.Delay > 0 || !e.hasRoom() {
+	if s.refs || !s.fixed || !s.plain || s.opts.Deadline != 0 || s.opts.Classed || t.Job().Inspect != nil || capturedBy(t) != nil || !e.hasRoom() {
 		for i, x := range xs {
 			refs[i] = raysys.Ref[R](s.submit(ctx, x))
 		}

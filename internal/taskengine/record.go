@@ -343,19 +343,9 @@ func (r *record[A, R]) Dropped(queued bool) {
 
 var errRetried = errors.New("the attempt that submitted this failed, and its next attempt submits it again")
 
-// ready queues a task that was held: its arguments are there, or its pause is over. Where Config.Delay is set the task waits for
-// that first, unless its node is chosen already.
+// ready queues a task that was held: its arguments are there, or its pause is over.
 func (r *record[A, R]) ready() {
 	e := engineOf(r.Future.Up())
-	if d := r.deps(); e.cfg.Delay > 0 && (d == nil || !d.stays) {
-		e.cfg.Runtime.SetAlarm(&core.Alarm{At: e.now() + int64(e.cfg.Delay), Ring: func() { r.queueHeld(e) }})
-		return
-	}
-	r.queueHeld(e)
-}
-
-// queueHeld ends the hold of a task that may start.
-func (r *record[A, R]) queueHeld(e *Engine) {
 	// Counted before another goroutine can start or drop the task, which subtracts the same count.
 	bytes := r.count(e)
 	if !r.Future.Unhold() {

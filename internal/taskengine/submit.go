@@ -118,12 +118,6 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 			return r.Ref()
 		}
 	}
-	if e.cfg.Delay > 0 {
-		d := &deps{}
-		r.hold(t, d)
-		d.wait()
-		return r.Ref()
-	}
 	r.count(e)
 	r.queueOrPlace(e)
 	return r.Ref()

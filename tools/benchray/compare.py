@@ -1,7 +1,7 @@
 """Measures Ray and raysys in turn on this machine, and writes the table between the marks of docs/benchmarks.md.
 
-Usage: compare.py RAYSYS ROUNDS DOCUMENT, with the Python of an environment that has requirements.txt. make bench-ray runs it.
-Each round is one run of Ray's rows and one of raysys bench --tier cross-process; the figures are medians over the rounds.
+Usage: compare.py RAYSYS-LAB ROUNDS DOCUMENT, with the Python of an environment that has requirements.txt. make bench-ray runs it.
+Each round is one run of Ray's rows and one of raysys-lab bench --tier cross-process; the figures are medians over the rounds.
 """
 
 import datetime
@@ -32,14 +32,14 @@ def per_second(result):
     return value, limit
 
 
-def measure(raysys, rounds):
+def measure(lab, rounds):
     ray, ours, limits, names = {}, {}, {}, {}
     for i in range(rounds):
         print(f"round {i + 1} of {rounds}: Ray", file=sys.stderr)
         for row, value in run([sys.executable, str(HERE / "ray_rows.py")]).items():
             ray.setdefault(row, []).append(value)
         print(f"round {i + 1} of {rounds}: raysys", file=sys.stderr)
-        for r in run([raysys, "bench", "--tier", "cross-process", "--rounds", "1", "-o", "json", "--row", ",".join(ROWS)]):
+        for r in run([lab, "bench", "--tier", "cross-process", "--rounds", "1", "-o", "json", "--row", ",".join(ROWS)]):
             value, limit = per_second(r)
             ours.setdefault(r["row"], []).append(value)
             limits.setdefault(r["row"], []).append(limit)
@@ -61,9 +61,9 @@ def processor():
     return platform.processor() or platform.machine()
 
 
-def table(raysys, rounds):
-    ray, ours, limits, names = measure(raysys, rounds)
-    version = subprocess.run([raysys, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip() or "raysys"
+def table(lab, rounds):
+    ray, ours, limits, names = measure(lab, rounds)
+    version = subprocess.run([lab, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip().replace("raysys-lab", "raysys") or "raysys"
     lines = [
         f"{datetime.date.today()}, {os.cpu_count()} CPUs ({processor()}), Linux {platform.release().split('-')[0]}, "
         f"Ray {importlib.metadata.version('ray')} on Python {platform.python_version()}, {version}; medians of {rounds} rounds in turn.",
@@ -81,11 +81,11 @@ def table(raysys, rounds):
 
 
 def main():
-    raysys, rounds, document = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
+    lab, rounds, document = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
     text = document.read_text()
     if BEGIN not in text or END not in text:
         sys.exit(f"{document} has no lines {BEGIN} and {END}: put them where the table belongs")
-    made = table(raysys, rounds)
+    made = table(lab, rounds)
     before, rest = text.split(BEGIN, 1)
     _, after = rest.split(END, 1)
     document.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")

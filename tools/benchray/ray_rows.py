@@ -1,4 +1,4 @@
-"""The rows of Ray's microbenchmark that raysys bench has between processes: the same operations, one round of each.
+"""The rows of Ray's microbenchmark that raysys-lab bench has between processes: the same operations, one round of each.
 
 Prints a JSON object, row -> operations per second. Ray's own form of them is ray/_private/ray_perf.py.
 """
@@ -74,7 +74,7 @@ def rows(seconds):
     yield "actor_sync", rate(1, lambda: ray.get(counter.add.remote(1)), seconds)
     yield "actor_async", rate(BATCH, lambda: ray.get([counter.add.remote(1) for _ in range(BATCH)]), seconds)
     yield "actor_n_n_async", rate(CLIENTS * BATCH, lambda: ray.get([c.calls.remote(counters, BATCH) for c in clients]), seconds)
-    # As in raysys bench, the values are seen by another process: a thousand of them are the arguments of a task.
+    # As in raysys-lab bench, the values are seen by another process: a thousand of them are the arguments of a task.
     yield "put_small", rate(BATCH, lambda: ray.get(total.remote(*[ray.put(i) for i in range(BATCH)])), seconds)
     yield "wait_1k", rate(1, wait_1k, seconds)
 

@@ -1,0 +1,225 @@
+package bench
+
+import "runtime"
+
+// batch is how many operations are in flight in the rows that say 1000.
+const batch = 1000
+
+// clients is how many submitters or callers the rows with several have. It does not follow the number of CPUs, so that
+// figures of different machines count the same work.
+const clients = 4
+
+// Rows lists the rows of a tier that can be measured here, in the order of the table.
+func Rows(tier Tier) []Row {
+	rows, _ := split(tier)
+	return rows
+}
+
+// Later lists the rows of a tier that cannot be measured, with the reason.
+func Later(tier Tier) []Pending {
+	_, off := split(tier)
+	return off
+}
+
+// Tiers lists the tiers.
+func Tiers() []Tier { return []Tier{InProcess, CrossProcess} }
+
+// split tells the rows that can be measured on this system from those that cannot.
+func split(tier Tier) (rows []Row, off []Pending) {
+	list := catalogue()
+	if tier == CrossProcess {
+		list = crossCatalogue()
+	}
+	for _, p := range pending() {
+		if p.Tier == tier {
+			off = append(off, p)
+		}
+	}
+	for _, r := range list {
+		r.Tier = tier
+		if why := unavailable(r); why != "" {
+			off = append(off, Pending{r.Name, tier, why})
+			continue
+		}
+		rows = append(rows, r)
+	}
+	return rows, off
+}
+
+// unavailable says why a row cannot be measured on this system, and nothing when it can.
+func unavailable(r Row) string {
+	switch {
+	case runtime.GOOS == "linux":
+	case r.Name == "share":
+		return "needs files in memory, which Linux has"
+	case r.Unit == Bytes && r.Name != "grains_idle":
+		return "needs the /proc of Linux"
+	case r.Named:
+		return "needs a process that can be stopped as Linux stops one"
+	}
+	return ""
+}
+
+func catalogue() []Row {
+	return []Row{
+		{
+			Name: "tasks_async", Unit: "tasks/s", measure: taskBatches.beside(poolName, onPool),
+			Operation: "submit 1000 tasks with one Go each, then get 1000 results",
+		},
+		{
+			Name: "tasks_map", Unit: "tasks/s", measure: taskMaps.beside(poolName, onPool),
+			Operation: "one Map over 1000 arguments, then get 1000 results",
+		},
+		{
+			Name: "tasks_sync", Unit: Latency, measure: tasksSync,
+			Operation: "submit one task and get its result",
+		},
+		{
+			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: clientBatches.beside(poolName+", 4 submitters", onPool),
+			Operation: "tasks_async from 4 drivers at the same time",
+		},
+		{
+			Name: "actor_sync", Unit: Latency, measure: actorSync,
+			Operation: "call one grain and get the result",
+		},
+		{
+			Name: "actor_async", Unit: "calls/s", measure: callBatches.besideActors(mailboxName, 1),
+			Operation: "1000 calls to one grain in flight, then get 1000 results",
+		},
+		{
+			Name: "actor_n_n_async", Unit: "calls/s", measure: clientCalls.besideActors(mailboxName+", 4 callers and 4 of them", clients),
+			Operation: "4 drivers, each with 1000 calls in flight, spread over 4 grains",
+		},
+		{
+			Name: "get_small", Unit: "gets/s", measure: getSmall,
+			Operation: "get of an int that was put",
+		},
+		{
+			Name: "put_small", Unit: "puts/s", measure: putSmall,
+			Operation: "put of one int",
+		},
+		{
+			Name: "put_gigabytes", Unit: GigabytesPerSecond, measure: putGigabytes,
+			Operation: "put of 800 MB, a []byte and a []float32",
+		},
+		{
+			Name: "get_10k_refs", Unit: "lists/s", measure: getList,
+			Operation: "get a task's result that holds 10,000 refs, then get the value of each",
+		},
+		{
+			Name: "wait_1k", Unit: "runs/s", measure: waits.beside(reportersName, func() bare { return newReporters() }),
+			Operation: "submit 1000 tasks, then 1000 times wait for one of those left",
+		},
+		{
+			Name: "queued_1m", Unit: "tasks/s", measure: queuedMillion,
+			Operation: "submit 1,000,000 tasks while every CPU is busy, then let them go and get all results",
+		},
+		{
+			Name: "args_10k", Unit: Latency, measure: manyArgs,
+			Operation: "put 10,000 ints, submit one task with the 10,000 refs as argument, get their sum",
+		},
+		{
+			Name: "grains_idle", Unit: Bytes, measure: grainsIdle,
+			Operation: "live heap after GC for each of 1,000,000 idle grains, beyond the user's struct",
+		},
+		{
+			Name: "node_start", Unit: Latency, measure: nodeStart,
+			Operation: "start a process, a node in it, and have the result of its first task",
+		},
+		{
+			Name: "node_idle_rss", Unit: Bytes, measure: nodeIdle,
+			Operation: "resident memory of a process with an idle node",
+		},
+	}
+}
+
+func crossCatalogue() []Row {
+	return []Row{
+		{
+			Name: "tasks_async", Unit: "tasks/s", measure: taskBatches.besideEcho,
+			Operation: "submit 1000 tasks with one Go each, run in another process, then get 1000 results",
+		},
+		{
+			Name: "tasks_map", Unit: "tasks/s", measure: taskMaps.besideEcho,
+			Operation: "one Map over 1000 arguments, run in another process, then get 1000 results",
+		},
+		{
+			Name: "tasks_sync", Unit: Latency, measure: tasksSyncAcross,
+			Operation: "submit one task, run in another process, and get its result",
+		},
+		{
+			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: clientBatches.besideEcho,
+			Operation: "tasks_async from 4 drivers of one process at the same time",
+		},
+		{
+			Name: "actor_sync", Unit: Latency, measure: actorSyncAcross,
+			Operation: "call one grain in another process and get the result",
+		},
+		{
+			Name: "actor_async", Unit: "calls/s", measure: callBatches.besideEcho,
+			Operation: "1000 calls to one grain in another process in flight, then get 1000 results",
+		},
+		{
+			Name: "actor_n_n_async", Unit: "calls/s", measure: clientCalls.besideEcho,
+			Operation: "4 drivers of one process, each with 1000 calls in flight, spread over 4 grains in another",
+		},
+		{
+			Name: "wait_1k", Unit: "runs/s", measure: waits.besideEcho,
+			Operation: "submit 1000 tasks, run in another process, then 1000 times wait for one of those left",
+		},
+		{
+			Name: "put_small", Unit: "puts/s", measure: seenPuts.besideEcho,
+			Operation: "put of one int, seen by another process: 1000 of them are the argument of a task there",
+		},
+		{
+			Name: "transfer", Unit: GigabytesPerSecond, measure: transfer,
+			Operation: "1 GiB []byte of this process until View can read it in another, sharing off",
+		},
+		{
+			Name: "share", Unit: Latency, measure: share,
+			Operation: "View of a 1 GiB []byte of another process of this host, before its memory is touched",
+		},
+		{
+			Name: "broadcast", Unit: Latency, measure: broadcastRow,
+			Operation: "256 MiB []byte of this process until View can read it in 4 others",
+		},
+		{
+			Name: "bulk_p99", Unit: Tail, measure: bulkTail,
+			Operation: "call one grain in another process and get the result, while objects of 256 MiB go there one after the other",
+		},
+		{
+			Name: "allreduce_small", Unit: Latency, measure: allReduceSmall,
+			Operation: "AllReduce of 8 KiB over 4 processes",
+		},
+		{
+			Name: "grain_activate", Unit: "activations/s", measure: grainActivate,
+			Operation: "first call to a grain that has never been, 1000 in flight, placed by the registry in Consul",
+		},
+		{
+			Name: "durable_calls", Unit: "calls/s", measure: durableCalls, Named: true,
+			Operation: "4 calls each by 1000 callers to durable grains in another process, of which 100,000 are stored",
+		},
+		{
+			Name: "groups", Unit: "groups/s", measure: groupsAcross,
+			Operation: "make a placement group of two bundles on two workers, wait for it and remove it, 64 at the same time",
+		},
+		{
+			Name: "node_join", Unit: Latency, measure: nodeJoin,
+			Operation: "start a process and have its node join the cluster",
+		},
+		{
+			Name: "node_rss_3_peers", Unit: Bytes, measure: nodePeers,
+			Operation: "resident memory of a process with an idle node in a cluster of 4",
+		},
+		{
+			Name: "failover", Unit: Latency, measure: failover,
+			Operation: "kill a worker, and have the first good call of each of 8 grains it held; with 2, 3 and 5 workers",
+		},
+		{
+			Name: "failover_silence", Unit: Latency, measure: failoverSilence, Named: true,
+			Operation: "failover of 3 workers where one falls silent (SIGSTOP) instead; about 20 s each",
+		},
+		localityRow(),
+		manyTasksRow(),
+	}
+}
