@@ -131,8 +131,9 @@ func TestIDsRepeatWithTheSeed(t *testing.T) {
 	}
 }
 
-// C1 over versions: nodes of different versions give one submission one id, and RAYSYS_SEED repeats a run of an older
-// program. The ids and draws of testdata/ids.txt are those of every version: a change of them is a change of the wire.
+// C1 over versions, from v0.1 on: nodes of different versions give one submission one id, and RAYSYS_SEED repeats a run of a
+// program that was built with another. The ids and draws of testdata/ids.txt are those of every version: a change of them is
+// a change of the wire.
 func TestGoldenIDs(t *testing.T) {
 	var got strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&got, format+"\n", args...) }

@@ -199,7 +199,7 @@ func sums(have, want *raysys.Resources) bool { return covers(have, want) && want
 func addTo(sum, n *raysys.Resources) {
 	sum.CPU += n.CPU
 	sum.GPU += n.GPU
-	if sum.Memory += n.Memory; sum.Memory < 0 { // what nodes of earlier versions say is not bounded
+	if sum.Memory += n.Memory; sum.Memory < 0 { // a View may say anything
 		sum.Memory = math.MaxInt64
 	}
 	for k, x := range n.Custom {

@@ -195,7 +195,7 @@ func TestClusterOfAnotherName(t *testing.T) {
 			t.Errorf("name %q: %v, %v", name, again.ID, err)
 		}
 	}
-	// A record of an earlier program has no name, and is anybody's.
+	// A record without a name is anybody's.
 	unnamed := memory(t)
 	if _, err := store.OpenLayout(within(t), unnamed, "", 0); err != nil {
 		t.Fatal(err)

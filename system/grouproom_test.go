@@ -13,7 +13,7 @@ func TestNameModels(t *testing.T) {
 	devices := func(n int) *ledger.Report { return &ledger.Report{Devices: make([]ledger.FreeDevice, n)} }
 	rooms := []ledger.Room{
 		{Rest: devices(2), Numbers: []int{2, 0}},
-		{Rest: devices(1)}, // of an earlier version
+		{Rest: devices(1)}, // it says no numbers
 		{Rest: devices(1), Numbers: []int{7, 0}},
 	}
 	nameModels(rooms, []raysys.Device{{Model: "L4"}, {Model: "A100"}, {Model: "H100"}})

@@ -21,7 +21,7 @@ func (c Class) Risen(waited time.Duration) Class {
 	return min(c+Class(min(max(waited/AgeStep, 0), 2)), High)
 }
 
-// Code is the class as a small number for the wire: 0 is Normal, which earlier versions send.
+// Code is the class as a small number for the wire: 0 is Normal.
 func (c Class) Code() uint64 { return uint64(c+3) % 3 }
 
 // ClassOf is the class of a Code; Normal for a number that no class has.

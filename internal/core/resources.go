@@ -26,7 +26,7 @@ const maxAmount = 1e9
 const maxMemory = 1 << 53
 
 // Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or 8 PiB of memory, or below
-// 1/1000. What a program says is to be Meant, too; earlier versions let more pass, so what is stored or sent need not be.
+// 1/1000. What a program says is to be Meant, too; what was computed, stored or sent need not be.
 func (r Resources) Validate() error {
 	check := func(name string, v float64) error {
 		switch {

@@ -120,8 +120,5 @@ func ReplyOwner(record []byte) (owner core.NodeKey, owned bool) {
 	return p.owner, true
 }
 
-// over reports whether the time for which the reply is kept has passed. One without an owner and a time is of a driver without a
-// cluster, stored by an earlier version, whose calls have other ids.
-func (p *reply) over(now time.Time) bool {
-	return p.until != 0 && now.UnixMilli() > p.until || p.until == 0 && p.owner == core.NodeKey{}
-}
+// over reports whether the time for which the reply is kept has passed.
+func (p *reply) over(now time.Time) bool { return p.until != 0 && now.UnixMilli() > p.until }

@@ -303,30 +303,6 @@ func TestReplyOfAnotherRun(t *testing.T) {
 	}
 }
 
-// TestRepliesOfNobody: replies that an earlier version stored for the driver of a process without a cluster have no owner and no
-// end, and take no room.
-func TestRepliesOfNobody(t *testing.T) {
-	v := newVaults(t)
-	a := v.net.add("a")
-	g := v.kind.Get("x")
-	v.net.put(idOf(g), a)
-	v.net.store.mu.Lock()
-	v.net.store.replies[idOf(g)] = map[raysys.TaskID][]byte{}
-	for i := range 4096 {
-		stored := append(wire.AppendNode([]byte{1}, core.NodeKey{}), make([]byte, 10)...) // until, digest, status
-		v.net.store.replies[idOf(g)][raysys.TaskID{Hi: 1, Lo: uint64(i)}] = stored
-	}
-	v.net.store.mu.Unlock()
-	ctx := a.context()
-	wants(t, ctx, v.add.Call(ctx, g, 5), 5)
-	nodetest.Eventually(t, "they go", func() bool {
-		if _, err := v.add.Call(ctx, g, 1).Get(ctx); err != nil {
-			t.Fatal(err)
-		}
-		return v.kept("x") < 10
-	})
-}
-
 // TestRepliesAreBounded: a grain keeps so many replies for tasks and no more; those for a driver go once it has them.
 func TestRepliesAreBounded(t *testing.T) {
 	v := newVaults(t)

@@ -29,8 +29,8 @@ type Record struct {
 	Bundles []Bundle
 	// Left are the nodes that had bundles which were placed anew: work in them goes on to its end there, until the group is removed.
 	Left []core.NodeKey
-	// Made is when the group was made, in nanoseconds since 1970 by the clock of its maker; 0 where an earlier version made it. Of the
-	// groups for which a node could gather room it is the one that was made first.
+	// Made is when the group was made, in nanoseconds since 1970 by the clock of its maker. Of the groups for which a node could gather
+	// room it is the one that was made first.
 	Made int64
 	// Never is why no state of the nodes has room for a group that hoped, once that is known: it has ended, and what waits for it fails.
 	Never string
@@ -71,7 +71,7 @@ const recordVersion = 1
 // Bits of a record, and of a bundle.
 const (
 	recordRemoving = 1
-	recordWaits    = 2 // an earlier version knows nothing of it, nor of the next
+	recordWaits    = 2
 	recordHopes    = 4
 	bundleHeld     = 1
 )
@@ -101,19 +101,11 @@ func (r *Record) Append(dst []byte) []byte {
 		dst = appendNeeds(append(dst, bits), b.Needs)
 		dst = wire.AppendUvarint(wire.AppendNode(dst, b.At), b.Attempt)
 	}
-	if len(r.Left) > 0 || r.Made != 0 || r.Never != "" { // an earlier version knows nothing of them
-		dst = wire.AppendUvarint(dst, uint64(len(r.Left)))
-		for _, k := range r.Left {
-			dst = wire.AppendNode(dst, k)
-		}
+	dst = wire.AppendUvarint(dst, uint64(len(r.Left)))
+	for _, k := range r.Left {
+		dst = wire.AppendNode(dst, k)
 	}
-	if r.Made != 0 || r.Never != "" {
-		dst = wire.AppendUvarint(dst, uint64(r.Made))
-	}
-	if r.Never != "" {
-		dst = wire.AppendBytes(dst, r.Never)
-	}
-	return dst
+	return wire.AppendBytes(wire.AppendUvarint(dst, uint64(r.Made)), r.Never)
 }
 
 // Read reads the stored form.
@@ -141,17 +133,10 @@ func Read(r *wire.Reader) (rec Record, err error) {
 		}
 		b.At, b.Attempt = wire.ReadNode(r), r.Uvarint()
 	}
-	if r.Len() > 0 {
-		for range r.Count(2) {
-			rec.Left = append(rec.Left, wire.ReadNode(r))
-		}
+	for range r.Count(2) {
+		rec.Left = append(rec.Left, wire.ReadNode(r))
 	}
-	if r.Len() > 0 {
-		rec.Made = int64(r.Uvarint())
-	}
-	if r.Len() > 0 {
-		rec.Never = r.String()
-	}
+	rec.Made, rec.Never = int64(r.Uvarint()), r.String()
 	return rec, r.Err()
 }
 

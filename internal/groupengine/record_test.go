@@ -139,6 +139,14 @@ func TestBadRecords(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	rec := exampleRecord()
+	whole := rec.Append(nil)
+	for n := range whole {
+		r := wire.NewReader(whole[:n])
+		if _, err := Read(&r); !errors.Is(err, wire.ErrCorrupt) {
+			t.Errorf("%d bytes of it: %v", n, err)
+		}
+	}
 	r := wire.NewReader([]byte{recordVersion + 1})
 	if _, err := Read(&r); !errors.Is(err, wire.ErrCorrupt) {
 		t.Errorf("a later version: %v", err)

@@ -26,7 +26,7 @@ func (l *Lineage) Unused(name string, then func()) {
 	var k registry.TaskKey
 	var what string
 	if _, err := fmt.Sscanf(name, "\x00%s %16x %16x%16x", &what, &k.Run, &k.ID.Hi, &k.ID.Lo); err != nil {
-		return // a program gave it, or an older version drew it
+		return // a program gave it
 	}
 	l.cfg.Tasks.Change(registry.FindTask(k), func(e registry.TaskEntry, err error) {
 		switch {

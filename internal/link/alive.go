@@ -29,7 +29,7 @@ func (p *Peer) ping(stalled bool) {
 		p.heard.Store(p.link.now())
 	}
 	p.mu.Lock()
-	p.owed.ping, p.owed.counts, p.owed.any = true, p.features&featureCounts != 0, true
+	p.owed.ping, p.owed.any = true, true
 	p.emitHeld()
 	p.poke()
 	p.mu.Unlock()

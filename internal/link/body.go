@@ -14,9 +14,6 @@ import (
 // allocates nothing.
 const MaxHead = 64
 
-// ErrNoBodies: the peer runs a version that does not know frames with bodies, or takes none. SendBulk reaches it.
-var ErrNoBodies = errors.New("peer takes no bodies")
-
 // ErrAbandoned is what a Landing gets whose memory was wanted back by Abandon.
 var ErrAbandoned = errors.New("landing abandoned")
 
@@ -78,18 +75,12 @@ type Landing interface {
 	Landed(err error)
 }
 
-// TakesBodies reports whether the peer understands SendBody.
-func (p *Peer) TakesBodies() bool { return p.features&featureBodies != 0 }
-
 // SendBody queues a frame whose body goes straight from where it lies into the memory that the peer's Sink gives. head
-// may be used again when it returns. Together they may have MaxBulk bytes, less one. Otherwise it is like SendBulk, and
-// ErrNoBodies where TakesBodies is false. After an error Release is not called.
+// may be used again when it returns. Together they may have MaxBulk bytes, less one. Otherwise it is like SendBulk.
+// After an error Release is not called.
 func (p *Peer) SendBody(kind wire.Kind, head []byte, body Body) error {
 	if kind < wire.FirstKind {
 		return fmt.Errorf("send body to %s: kind %d is not for users", p, kind)
-	}
-	if !p.TakesBodies() {
-		return fmt.Errorf("send body to %s: %w", p, ErrNoBodies)
 	}
 	size := body.size()
 	if len(head) > MaxHead || size < 0 || size > p.maxBulk-1-len(head) {

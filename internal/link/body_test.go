@@ -221,11 +221,6 @@ func TestBodyRefused(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
-		if err := p.SendBody(kindBody, nil, link.Body{Release: released}); !errors.Is(err, link.ErrNoBodies) || p.TakesBodies() {
-			t.Error("a peer of an earlier version was sent a body:", err)
-		}
-	}, link.WithoutBodies)
 }
 
 // TestBodiesLost: when the session ends, each body that waits is released with the reason, whether its connection was

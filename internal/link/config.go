@@ -70,8 +70,6 @@ type Config struct {
 	Queue [classes]int
 	// BulkQueue is how many bytes of SendBulk, and how many of SendBody, may wait for a bulk connection: 64 MiB.
 	BulkQueue int
-
-	withhold uint64 // features that this node does not tell of, as one of an earlier version; for tests
 }
 
 const (

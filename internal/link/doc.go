@@ -18,8 +18,7 @@
 //     replies before requests. Each has its own queue and its own byte credits, so no class waits for a later one.
 //  4. Silence never ends a session: the link tells how long a peer has been silent, its user decides.
 //  5. What SendBody sends is not copied: it must not change before Release, nor the memory of a Landing be used before
-//     Landed. It goes only to peers that told in the handshake that they take it (rule C4), and is no more verified
-//     than TCP or TLS do.
+//     Landed. It is no more verified than TCP or TLS do.
 //  6. Plain TCP goes to loopback addresses only, unless told otherwise; between hosts it is TLS 1.3 with certificates
 //     on both sides that name cluster and node.
 //

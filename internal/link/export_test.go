@@ -24,7 +24,6 @@ type Hello struct {
 	Gone, Order  uint64
 	Window       [3]uint64
 	Frame, Bulk  uint64
-	Features     uint64
 	UnknownField bool
 }
 
@@ -32,7 +31,7 @@ type Hello struct {
 func (h Hello) Append(dst []byte) []byte {
 	in := hello{
 		id: h.Identity, protocolMin: h.Min, protocolMax: h.Max, to: h.To, session: h.Session, gone: h.Gone, order: h.Order,
-		window: h.Window, maxFrame: h.Frame, maxBulk: h.Bulk, features: h.Features,
+		window: h.Window, maxFrame: h.Frame, maxBulk: h.Bulk,
 	}
 	if h.UnknownField {
 		dst = appendField(dst, 999, []byte("of a later version"))
@@ -44,7 +43,7 @@ func (h Hello) Append(dst []byte) []byte {
 func ReadHello(b []byte) (Hello, error) {
 	var h hello
 	err := h.read(b)
-	return Hello{h.id, h.protocolMin, h.protocolMax, h.to, h.session, h.gone, h.order, h.window, h.maxFrame, h.maxBulk, h.features, false}, err
+	return Hello{h.id, h.protocolMin, h.protocolMax, h.to, h.session, h.gone, h.order, h.window, h.maxFrame, h.maxBulk, false}, err
 }
 
 // ReadRejection decodes b.
@@ -218,9 +217,6 @@ func Offers(run, cut, cost, since time.Duration, calling bool) (offers, longest 
 	return offers, longest
 }
 
-// WithoutBodies makes a node one of a version that did not know SendBody.
-func WithoutBodies(c *Config) { c.withhold = featureBodies }
-
 // Owed returns the frames of the link's own kinds, as this version writes them.
 func Owed(age time.Duration) []byte {
 	p := &Peer{link: &Link{base: time.Now().Add(-age)}}
@@ -265,9 +261,6 @@ func (l *Link) Streams() int {
 
 // BreakOff closes the session's connection without a word.
 func (p *Peer) BreakOff() { p.breakOff() }
-
-// WithoutCounts makes a node one of an earlier version, which tells no counts and knows none.
-func WithoutCounts(c *Config) { c.withhold = featureCounts }
 
 // CountsFrame is what a node sends that has sent so many frames of each class, BulkCountFrame the same on a bulk connection.
 func CountsFrame(control, replies, requests int) []byte {

@@ -17,7 +17,7 @@ const (
 	kindCredit     wire.Kind = 3 // class (1 byte), bytes granted (4)
 	kindBye        wire.Kind = 4 // the reason, as text: the last frame of a session
 	kindBulkWanted wire.Kind = 5 // the sender wants a bulk connection, and the receiver is the side that dials
-	kindCounts     wire.Kind = 6 // how many frames were sent before this one (loss.go); only to peers with featureCounts
+	kindCounts     wire.Kind = 6 // how many frames were sent before this one (loss.go)
 
 	// From here on a frame takes credit of its class.
 	kindRelayOpen  wire.Kind = 16
@@ -32,8 +32,7 @@ const (
 // (2). A reader skips flags it does not know.
 const headerSize = 8
 
-// flagBody says of a bulk frame that its payload is the length of a head (1 byte), the head and a body. It is sent
-// only to peers with featureBodies.
+// flagBody says of a bulk frame that its payload is the length of a head (1 byte), the head and a body.
 const flagBody uint16 = 1
 
 type header struct {

@@ -39,7 +39,8 @@ const (
 	protocolMax = 1
 )
 
-// hello is the first message each way. A field that is zero is not sent.
+// hello is the first message each way. A field that is zero is not sent. What a later version understands beyond protocol
+// version 1 it says in a field more, which this one skips.
 type hello struct {
 	id                       Identity
 	protocolMin, protocolMax uint64
@@ -50,14 +51,7 @@ type hello struct {
 	window                   [classes]uint64
 	maxFrame                 uint64
 	maxBulk                  uint64
-	features                 uint64 // bits of what this side understands beyond protocol version 1
 }
-
-// The bits of features.
-const (
-	featureBodies = 1 << 0 // frames with flagBody
-	featureCounts = 1 << 1 // kindCounts
-)
 
 // Tags of a hello, beyond those of an identity.
 const (
@@ -69,7 +63,6 @@ const (
 	tagOrder       = 25
 	tagMaxFrame    = 26
 	tagMaxBulk     = 27
-	tagFeatures    = 28
 	tagWindow      = 30 // to 32, one per class
 )
 
@@ -83,7 +76,6 @@ func (h *hello) fields() []field {
 		{tagOrder, &h.order},
 		{tagMaxFrame, &h.maxFrame},
 		{tagMaxBulk, &h.maxBulk},
-		{tagFeatures, &h.features},
 	}...)
 	for c := range h.window {
 		list = append(list, field{tagWindow + uint64(c), &h.window[c]})

@@ -54,9 +54,6 @@ func (p *Peer) missing(class wire.Class, sent, came uint64) error {
 
 // sendCount queues the number of frames behind the frames that it counts, if it has changed since the last count.
 func (b *bulk) sendCount() {
-	if b.peer.features&featureCounts == 0 {
-		return
-	}
 	b.mu.Lock()
 	if b.frames == b.countedTo || b.conn == nil || b.ended {
 		b.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -85,21 +84,4 @@ func TestCountsOfALiar(t *testing.T) {
 	conn.Write(link.Frame{Kind: kindNote, Class: wire.Requests, Payload: "one"}.Append(nil))
 	conn.Write(link.Frame{Kind: 6, Class: wire.Control, Payload: strings.Repeat("\x00", 24)}.Append(nil))
 	b.expect("x requests: one", "down x(1): corrupt frame")
-}
-
-// TestEarlierVersionCountsNothing: a peer of an earlier version is told no counts, and none are missed of it.
-func TestEarlierVersionCountsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := linktest.NewNetwork(1)
-		old := open(t, "old", n.Transport("old"), link.WithoutCounts)
-		b := open(t, "b", n.Transport("b"))
-		p := old.connect(b)
-		p.Send(wire.Requests, kindNote, []byte("x"))
-		p.SendBulk(kindNote, []byte("y"))
-		pass(3 * time.Second)
-		b.expect("old requests: x", "old bulk: y")
-		if s := p.Stats(); s.Unknown != 0 {
-			t.Errorf("the earlier version was sent %d frames that it does not know", s.Unknown)
-		}
-	})
 }

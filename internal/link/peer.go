@@ -25,7 +25,6 @@ type Peer struct {
 
 	maxFrame int // what both sides bear
 	maxBulk  int
-	features uint64 // of the other side
 
 	heard   atomic.Int64 // when the last byte came
 	silent  atomic.Bool  // Suspect was called
@@ -76,7 +75,6 @@ func newPeer(l *Link, s *slot, conn net.Conn, h *hello, of peerOf) *Peer {
 		link: l, slot: s, conn: conn, id: h.id, cert: leaf(conn), peerOf: of, try: asTryWriter(conn),
 		maxFrame: int(min(uint64(l.cfg.MaxFrame), h.maxFrame)),
 		maxBulk:  int(min(uint64(l.cfg.MaxBulk), h.maxBulk)),
-		features: h.features,
 		readDone: make(chan struct{}), wrote: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.cond = sync.NewCond(&p.mu)

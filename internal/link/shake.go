@@ -15,7 +15,7 @@ import (
 
 // ownHello is what this node says of itself.
 func (l *Link) ownHello() (*hello, error) {
-	h := &hello{id: l.cfg.Self(), protocolMin: protocolMin, protocolMax: protocolMax, maxFrame: uint64(l.cfg.MaxFrame), maxBulk: uint64(l.cfg.MaxBulk), features: (featureBodies | featureCounts) &^ l.cfg.withhold}
+	h := &hello{id: l.cfg.Self(), protocolMin: protocolMin, protocolMax: protocolMax, maxFrame: uint64(l.cfg.MaxFrame), maxBulk: uint64(l.cfg.MaxBulk)}
 	for c, w := range l.cfg.Window {
 		h.window[c] = uint64(w)
 	}

@@ -10,10 +10,9 @@ import (
 // owed is what the link itself has to say. It is kept as facts and not as frames, so that it is bounded however often
 // the other side asks.
 type owed struct {
-	ping, pong bool
+	ping, pong bool    // the first with how many frames were sent
 	echo       [8]byte // of the pong
 	bulk       bool    // the other side is to open the bulk connection
-	counts     bool    // how many frames were sent
 	credit     [classes]bool
 	any        bool // one of them
 }
@@ -189,12 +188,10 @@ func (p *Peer) settle(dst []byte) []byte {
 	if o.ping {
 		dst = appendHeader(dst, 8, kindPing, wire.Control)
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(time.Since(p.link.base)))
+		dst = p.appendCounts(dst)
 	}
 	if o.bulk {
 		dst = appendHeader(dst, 0, kindBulkWanted, wire.Control)
-	}
-	if o.counts {
-		dst = p.appendCounts(dst)
 	}
 	*o = owed{}
 	return dst

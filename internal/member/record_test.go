@@ -43,11 +43,7 @@ func TestRecordIsFixed(t *testing.T) {
 		t.Errorf("the record changed (-kept +now):\n%s", diff)
 	}
 	later := `{"v":2,"later":{"x":[1]},` + string(kept[len(`{"v":1,`):])
-	capitals, err := os.ReadFile("testdata/node.v1-capitals.json") // how resources were written first
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, value := range []string{string(kept), later, string(capitals)} {
+	for _, value := range []string{string(kept), later} {
 		n, unheard, err := member.Decode(store.Pair{Key: "nodes/a", Value: []byte(value), Create: 17, Session: "s"})
 		if err != nil {
 			t.Fatal(err)

@@ -118,7 +118,7 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 				continue
 			}
 			asked[k] = true
-			wg.Go(func() { // an older version refuses the operation: its references count as they are
+			wg.Go(func() { // where it fails the references of that node count as they are
 				_ = o.askWait(ctx, k, opCollect, objectRequest{})
 			})
 		}

@@ -59,7 +59,7 @@ func (o *find) append(dst []byte) []byte {
 	return append(dst, 0)
 }
 
-// How a record is found; a leader of an older version takes findLast as neither.
+// How a record is found.
 const (
 	findWait = 1
 	findLast = 2

@@ -49,7 +49,7 @@ func (o *locate) append(dst []byte) []byte {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, k), v)
 	}
 	dst = appendPlace(dst, o.avoid)
-	if !o.holds() && o.bundle.Group == "" && len(o.conditions) == 0 { // an earlier version knows nothing of it
+	if !o.holds() && o.bundle.Group == "" && len(o.conditions) == 0 { // most grains: what follows would only take room
 		return dst
 	}
 	needs, err := json.Marshal(o.needs)

@@ -15,13 +15,14 @@ import (
 //
 //	KindTasks       flags (0), scope, then tasks until the end
 //	  task          function, sequence, flags, [attempt], [time left], [resources], [length, more], argument, slot
+//	  more          flags, [memory and model of devices], [group, bundle], labels
 //	KindTaskResult  flags, [load], then results until the end; one that has a body is the last
 //	  result        slot, status, body
-//	  more          flags
 //	KindTaskCancel  slots until the end
 //	KindTaskFinal   run ids until the end; after a zero id come tasks of which the sender will not say that they are final
 //	  slot          index, generation
-// A later version may put fields that it adds to a task into more, which this version skips. Any other unknown
+//
+// A later version may put fields that it adds to a task at the end of more, where this version skips them. Any other unknown
 // content is corrupt.
 
 // Flags of a task.
@@ -134,10 +135,7 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 			}
 			more = binary.AppendUvarint(wire.AppendBytes(more, h.need.Bundle.Group), uint64(h.need.Bundle.Index+1))
 		}
-		if h.labels != "" {
-			more = wire.AppendBytes(more, h.labels)
-		}
-		dst = wire.AppendBytes(dst, more)
+		dst = wire.AppendBytes(dst, wire.AppendBytes(more, h.labels))
 	}
 	return dst
 }
@@ -182,28 +180,23 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 		h.need = &n
 	}
 	if flags&taskMore != 0 {
-		more := r.Bytes()
-		h.remakes = len(more) > 0 && more[0]&moreRemakes != 0
-		h.stays = len(more) > 0 && more[0]&moreStays != 0
+		more := wire.NewReader(r.Bytes())
+		bits := more.Byte()
+		h.remakes, h.stays = bits&moreRemakes != 0, bits&moreStays != 0
 		for i, flag := range classFlags {
-			if len(more) > 0 && more[0]&flag != 0 {
+			if bits&flag != 0 {
 				h.classed, h.class = true, core.Class(i-1)
 			}
 		}
-		if len(more) > 0 {
-			d := wire.NewReader(more[1:])
-			if h.need != nil && more[0]&moreDevices != 0 {
-				h.need.GPUMemory, h.need.GPUModel = int64(min(d.Uvarint(), maxCount*1024)), d.String()
-			}
-			if h.need != nil && more[0]&moreBundle != 0 {
-				h.need.Bundle = core.Bundle{Group: d.String(), Index: int(d.Uint32()) - 1, Captures: more[0]&moreCaptures != 0}
-			}
-			if err := d.Err(); err != nil {
-				return 0, 0, h, err
-			}
-			if labels := d.String(); d.Err() == nil { // an earlier version does not say
-				h.labels = labels
-			}
+		if h.need != nil && bits&moreDevices != 0 {
+			h.need.GPUMemory, h.need.GPUModel = int64(min(more.Uvarint(), maxCount*1024)), more.String()
+		}
+		if h.need != nil && bits&moreBundle != 0 {
+			h.need.Bundle = core.Bundle{Group: more.String(), Index: int(more.Uint32()) - 1, Captures: bits&moreCaptures != 0}
+		}
+		h.labels = more.String()
+		if err := more.Err(); err != nil {
+			return 0, 0, h, err
 		}
 	}
 	return fn, seq, h, r.Err()

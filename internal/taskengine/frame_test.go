@@ -74,17 +74,19 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 	}
 }
 
-// What a later version adds to a task is skipped; a flag that is not known is not.
+// What a later version adds to a task is skipped; a flag that is not known is not, nor is what is missing.
 func TestTaskOfALaterVersion(t *testing.T) {
-	b := []byte{3, 4, taskAttempt | taskMore, 2, 5, 'l', 'a', 't', 'e', 'r', 6, 0}
+	b := []byte{3, 4, taskAttempt | taskMore, 2, 7, 0, 0, 'l', 'a', 't', 'e', 'r', 6, 0}
 	r := wire.NewReader(b)
 	fn, seq, h, err := readTask(&r)
 	if slot := readSlot(&r); err != nil || fn != 3 || seq != 4 || h.attempt != 2 || slot != 6 || r.Len() != 0 {
 		t.Errorf("got %d %d %+v %d, %v", fn, seq, h, slot, err)
 	}
-	r = wire.NewReader([]byte{3, 4, 0x80, 1, 2, 3})
-	if _, _, _, err := readTask(&r); !errors.Is(err, wire.ErrCorrupt) {
-		t.Errorf("got %v", err)
+	for _, b := range [][]byte{{3, 4, 0x80, 1, 2, 3}, {3, 4, taskMore, 1, 0, 6, 0}, {3, 4, taskMore, 0, 6, 0}} {
+		r = wire.NewReader(b)
+		if _, _, _, err := readTask(&r); !errors.Is(err, wire.ErrCorrupt) {
+			t.Errorf("%v: got %v", b, err)
+		}
 	}
 }
 
@@ -110,11 +112,9 @@ func TestLoadRoundTrip(t *testing.T) {
 		if err != nil || got != l || r.Byte() != 99 {
 			t.Errorf("got %+v, %v; want %+v", got, err, l)
 		}
-		if l.Shared > 0 { // the last that is known, which is left out where it is not set
-			r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
-			if got, err := ReadLoad(&r); err != nil || got != l || r.Len() != 0 {
-				t.Errorf("with a field more: got %+v, %v", got, err)
-			}
+		r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
+		if got, err := ReadLoad(&r); err != nil || got != l || r.Len() != 0 {
+			t.Errorf("with a field more: got %+v, %v", got, err)
 		}
 		for i := range len(b) - 1 {
 			r := wire.NewReader(b[:i])

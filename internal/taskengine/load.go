@@ -19,21 +19,20 @@ type Load struct {
 	Draining bool          // it takes no more tasks of others
 	// Bandwidth is how fast large values have come to it lately, in bytes per second; 0 while that is not known.
 	Bandwidth int64
-	// Rest is what is free of all but CPU, for ReadRest; "" when all of it is, or an earlier version does not say.
+	// Rest is what is free of all but CPU, for ReadRest; "" when all of it is.
 	Rest string
 	// Shaped is the tasks that wait in the node's line, of it and of others, all of which Queued counts; InboundShaped those of
 	// Inbound that ask for other than one CPU. They are not in the way of tasks of one CPU.
 	Shaped, InboundShaped int
-	// Held is the CPUs of Busy that work has which asks for other than one CPU, and that bundles have. 0 for an earlier version.
+	// Held is the CPUs of Busy that work has which asks for other than one CPU, and that bundles have.
 	Held float64
 	// Line is the estimated wait of work that asks for other than one CPU and finds it taken: for what runs and waits in the node's
-	// line. 0 where there is nothing, or for an earlier version.
+	// line. 0 where there is nothing.
 	Line time.Duration
 	// Parked is the tasks of Inbound that began, wait for others, and have given back their one CPU. What they wait for may have no node
-	// yet: they are not in the way of other tasks. 0 for an earlier version.
+	// yet: they are not in the way of other tasks.
 	Parked int
 	// Shared is the CPUs of Held that tasks have while more of that kind wait for CPUs: tasks of one CPU of another job get their part of them.
-	// 0 for an earlier version.
 	Shared float64
 }
 
@@ -79,8 +78,13 @@ func (e *Engine) Free() raysys.Resources {
 	return raysys.Resources(free.Resources())
 }
 
-// loadDraining is the one flag of a load.
-const loadDraining = 1
+// Flags of a load. Most loads have none of these parts, and go with results.
+const (
+	loadDraining  = 1 << iota
+	loadBandwidth // Bandwidth follows
+	loadRest      // Rest follows
+	loadShaped    // then all that is of work that asks for other than one CPU, and Parked
+)
 
 // AppendLoad appends l with its length, so that fields may be added behind.
 func AppendLoad(dst []byte, l Load) []byte {
@@ -94,26 +98,28 @@ func AppendLoad(dst []byte, l Load) []byte {
 	if l.Draining {
 		flags = loadDraining
 	}
+	if l.Bandwidth > 0 {
+		flags |= loadBandwidth
+	}
+	if l.Rest != "" {
+		flags |= loadRest
+	}
+	if l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Line > 0 || l.Parked > 0 || l.Shared > 0 {
+		flags |= loadShaped
+	}
 	body = append(body, flags)
-	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Line > 0 || l.Parked > 0 || l.Shared > 0
-	if l.Bandwidth > 0 || l.Rest != "" || shaped {
+	if flags&loadBandwidth != 0 {
 		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
 	}
-	if l.Rest != "" || shaped {
+	if flags&loadRest != 0 {
 		body = wire.AppendBytes(body, l.Rest)
 	}
-	if shaped {
+	if flags&loadShaped != 0 {
 		body = wire.AppendUvarint(body, uint64(max(l.Shaped, 0)))
 		body = wire.AppendUvarint(body, uint64(max(l.InboundShaped, 0)))
 		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Held), 0)))
-	}
-	if l.Line > 0 || l.Parked > 0 || l.Shared > 0 {
 		body = wire.AppendUvarint(body, uint64(max(l.Line, 0)))
-	}
-	if l.Parked > 0 || l.Shared > 0 {
-		body = wire.AppendUvarint(body, uint64(l.Parked))
-	}
-	if l.Shared > 0 {
+		body = wire.AppendUvarint(body, uint64(max(l.Parked, 0)))
 		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Shared), 0)))
 	}
 	return wire.AppendBytes(dst, body)
@@ -135,28 +141,23 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 		Free:    float64(min(body.Uvarint(), maxCount)) / oneCPU,
 		Mean:    time.Duration(min(body.Uvarint(), uint64(time.Hour))),
 	}
-	l.Draining = body.Byte()&loadDraining != 0
-	if body.Len() > 0 { // an earlier version does not say
+	flags := body.Byte()
+	l.Draining = flags&loadDraining != 0
+	if flags&loadBandwidth != 0 {
 		l.Bandwidth = int64(min(body.Uvarint(), maxCount))
 	}
-	if body.Len() > 0 {
+	if flags&loadRest != 0 {
 		l.Rest = body.String()
 		if _, err := ReadRest(l.Rest); err != nil {
 			return Load{}, err
 		}
 	}
-	if body.Len() > 0 {
+	if flags&loadShaped != 0 {
 		l.Shaped = int(min(body.Uvarint(), uint64(l.Queued)))
 		l.InboundShaped = int(min(body.Uvarint(), uint64(l.Inbound)))
 		l.Held = float64(min(body.Uvarint(), maxCount)) / oneCPU
-	}
-	if body.Len() > 0 {
 		l.Line = time.Duration(min(body.Uvarint(), maxLine))
-	}
-	if body.Len() > 0 {
 		l.Parked = int(min(body.Uvarint(), uint64(l.Inbound-l.InboundShaped)))
-	}
-	if body.Len() > 0 {
 		l.Shared = min(float64(min(body.Uvarint(), maxCount))/oneCPU, l.Held)
 	}
 	if err := r.Err(); err != nil {

@@ -104,10 +104,8 @@ func ReadRooms(s string) (list []ledger.Room, err error) {
 		if b.Rest, err = readRest(&room); err != nil {
 			return nil, err
 		}
-		if room.Len() > 0 { // an earlier version does not say
-			for range room.Count(1) {
-				b.Numbers = append(b.Numbers, int(min(room.Uvarint(), maxCount)))
-			}
+		for range room.Count(1) {
+			b.Numbers = append(b.Numbers, int(min(room.Uvarint(), maxCount)))
 		}
 		if err = room.Err(); err != nil {
 			return nil, err

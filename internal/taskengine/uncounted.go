@@ -91,23 +91,16 @@ func (e *Engine) Report(peers []wire.Peer) (l Load, rooms string, received []Rec
 // AppendReport appends a KindLoad frame for a peer of which l and rooms count so many tasks.
 func AppendReport(dst []byte, l Load, rooms string, received Received) []byte {
 	dst = wire.AppendUvarint(AppendLoad(dst, l), received.Tasks)
-	if rooms != "" || received.Roaming > 0 {
-		dst = wire.AppendUvarint(wire.AppendBytes(dst, rooms), received.Roaming)
-	}
-	return dst
+	return wire.AppendUvarint(wire.AppendBytes(dst, rooms), received.Roaming)
 }
 
-// ReadReport reads what AppendReport wrote, or an earlier version that says no numbers: then l counts what it was sent. rooms is for
-// ReadRooms.
+// ReadReport reads what AppendReport wrote. rooms is for ReadRooms.
 func ReadReport(r *wire.Reader) (l Load, rooms string, received Received, err error) {
-	received = Received{1 << 63, 1 << 63}
-	if l, err = ReadLoad(r); err != nil || r.Len() == 0 {
+	if l, err = ReadLoad(r); err != nil {
 		return l, "", received, err
 	}
 	received.Tasks = r.Uvarint()
-	if r.Len() > 0 {
-		rooms, received.Roaming = r.String(), r.Uvarint()
-	}
+	rooms, received.Roaming = r.String(), r.Uvarint()
 	return l, rooms, received, r.Err()
 }
 

@@ -98,10 +98,5 @@ func TestUncounted(t *testing.T) {
 		for _, r := range refs {
 			r.Cancel()
 		}
-		plain := taskengine.AppendLoad(nil, taskengine.Load{Queued: 1}) // of an earlier version
-		r := wire.NewReader(plain)
-		if load, _, n, err := taskengine.ReadReport(&r); err != nil || load.Queued != 1 || n.Tasks < 1<<62 {
-			t.Errorf("a report without a number: %+v counts %d tasks (%v), want all", load, n, err)
-		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// TestFormatStays: what earlier versions wrote still reads, and this one still writes what they can read (rule C4); what
-// a later one appends is not in the way.
+// TestFormatStays: what is in testdata reads, and is what this version writes (rule C4); what a later one
+// appends is not in the way.
 func TestFormatStays(t *testing.T) {
 	for name, now := range transfer.Frames() {
 		then := golden.Bytes(t, "v1/"+name, now)

@@ -316,7 +316,7 @@ func (s *Turns) Close(cause error) {
 func ReadTurn(r *Reader, jobOf func(JobKey) *core.Job) (spec core.RemoteSpec, err error) {
 	job := JobKey{ID: raysys.JobID(r.ID()), Namespace: r.String()}
 	spec = core.RemoteSpec{Name: r.String(), ID: r.ID(), Attempt: int(r.Uint32())}
-	priority := r.Uvarint() // an earlier version sends 0
+	priority := r.Uvarint()
 	spec.Class = core.ClassOf(priority & 3)
 	if more := priority >> 2; more > 0 {
 		job.Weight = int(min(more, MaxWeight-1)) + 1
@@ -347,14 +347,10 @@ func ReadTurn(r *Reader, jobOf func(JobKey) *core.Job) (spec core.RemoteSpec, er
 		}
 		values = append(values, value{name, v.Interface()})
 	}
-	if r.Len() > 0 { // a node of an earlier version says nothing of callers
-		for range r.Count(16) {
-			spec.Callers = append(spec.Callers, r.ID())
-		}
+	for range r.Count(16) {
+		spec.Callers = append(spec.Callers, r.ID())
 	}
-	if r.Len() > 0 {
-		job.Run = r.Uvarint()
-	}
+	job.Run = r.Uvarint()
 	if err := r.Err(); err != nil {
 		return spec, err
 	}

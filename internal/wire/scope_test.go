@@ -257,6 +257,25 @@ func TestScopesEndWithThePeer(t *testing.T) {
 	}
 }
 
+// TestShortTurn: a turn of which something is missing is corrupt.
+func TestShortTurn(t *testing.T) {
+	spec := core.RemoteSpec{Job: &core.Job{Namespace: "ns", Run: 300}, Name: "task", Attempt: 1, Callers: []raysys.TaskID{{Lo: 5}}}
+	frame, err := wire.AppendRemote(nil, &spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(frame) + 1 {
+		r := wire.NewReader(frame[:n])
+		got, err := wire.ReadTurn(&r, func(k wire.JobKey) *core.Job { return &core.Job{Namespace: k.Namespace, Run: k.Run} })
+		switch {
+		case n < len(frame) && !errors.Is(err, wire.ErrCorrupt):
+			t.Errorf("%d bytes of it: %v", n, err)
+		case n == len(frame) && (err != nil || len(got.Callers) != 1 || got.Job.Run != 300):
+			t.Errorf("all of it: %+v, %v", got, err)
+		}
+	}
+}
+
 func FuzzTurn(f *testing.F) {
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
