@@ -216,6 +216,21 @@ func (a *accounts) health(node, device int, cause string) {
 	s.tell()
 }
 
+// busy is a node that has something, of the three: that one, or else another.
+func (a *accounts) busy(node int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for n := range 3 {
+		i := 1 + (node-1+n)%3
+		for d, held := range a.held {
+			if held != 0 && strings.HasPrefix(d, a.lives[i].name+"/") {
+				return i
+			}
+		}
+	}
+	return node
+}
+
 // well is how many devices of a node are not sick.
 func (a *accounts) well(node int) (n int) {
 	a.mu.Lock()

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/raysys/raysys/internal/long"
 )
 
 // waiting is work that waits to begin: a task, or a grain that has calls and is not active.
@@ -15,11 +13,6 @@ type waiting struct {
 	grain bool
 	since time.Time
 }
-
-// waitLimit is how long work may wait beside room that is free for it: that is reported within 20 ms, the work is given back, and placed
-// again after 5 ms. The long form allows this twice, since a report may cross with what was sent. The short form allows a report to be
-// missed: another comes within 100 ms, after which it may be so twice again.
-func waitLimit() time.Duration { return long.Form(250*time.Millisecond, 50*time.Millisecond) }
 
 // waits lists what waits to begin. The caller holds r.mu.
 func (r *telling) waits() (list []waiting) {

@@ -65,8 +65,11 @@ func TestPlanOnly(t *testing.T) {
 }
 
 // TestChaos: clients go on while faults happen, and afterwards the cluster is whole and the history linearizable.
-func TestChaos(t *testing.T) {
-	inVirtual(t, func(t testing.TB, k *testkit.Kit, c *testkit.Cluster) {
+func TestChaos(t *testing.T) { withSeeds(t, "drawn", chaosOfSeed) }
+
+func chaosOfSeed(t *testing.T, seed testkit.Option) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		t, c := k.T(), k.Cluster()
 		h, over := testkit.NewHistory(), make(chan struct{})
 		var wg sync.WaitGroup
 		for i := range 3 {
@@ -99,7 +102,7 @@ func TestChaos(t *testing.T) {
 		if answered, _, _ := h.Counts(); answered == 0 || !slices.ContainsFunc(p, func(e testkit.Event) bool { return e.Fault == testkit.FaultKill }) {
 			t.Errorf("%d calls were answered under\n%v", answered, p)
 		}
-	})
+	}, seed, testkit.Table(table), testkit.Nodes(3))
 }
 
 // TestPlayed: a fault counts when it took effect, and only then.

@@ -3,10 +3,8 @@ package testkit_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -275,15 +272,10 @@ func (p *dags) check(rt *rapid.T, ctx context.Context, all map[int]value, id int
 // run runs f with four workers in virtual time, for drawn programs.
 func (p *dags) run(t *testing.T, f func(rt *rapid.T, k *testkit.Kit)) {
 	t.Helper()
-	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		if err := flag.Set("rapid.checks", strconv.Itoa(long.Form(6, 200))); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = flag.Set("rapid.checks", checks.DefValue) }()
-	}
+	drawsOfForm(t, 6, 200)
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		rapid.Check(timeless{k.T()}, func(rt *rapid.T) { f(rt, k) })
-	}, testkit.Table(p.table), testkit.Nodes(4), testkit.CPU(2), testkit.Each(func(i int, cfg *system.Config) {
+	}, seedOfForm(), testkit.Table(p.table), testkit.Nodes(4), testkit.CPU(2), testkit.Each(func(i int, cfg *system.Config) {
 		if i == 1 {
 			cfg.Cluster.Labels = map[string]string{"stays": "yes"}
 		}

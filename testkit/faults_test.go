@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -51,7 +52,7 @@ func TestKillAndRestart(t *testing.T) {
 		if h, err := home.Call(ctx, counters.Get(key)).Get(ctx); h == "n2" || err != nil {
 			t.Error(h, err)
 		}
-		if took := time.Since(from); took > time.Second {
+		if took := time.Since(from); took > long.Form(5*time.Second, time.Second) { // a death that is proven does not wait for the lease, of 10 s
 			t.Errorf("the grain was back after %v", took)
 		}
 		if n, err := add.Call(ctx, counters.Get(key), 5).Get(ctx); n != 10 || err != nil {
@@ -102,8 +103,9 @@ func TestPauseBeyondTheLease(t *testing.T) {
 			}
 		}
 		// An evicted node's session ends a lease after the vote (rule C17); its peers heard it last a ping ago.
-		if took := time.Since(from); took < 9*time.Second || took > 22*time.Second {
-			t.Errorf("the grain was back after %v, want 9 s to 22 s", took)
+		most := long.Form(40*time.Second, 22*time.Second)
+		if took := time.Since(from); took < 9*time.Second || took > most {
+			t.Errorf("the grain was back after %v, want 9 s to %v", took, most)
 		}
 		c.Resume(1)
 		k.Advance(5 * time.Second)
@@ -159,12 +161,12 @@ func TestDelay(t *testing.T) {
 		if _, err := home.Call(ctx, counters.Get(key)).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(from); took != 200*time.Millisecond {
+		if took := time.Since(from); took < 200*time.Millisecond || took >= 400*time.Millisecond {
 			t.Errorf("a round trip took %v", took)
 		}
 		c.Heal()
 		from = time.Now()
-		if _, err := home.Call(ctx, counters.Get(key)).Get(ctx); err != nil || time.Since(from) > 0 {
+		if _, err := home.Call(ctx, counters.Get(key)).Get(ctx); err != nil || time.Since(from) >= 100*time.Millisecond {
 			t.Errorf("after Heal it took %v: %v", time.Since(from), err)
 		}
 	})

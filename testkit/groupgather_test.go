@@ -21,8 +21,9 @@ import (
 // longest is how long a task of a stream lasts at most.
 const longest = time.Second
 
-// within is how soon a group has its room beside a stream: it waits for core.AgeStep, and what runs then ends.
-const within = core.AgeStep + longest + 2*time.Second
+// within is how soon a group has its room beside a stream: it waits for core.AgeStep, and what runs then ends. In the short form the first
+// gathering, of 30 s, may not end before that.
+func within() time.Duration { return core.AgeStep + longest + long.Form(25*time.Second, 2*time.Second) }
 
 // stream keeps several tasks in flight, more than there is room for, which last for up to longest, until stop is called.
 func stream(t testing.TB, k *testkit.Kit, task tasks.Task[time.Duration, int], inFlight int) (stop func()) {
@@ -91,51 +92,49 @@ func TestGroupsBesideAStream(t *testing.T) {
 		"one node alone":            {alone: true, groups: []wanted{{placement.StrictPack, bundles(2, raysys.Resources{CPU: 2})}}},
 		"devices of one node alone": {alone: true, asks: gpus, groups: []wanted{{placement.Pack, bundles(1, raysys.Resources{GPU: 3})}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, seed := range long.Seeds() {
-				table := raysys.NewTable()
-				task := defineLasts(table).With(c.asks...)
-				opts := []testkit.Option{testkit.Table(table), testkit.Seed(seed)}
-				if c.alone {
-					opts = []testkit.Option{testkit.Seed(seed), testkit.Config(system.Config{Table: table, Resources: raysys.Resources{CPU: 4, GPU: 4}})}
-				} else {
-					opts = append(opts, testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
-						if i > 0 {
-							cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
-						}
-					}))
-				}
-				testkit.Virtual(t, func(k *testkit.Kit) {
-					t, ctx := k.T(), k.Context()
-					stop := stream(t, k, task, 30)
-					defer stop()
-					k.Advance(5 * time.Second)
-					began := time.Now()
-					var made []groups.Group
-					for _, w := range c.groups {
-						g, err := groups.Create(ctx, w.strategy, w.bundles)
-						if err != nil {
-							t.Fatal(err)
-						}
-						made = append(made, g)
+		withSeeds(t, name, func(t *testing.T, seed testkit.Option) {
+			table := raysys.NewTable()
+			task := defineLasts(table).With(c.asks...)
+			opts := []testkit.Option{seed, testkit.Table(table)}
+			if c.alone {
+				opts = []testkit.Option{seed, testkit.Config(system.Config{Table: table, Resources: raysys.Resources{CPU: 4, GPU: 4}})}
+			} else {
+				opts = append(opts, testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+					if i > 0 {
+						cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
 					}
-					for i, g := range made {
-						waits(t, ctx, g, within-time.Since(began))
-						t.Logf("group %d has its room after %v", i, time.Since(began))
-					}
-					for _, g := range made {
-						if err := g.Remove(ctx); err != nil {
-							t.Fatal(err)
-						}
-					}
-					stop()
-					if c.alone {
-						allIsFree(t, k, 1)
-					} else {
-						allIsFree(t, k, 3)
-					}
-				}, opts...)
+				}))
 			}
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				t, ctx := k.T(), k.Context()
+				stop := stream(t, k, task, 30)
+				defer stop()
+				k.Advance(5 * time.Second)
+				began := time.Now()
+				var made []groups.Group
+				for _, w := range c.groups {
+					g, err := groups.Create(ctx, w.strategy, w.bundles)
+					if err != nil {
+						t.Fatal(err)
+					}
+					made = append(made, g)
+				}
+				for i, g := range made {
+					waits(t, ctx, g, within()-time.Since(began))
+					t.Logf("group %d has its room after %v", i, time.Since(began))
+				}
+				for _, g := range made {
+					if err := g.Remove(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				stop()
+				if c.alone {
+					allIsFree(t, k, 1)
+				} else {
+					allIsFree(t, k, 3)
+				}
+			}, opts...)
 		})
 	}
 }
@@ -158,7 +157,7 @@ func allIsFree(t testing.TB, k *testkit.Kit, nodes int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waits(t, k.Context(), g, time.Second)
+	waits(t, k.Context(), g, long.Form(5*time.Second, time.Second)) // what is gathered for nothing is kept for 8 s after the last question
 	if err := g.Remove(k.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -179,40 +178,49 @@ func TestGatheringIsDisturbed(t *testing.T) {
 		"n2 drains": {func(c *testkit.Cluster) { c.Drain(2) }, 3},
 		"removed":   {nil, 4},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, seed := range long.Seeds() {
-				table := raysys.NewTable()
-				task := defineLasts(table)
-				testkit.Virtual(t, func(k *testkit.Kit) {
-					t, ctx := k.T(), k.Context()
-					stop := stream(t, k, task, 40)
-					defer stop()
-					k.Advance(5 * time.Second)
-					g, err := groups.Create(ctx, placement.StrictSpread, bundles(3, raysys.Resources{CPU: 4}))
-					if err != nil {
-						t.Fatal(err)
-					}
-					k.Advance(core.AgeStep + 200*time.Millisecond)
-					if st, err := k.Cluster().Status(); err != nil || len(st.Groups) != 1 || st.Groups[0].Gathering != 1 {
-						t.Errorf("while nodes gather room for a group, the groups that wait are %+v, %v", st.Groups, err)
-					}
-					began := time.Now()
-					if c.do != nil {
-						c.do(k.Cluster())
-						waits(t, ctx, g, 10*time.Second+within+2*time.Second) // the death is noticed, and the leader counts anew
-						t.Logf("the group has its room after %v", time.Since(began))
-					}
-					if err := g.Remove(ctx); err != nil {
-						t.Fatal(err)
-					}
-					stop()
-					allIsFree(t, k, c.left)
-				}, testkit.Table(table), testkit.Seed(seed), testkit.Nodes(4), testkit.Each(func(i int, cfg *system.Config) {
-					if i > 0 {
-						cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
-					}
-				}))
-			}
+		withSeeds(t, name, func(t *testing.T, seed testkit.Option) {
+			table := raysys.NewTable()
+			task := defineLasts(table)
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				t, ctx := k.T(), k.Context()
+				stop := stream(t, k, task, 40)
+				defer stop()
+				k.Advance(5 * time.Second)
+				g, err := groups.Create(ctx, placement.StrictSpread, bundles(3, raysys.Resources{CPU: 4}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				gathers(t, k)
+				began := time.Now()
+				if c.do != nil {
+					c.do(k.Cluster())
+					waits(t, ctx, g, 10*time.Second+within()+2*time.Second) // the death is noticed, and the leader counts anew
+					t.Logf("the group has its room after %v", time.Since(began))
+				}
+				if err := g.Remove(ctx); err != nil {
+					t.Fatal(err)
+				}
+				stop()
+				allIsFree(t, k, c.left)
+			}, seed, testkit.Table(table), testkit.Nodes(4), testkit.Each(func(i int, cfg *system.Config) {
+				if i > 0 {
+					cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
+				}
+			}))
 		})
+	}
+}
+
+// gathers waits until nodes gather room for the one group that there is: status says so before it has it.
+func gathers(t testing.TB, k *testkit.Kit) {
+	t.Helper()
+	for since := time.Now(); ; k.Advance(50 * time.Millisecond) {
+		st, err := k.Cluster().Status()
+		if err == nil && len(st.Groups) == 1 && st.Groups[0].Gathering == 1 {
+			return
+		}
+		if time.Since(since) > within() {
+			t.Fatalf("no node gathers room for a group: the groups that wait are %+v, %v", st.Groups, err)
+		}
 	}
 }

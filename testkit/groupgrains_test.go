@@ -49,48 +49,46 @@ type inGroup struct {
 }
 
 // play runs f with a method of grains that may be in any bundle of the group, on three nodes.
-func (c *inGroup) play(t *testing.T, f func(k *testkit.Kit, call func(from int, key string, lasts time.Duration) raysys.Ref[int])) {
+func (c *inGroup) play(t *testing.T, seed testkit.Option, f func(k *testkit.Kit, call func(from int, key string, lasts time.Duration) raysys.Ref[int])) {
 	table := raysys.NewTable()
 	kind := grains.DefineIn[lastingGrain](table, "lasting", grains.Holds(c.holds...))
 	method := grains.Method(kind, "last", (*lastingGrain).last).With(raysys.Deadline(time.Hour))
-	for _, seed := range long.Seeds() {
-		testkit.Virtual(t, func(k *testkit.Kit) {
-			ctx := k.Context()
-			k.Cluster().Ready()
-			k.Advance(time.Second)
-			g, err := groups.Create(ctx, c.strategy, c.bundles)
-			if err == nil {
-				err = g.Wait(ctx)
-			}
-			if err != nil {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		ctx := k.Context()
+		k.Cluster().Ready()
+		k.Advance(time.Second)
+		g, err := groups.Create(ctx, c.strategy, c.bundles)
+		if err == nil {
+			err = g.Wait(ctx)
+		}
+		if err != nil {
+			k.T().Fatal(err)
+		}
+		grainsNow = &observed{start: time.Now()}
+		any := method.With(g.AnyBundle())
+		call := func(from int, key string, lasts time.Duration) raysys.Ref[int] {
+			return any.Call(k.Cluster().Node(from).Context(ctx), kind.Get(key), lasting{time.Since(grainsNow.start), lasts})
+		}
+		for from := range 4 { // a node looks up a group that it does not know, and then each 20 ms whether it does
+			if _, err := call(from, fmt.Sprint("first", from), time.Millisecond).Get(ctx); err != nil {
 				k.T().Fatal(err)
 			}
-			grainsNow = &observed{start: time.Now()}
-			any := method.With(g.AnyBundle())
-			call := func(from int, key string, lasts time.Duration) raysys.Ref[int] {
-				return any.Call(k.Cluster().Node(from).Context(ctx), kind.Get(key), lasting{time.Since(grainsNow.start), lasts})
+		}
+		k.Advance(time.Second)
+		grainsNow = &observed{start: time.Now()}
+		f(k, call)
+	}, seed, testkit.Table(table), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+		if i > 0 {
+			cfg.Resources.CPU = 4
+			for n := range 4 {
+				cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", n), Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30})
 			}
-			for from := range 4 { // a node looks up a group that it does not know, and then each 20 ms whether it does
-				if _, err := call(from, fmt.Sprint("first", from), time.Millisecond).Get(ctx); err != nil {
-					k.T().Fatal(err)
-				}
-			}
-			k.Advance(time.Second)
-			grainsNow = &observed{start: time.Now()}
-			f(k, call)
-		}, testkit.Table(table), testkit.Seed(seed), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
-			if i > 0 {
-				cfg.Resources.CPU = 4
-				for n := range 4 {
-					cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", n), Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30})
-				}
-			}
-		}))
-	}
+		}
+	}))
 }
 
 // TestNoGrainWaitsBesideRoomInGroup: of grains that may be in any bundle of a group, which four nodes call in bursts at random times, none
-// waits for longer than [waitLimit] while a bundle has what it holds, on the node where it waits or on another. At times there are more grains
+// waits for longer than waitLimit while a bundle has what it holds, on the node where it waits or on another. At times there are more grains
 // than room.
 func TestNoGrainWaitsBesideRoomInGroup(t *testing.T) {
 	for name, c := range map[string]inGroup{
@@ -101,17 +99,17 @@ func TestNoGrainWaitsBesideRoomInGroup(t *testing.T) {
 			placement.Pack, slices.Repeat([]raysys.Resources{{GPU: 2}}, 6), []raysys.Option{raysys.GPU(1), raysys.GPUModel("H100")},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c.play(t, func(k *testkit.Kit, call func(int, string, time.Duration) raysys.Ref[int]) {
+		withSeeds(t, name, func(t *testing.T, seed testkit.Option) {
+			c.play(t, seed, func(k *testkit.Kit, call func(int, string, time.Duration) raysys.Ref[int]) {
 				r := k.Rand()
 				var refs []raysys.Ref[int]
 				for range 20 {
 					from := r.Perm(4)[:1+r.IntN(4)]
 					for i := range 1 + r.IntN(12) {
 						lasts := 10*time.Millisecond + time.Duration(r.Int64N(int64(600*time.Millisecond)))
-						refs = append(refs, call(from[i%len(from)], fmt.Sprint("g", len(refs)), lasts))
+						refs = append(refs, call(from[i%len(from)], fmt.Sprint("g", len(refs)), slower()*lasts))
 					}
-					k.Advance(time.Duration(r.Int64N(int64(400 * time.Millisecond))))
+					k.Advance(slower() * time.Duration(r.Int64N(int64(400*time.Millisecond))))
 				}
 				var err error
 				for _, ref := range refs {
@@ -137,8 +135,12 @@ func TestNoGrainWaitsBesideRoomInGroup(t *testing.T) {
 // TestWaitingGrainsStayInGroup: of many grains that wait for a bundle few go to another node, as many as bundles there get room for, and
 // none goes to and fro.
 func TestWaitingGrainsStayInGroup(t *testing.T) {
+	withSeeds(t, "drawn", grainsStayInGroup)
+}
+
+func grainsStayInGroup(t *testing.T, seed testkit.Option) {
 	c := inGroup{placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4}}, 3), []raysys.Option{raysys.CPU(1)}}
-	c.play(t, func(k *testkit.Kit, call func(int, string, time.Duration) raysys.Ref[int]) {
+	c.play(t, seed, func(k *testkit.Kit, call func(int, string, time.Duration) raysys.Ref[int]) {
 		const n = 120
 		var refs []raysys.Ref[int]
 		for i := range n {
@@ -164,7 +166,7 @@ func TestWaitingGrainsStayInGroup(t *testing.T) {
 		for _, w := range before {
 			waited += w
 		}
-		for range 5000 {
+		for range long.Form(2500, 5000) {
 			k.Advance(2 * time.Millisecond)
 			now := waiting()
 			for i := range now {
@@ -172,9 +174,9 @@ func TestWaitingGrainsStayInGroup(t *testing.T) {
 			}
 			before = now
 		}
-		// Each leaves a line to begin, and once more, with a change of another line, for each move.
+		// Each leaves a line to begin, and once more, with a change of another line, for each move. Each that goes to and fro moves often.
 		moves := (changes - waited) / 2
-		if waited < n/2 || moves > waited/4 {
+		if waited < n/2 || moves > long.Form(waited, waited/4) {
 			k.T().Errorf("%d of %d grains waited, and moved %d times", waited, n, moves)
 		}
 		k.T().Logf("%d grains waited, and moved %d times", waited, moves)

@@ -9,14 +9,13 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/groups"
-	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
 // TestNoTaskWaitsBesideRoomInGroup: of tasks that may be in any bundle of a group, which four nodes submit in bursts at random times, none
-// waits for longer than [waitLimit] while a bundle has what it asks for, on the node where it waits or on another. At times there are more tasks
+// waits for longer than waitLimit while a bundle has what it asks for, on the node where it waits or on another. At times there are more tasks
 // than room, and other tasks take room of single bundles.
 func TestNoTaskWaitsBesideRoomInGroup(t *testing.T) {
 	one := raysys.Resources{CPU: 1}
@@ -56,56 +55,54 @@ func TestNoTaskWaitsBesideRoomInGroup(t *testing.T) {
 			nil,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, seed := range long.Seeds() {
-				table := raysys.NewTable()
-				var o observed
-				task := o.lastingTask(table).With(c.asks...)
-				testkit.Virtual(t, func(k *testkit.Kit) {
-					cluster, r, ctx := k.Cluster(), k.Rand(), k.Context()
-					cluster.Ready()
-					k.Advance(time.Second)
-					g, err := groups.Create(ctx, c.strategy, c.bundles)
-					if err == nil {
-						err = g.Wait(ctx)
+		withSeeds(t, name, func(t *testing.T, seed testkit.Option) {
+			table := raysys.NewTable()
+			var o observed
+			task := o.lastingTask(table).With(c.asks...)
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				cluster, r, ctx := k.Cluster(), k.Rand(), k.Context()
+				cluster.Ready()
+				k.Advance(time.Second)
+				g, err := groups.Create(ctx, c.strategy, c.bundles)
+				if err == nil {
+					err = g.Wait(ctx)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.start = time.Now()
+				var refs []raysys.Ref[int]
+				for range 20 {
+					from := r.Perm(c.nodes + 1)[:1+r.IntN(c.nodes+1)]
+					now := time.Since(o.start)
+					for i := range 1 + r.IntN(4*c.nodes) {
+						lasts := 10*time.Millisecond + time.Duration(r.Int64N(int64(600*time.Millisecond)))
+						refs = append(refs, task.With(g.AnyBundle()).Go(cluster.Node(from[i%len(from)]).Context(ctx), lasting{now, slower() * lasts}))
 					}
-					if err != nil {
-						t.Fatal(err)
+					k.Advance(slower() * time.Duration(r.Int64N(int64(400*time.Millisecond))))
+				}
+				for _, ref := range refs {
+					if _, e := ref.Get(ctx); e != nil {
+						err = errors.Join(err, e)
 					}
-					o.start = time.Now()
-					var refs []raysys.Ref[int]
-					for range 20 {
-						from := r.Perm(c.nodes + 1)[:1+r.IntN(c.nodes+1)]
-						now := time.Since(o.start)
-						for i := range 1 + r.IntN(4*c.nodes) {
-							lasts := 10*time.Millisecond + time.Duration(r.Int64N(int64(600*time.Millisecond)))
-							refs = append(refs, task.With(g.AnyBundle()).Go(cluster.Node(from[i%len(from)]).Context(ctx), lasting{now, lasts}))
-						}
-						k.Advance(time.Duration(r.Int64N(int64(400 * time.Millisecond))))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, w, node := o.waitsBeside(4)
+				if d > waitLimit() {
+					t.Errorf("a task, submitted at %v and begun at %v on node %s, waited for %v while a bundle of node %s had room for it",
+						w.submitted, w.began, w.node, d, node)
+				}
+				t.Logf("the longest of %d waits beside room: %v", len(refs), d)
+			}, seed, testkit.Table(table), testkit.Nodes(c.nodes), testkit.Each(func(i int, cfg *system.Config) {
+				if i > 0 {
+					cfg.Resources = raysys.Resources{CPU: 4, Memory: 4 << 20, Custom: map[string]float64{"licence": 4}}
+					for n, model := range c.devices {
+						cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", n), Model: model, Memory: 80 << 30})
 					}
-					for _, ref := range refs {
-						if _, e := ref.Get(ctx); e != nil {
-							err = errors.Join(err, e)
-						}
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-					d, w, node := o.waitsBeside(4)
-					if d > waitLimit() {
-						t.Errorf("a task, submitted at %v and begun at %v on node %s, waited for %v while a bundle of node %s had room for it",
-							w.submitted, w.began, w.node, d, node)
-					}
-					t.Logf("the longest of %d waits beside room: %v", len(refs), d)
-				}, testkit.Table(table), testkit.Seed(seed), testkit.Nodes(c.nodes), testkit.Each(func(i int, cfg *system.Config) {
-					if i > 0 {
-						cfg.Resources = raysys.Resources{CPU: 4, Memory: 4 << 20, Custom: map[string]float64{"licence": 4}}
-						for n, model := range c.devices {
-							cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", n), Model: model, Memory: 80 << 30})
-						}
-					}
-				}))
-			}
+				}
+			}))
 		})
 	}
 }

@@ -44,7 +44,7 @@ func TestCancelledTaskHolds(t *testing.T) {
 				if _, err := late.Get(ctx); !errors.Is(err, raysys.ErrDeadline) {
 					t.Errorf("one that waits until its deadline: %v", err)
 				}
-				if d := time.Since(submitted); d != 4*time.Second {
+				if d := time.Since(submitted); d < 4*time.Second || d > 6*time.Second { // the device is free after 9 s
 					t.Errorf("a deadline of 4 s ended the wait after %v", d)
 				}
 				if _, err := next.Get(ctx); err != nil {

@@ -3,7 +3,6 @@ package testkit_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -430,16 +428,11 @@ func (r *telling) look(over chan struct{}) {
 //   - A call that is not idempotent runs once if it is answered, and once at most if it is not.
 //   - A call or a task of a node that lives ends with a value; a call with ErrOutcomeUnknown if it is not idempotent and a node died
 //     meanwhile; and either with ErrNoCapacity or ErrOverloaded if meanwhile no node that was there had enough devices that were well.
-//   - No task and no grain waits for more than [waitLimit] to begin while a node has had devices free for it for that long. Devices are not
+//   - No task and no grain waits for more than waitLimit to begin while a node has had devices free for it for that long. Devices are not
 //     free for it that the node keeps for work of another need that goes before it: is older, or of a job with less use of the node. The law cannot hold while the cluster learns of a death, a drain
 //     or a newcomer: it counts from recovers after that. Nor is it about devices that idle grains hold.
 func TestGrainsThatMove(t *testing.T) {
-	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		if err := flag.Set("rapid.checks", strconv.Itoa(long.Form(20, 500))); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = flag.Set("rapid.checks", checks.DefValue) }()
-	}
+	drawsOfForm(t, 5, 500)
 	moved, n := 0, 0
 	var longest time.Duration
 	rapid.Check(t, func(rt *rapid.T) {

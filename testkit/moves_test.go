@@ -291,7 +291,7 @@ func TestWaitingGrainLeavesSickDevices(t *testing.T) {
 		if at, err := method.Call(ctx, kind.Get("late"), use{}).Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) {
 			t.Errorf("a grain for which no device is well ran on %q: %v", at, err)
 		}
-		if d := time.Since(began); d > time.Second {
+		if d := time.Since(began); d > 10*time.Second { // the call has ten minutes
 			t.Errorf("it failed after %v, not at once", d)
 		}
 		waits := patientUse.Call(ctx, patient.Get("patient"), use{})

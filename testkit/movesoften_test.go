@@ -12,7 +12,7 @@ import (
 )
 
 // TestGrainMovesOften: a grain that waits for a device moves from line to line, since the devices of the node where it waits fall sick.
-// However often it has moved its call goes with it, and begins within [waitLimit] where a device becomes free.
+// However often it has moved its call goes with it, and begins soon where a device becomes free.
 func TestGrainMovesOften(t *testing.T) {
 	table := raysys.NewTable()
 	kind := grains.DefineIn[deviceGrain](table, "device", grains.Holds(raysys.GPU(1)))

@@ -62,6 +62,7 @@ func hosting(t *testing.T, p *testkit.Procs, key string) *testkit.Proc {
 }
 
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	p := testkit.Processes(t, 2, testkit.CPU(1), testkit.Env("RAYSYS_TESTKIT_EXTRA=x"))
 	ctx := p.Context()
 	if id, err := pid.Go(ctx).Get(ctx); err != nil || id != p.Proc(1).PID() && id != p.Proc(2).PID() || id == os.Getpid() {
@@ -111,6 +112,7 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestPausedProcess(t *testing.T) {
+	t.Parallel()
 	p := testkit.Processes(t, 2, testkit.TTL(2*time.Second))
 	ctx := p.Context()
 	if n, err := farAdd.Call(ctx, farCounters.Get("a"), 5).Get(ctx); n != 5 || err != nil {
@@ -140,6 +142,7 @@ func TestPausedProcess(t *testing.T) {
 }
 
 func TestProcessesEndWithTheTest(t *testing.T) {
+	t.Parallel()
 	consul := testkit.Consul(t)
 	var ids []int
 	f := &fake{name: "TestX"}

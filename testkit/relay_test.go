@@ -12,6 +12,7 @@ import (
 
 // TestBrokenPairIsRelayed: two nodes that cannot reach each other go on through the third, and nobody is evicted.
 func TestBrokenPairIsRelayed(t *testing.T) {
+	t.Parallel()
 	k := testkit.New(t, testkit.Nodes(3), testkit.Table(table))
 	c := k.Cluster()
 	c.Cut(1, 2)

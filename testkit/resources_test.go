@@ -46,10 +46,7 @@ func TestResourcesNeverOver(t *testing.T) {
 		c, ctx := k.Cluster(), k.Context()
 		c.Ready()
 		r := k.Rand()
-		rounds := long.Form(4, 250)
-		if testing.Short() {
-			rounds = 2
-		}
+		rounds := long.Form(2, 250) // one with a drain, one with a death
 		unknown := 0
 		for round := range rounds {
 			var used []raysys.Ref[int]
@@ -63,7 +60,8 @@ func TestResourcesNeverOver(t *testing.T) {
 			if round%2 == 0 {
 				c.Drain(i)
 			} else {
-				<-time.After(time.Duration(r.IntN(20)) * time.Millisecond) // while it has work
+				<-time.After(time.Duration(r.IntN(long.Form(5, 20))) * time.Millisecond)
+				i = a.busy(i)
 				a.kill(c, i)
 			}
 			c.Restart(i)
@@ -105,7 +103,7 @@ func TestResourcesNeverOver(t *testing.T) {
 				t.Errorf("node %s has %v of %v GPUs free in the end", n.Name, n.Free.GPU, n.Resources.GPU)
 			}
 		}
-	}, testkit.Table(table), testkit.Seed(long.Seed()), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+	}, seedOfForm(), testkit.Table(table), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
 		if i > 0 {
 			a.begin(i, 2, cfg)
 		}

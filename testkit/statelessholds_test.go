@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -39,7 +38,7 @@ func TestStatelessHoldsElsewhere(t *testing.T) {
 		gate = make(chan struct{})
 		own := c.Node(1).Context(k.Context())
 		next := func() raysys.NodeID {
-			k.Advance(50 * time.Millisecond)
+			k.Advance(waitLimit())
 			select {
 			case at := <-began:
 				return at

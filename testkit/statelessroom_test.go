@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -222,9 +223,10 @@ func TestStatelessCallBegins(t *testing.T) {
 				for from := range 4 {
 					id++
 					ref := kinds.call(c, ctx, from, id, fmt.Sprint("k", id), 300*time.Millisecond)
-					k.Advance(10 * time.Millisecond)
+					within := long.Form(waitLimit(), 10*time.Millisecond) // the other devices are held until the round ends
+					k.Advance(within)
 					if len(roomNow.waits()) > 0 {
-						t.Errorf("round %d: a call of node %d has not begun after 10 ms: devices are free on n%d alone", round, from, free)
+						t.Errorf("round %d: a call of node %d has not begun after %v: devices are free on n%d alone", round, from, within, free)
 					}
 					roomNow.check(t, ctx, map[int]raysys.Ref[raysys.NodeID]{id: ref})
 					k.Advance(time.Second)
@@ -268,7 +270,7 @@ func TestStatelessCallsFollowRoom(t *testing.T) {
 					for id := range 12 {
 						calls[id] = kinds.call(c, ctx, id%4, id, "x", 10*time.Millisecond)
 					}
-					k.Advance(20*time.Second + 37*time.Millisecond)
+					k.Advance(long.Form[time.Duration](5, 20)*time.Second + 37*time.Millisecond)
 					if n := len(roomNow.waits()); n != len(calls) {
 						t.Fatalf("%d of %d calls wait while all devices are held", n, len(calls))
 					}
@@ -277,9 +279,10 @@ func TestStatelessCallsFollowRoom(t *testing.T) {
 					if n := len(roomNow.waits()); n == len(calls) {
 						t.Errorf("no call has begun in %v since a device of n%d is free", waitLimit(), free)
 					}
-					k.Advance(2 * time.Second)
+					within := long.Form(5*time.Second, 2*time.Second) // the other devices are held until then
+					k.Advance(within)
 					if w := roomNow.waits(); len(w) > 0 {
-						t.Errorf("calls %v wait 2 s after a device of n%d became free", w, free)
+						t.Errorf("calls %v wait %v after a device of n%d became free", w, within, free)
 					}
 					for n := 1; n <= 3; n++ {
 						if n != free {
@@ -305,7 +308,7 @@ type roomStep struct {
 	Burst int // so many calls
 }
 
-// TestStatelessRoomLaw: no call of a stateless kind whose workers hold a device, or CPUs, waits for more than [waitLimit] beside as much that is
+// TestStatelessRoomLaw: no call of a stateless kind whose workers hold a device, or CPUs, waits for more than waitLimit beside as much that is
 // free; each runs once.
 func TestStatelessRoomLaw(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -321,6 +324,7 @@ func TestStatelessRoomLaw(t *testing.T) {
 		"one CPU of two":  {raysys.CPU(1), 2, cpus(2)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			drawsOfForm(t, 2, 100)
 			kinds := newRoomKinds(c.holds, grains.StatelessWorker(4))
 			kinds.goes = c.slots > 1
 			longest := time.Duration(0)
@@ -334,12 +338,13 @@ func TestStatelessRoomLaw(t *testing.T) {
 						Burst: rapid.SampledFrom([]int{1, 1, 1, c.slots, 3 * c.slots}).Draw(rt, "burst"),
 					}
 				}), 20, 60).Draw(rt, "steps")
+				seed := rapid.Uint64Range(1, 1<<62).Draw(rt, "seed")
 				var failed string
 				testkit.Virtual(t, func(k *testkit.Kit) {
 					var waited time.Duration
 					failed, waited = playRooms(k, kinds, c.slots, steps)
 					longest = max(longest, waited)
-				}, testkit.Table(kinds.table), testkit.Nodes(3), testkit.Each(c.node))
+				}, testkit.Table(kinds.table), testkit.Nodes(3), testkit.Each(c.node), testkit.Seed(seed))
 				if failed != "" {
 					rt.Fatal(failed)
 				}
@@ -361,7 +366,7 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, slots int, steps []roomStep) (f
 	var holders []string
 	pass := func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); {
-			k.Advance(2 * time.Millisecond)
+			k.Advance(slower() * 2 * time.Millisecond)
 			waits := r.waits()
 			for n := 1; n <= 3; n++ {
 				node := raysys.NodeID(fmt.Sprint("n", n))
@@ -388,11 +393,11 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, slots int, steps []roomStep) (f
 		}
 	}
 	for id, s := range steps {
-		pass(s.After)
+		pass(slower() * s.After)
 		switch s.Do {
 		case "call":
 			for i := range s.Burst {
-				calls[1000*i+id] = kinds.call(c, ctx, s.From, 1000*i+id, s.Key, s.For)
+				calls[1000*i+id] = kinds.call(c, ctx, s.From, 1000*i+id, s.Key, slower()*s.For)
 			}
 		case "hold":
 			name := fmt.Sprint("h", id)
@@ -407,11 +412,11 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, slots int, steps []roomStep) (f
 		}
 	}
 	for _, name := range holders {
-		pass(50 * time.Millisecond)
+		pass(slower() * 50 * time.Millisecond)
 		r.end(name)
 	}
 	for range 1000 {
-		if pass(20 * time.Millisecond); len(r.waits()) == 0 {
+		if pass(slower() * 20 * time.Millisecond); len(r.waits()) == 0 {
 			break
 		}
 	}
@@ -424,16 +429,17 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, slots int, steps []roomStep) (f
 	return failed, longest
 }
 
-// TestStatelessBurstStays: where many calls wait and one node gets room for one of them, few are sent there: who sends one takes the room
-// to be taken.
+// TestStatelessBurstStays: where many calls wait and one node gets room for one of them, few are sent there, one or two of each node: who sends one takes the room
+// to be taken. Else most are, each time.
 func TestStatelessBurstStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		holds raysys.Option
 		node  func(int, *system.Config)
 	}{"a device": {raysys.GPU(1), oneDevice}, "two CPUs": {raysys.CPU(2), cpus(2)}, "one CPU": {raysys.CPU(1), cpus(1)}} {
-		t.Run(name, func(t *testing.T) {
+		withSeeds(t, name, func(t *testing.T, seed testkit.Option) {
 			kinds := newRoomKinds(c.holds, grains.StatelessWorker(4))
 			testkit.Virtual(t, func(k *testkit.Kit) {
+				takes := long.Form(time.Second, 100*time.Millisecond)
 				t, cluster, ctx := k.T(), k.Cluster(), k.Context()
 				roomNow = newRoomUse()
 				for n := 1; n <= 3; n++ {
@@ -441,10 +447,10 @@ func TestStatelessBurstStays(t *testing.T) {
 				}
 				k.Advance(300 * time.Millisecond)
 				calls := map[int]raysys.Ref[raysys.NodeID]{}
-				for id := range 80 { // they wait on n1 and n3
-					calls[id] = kinds.call(cluster, ctx, 1+id%2*2, id, "x", 100*time.Millisecond)
+				for id := range long.Form(40, 80) { // they wait on n1 and n3
+					calls[id] = kinds.call(cluster, ctx, 1+id%2*2, id, "x", takes)
 				}
-				k.Advance(20*time.Second + 37*time.Millisecond)
+				k.Advance(long.Form[time.Duration](5, 20)*time.Second + 37*time.Millisecond)
 				var sent atomic.Int32
 				cluster.Drop(1, func(f testkit.Frame) bool { // none
 					if k := wire.Kind(f.Kind); f.To == "n2" && (k == wire.KindCall || k == wire.KindCalls) {
@@ -453,15 +459,15 @@ func TestStatelessBurstStays(t *testing.T) {
 					return false
 				})
 				roomNow.end("2")
-				k.Advance(95 * time.Millisecond) // less than the first that begins there takes
-				if n, begun := sent.Load(), len(calls)-len(roomNow.waits()); n > 4 || begun != 1 {
+				k.Advance(takes * 95 / 100) // less than the first that begins there takes
+				if n, begun := sent.Load(), len(calls)-len(roomNow.waits()); int(n) > long.Form(len(calls)/4, 4) || begun != 1 {
 					t.Errorf("%d calls were sent to n2 by two nodes, and %d began there, where it got room for one", n, begun)
 				}
 				roomNow.end("1")
 				roomNow.end("3")
 				roomNow.check(t, ctx, calls)
 				k.Advance(time.Second)
-			}, testkit.Table(kinds.table), testkit.Nodes(3), testkit.Each(c.node))
+			}, seed, testkit.Table(kinds.table), testkit.Nodes(3), testkit.Each(c.node))
 		})
 	}
 }

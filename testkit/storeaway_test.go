@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -32,8 +33,8 @@ func TestReadWithoutStore(t *testing.T) {
 			if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{b}, 1<<20)) {
 				t.Errorf("%s: %d bytes, %v", what, len(got), err)
 			}
-			if d := time.Since(began); d > time.Second {
-				t.Errorf("%s: after %v, want 1 s at most", what, d)
+			if most := long.Form(10*time.Second, time.Second); time.Since(began) > most { // the store stays away
+				t.Errorf("%s: after %v, want %v at most", what, time.Since(began), most)
 			}
 		}
 		cl.Kill(1)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -36,7 +37,7 @@ func TestPlainTasksBesideWideOnes(t *testing.T) {
 		if _, err := raysys.GetAll(ctx, plain).Values(); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 6*time.Second {
+		if took := time.Since(began); took > long.Form(9*time.Second, 6*time.Second) { // the first wide one ends after 10 s
 			t.Errorf("eight tasks of 1 s took %v beside two CPUs without other work, want 4 to 5 s", took)
 		}
 	}, testkit.Table(table), testkit.Nodes(2), testkit.Each(func(i int, cfg *system.Config) {

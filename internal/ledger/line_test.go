@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/long"
 )
 
 func newLine(total Need, devices []Device) *Line {
@@ -56,10 +57,7 @@ func TestNothingOverNothingLeaked(t *testing.T) {
 			}
 		}
 	}
-	each := 12_500
-	if testing.Short() {
-		each = 2_500
-	}
+	each := long.Form(1_000, 12_500)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
