@@ -76,7 +76,7 @@ func TestObjectSoak(t *testing.T) {
 	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(4), testkit.Seed(long.Seed()), labelled(system.ObjectConfig{Memory: 4 << 20}))
 	ctx, c := k.Context(), k.Cluster()
 	var values, lost, kills atomic.Int64
-	end := time.Now().Add(long.Form(8*time.Second, 5*time.Minute))
+	end := time.Now().Add(long.Form(2*time.Second, 5*time.Minute))
 	seed := k.Seed()
 	var wg sync.WaitGroup
 	for g := range 4 {

@@ -14,8 +14,9 @@ import (
 // TestCountersInStoppedProcesses: real processes that SIGSTOP freezes for longer than their lease, and that go on believing
 // what they believed; sessions that end in a real Consul, and kills. Tasks on the workers read the counters beside them.
 func TestCountersInStoppedProcesses(t *testing.T) {
+	long.Only(t)
 	ttl := 2 * time.Second
-	keys, rounds := long.Form(20, 200), long.Form(3, 40)
+	keys, rounds := 200, 40
 	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)))
 	ctx := p.Context()
 	g := &counting{h: testkit.NewHistory(), stop: make(chan struct{}), open: map[string]int{}}

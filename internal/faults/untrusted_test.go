@@ -21,8 +21,9 @@ import (
 // TestWorkerThatNobodyTalksTo: a worker whose certificate has expired does not start. One with the certificate of
 // another CA, which it trusts itself, joins and stays no host: it takes no shard, and calls to State go on as before.
 func TestWorkerThatNobodyTalksTo(t *testing.T) {
+	long.Only(t)
 	const cluster = "untrusting"
-	ttl := long.Form(3*time.Second, 10*time.Second)
+	ttl := 10 * time.Second
 	ca := newAuthority(t)
 	p := testkit.Processes(t, 2, testkit.CPU(1), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)), testkit.Config(system.Config{
 		Cluster: &system.ClusterConfig{Name: cluster, TLS: ca.files(cluster, "test")},
@@ -53,7 +54,7 @@ func TestWorkerThatNobodyTalksTo(t *testing.T) {
 		return l
 	}
 	calls(time.Second) // so that all of them are activated
-	window := long.Form(3*time.Second, 8*time.Second)
+	window := 8 * time.Second
 	before := calls(window)
 
 	live, stop := context.WithCancel(context.Background())
@@ -74,7 +75,7 @@ func TestWorkerThatNobodyTalksTo(t *testing.T) {
 		}
 		return false
 	})
-	span := long.Form(3*ttl, 45*time.Second)
+	span := 45 * time.Second
 	during := calls(span)
 	st, err := p.Node().Status(ctx)
 	if err != nil {

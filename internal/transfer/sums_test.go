@@ -188,7 +188,7 @@ func twin(b []byte, same int) []byte {
 // version on both; one of the nodes may die. Nobody has bytes of both (rule C22), and while the
 // nodes live everybody has one of them.
 func TestNeverMixed(t *testing.T) {
-	seeds := long.Form[uint64](8, 50)
+	seeds := long.Form[uint64](1, 50)
 	var first, second, lost atomic.Int64
 	for _, percent := range []int{0, 10, 50, 90} { // 0: nobody dies
 		for seed := range seeds {
