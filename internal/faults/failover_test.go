@@ -77,11 +77,12 @@ func TestFailoverAfterSIGKILL(t *testing.T) {
 
 // TestFailoverAfterSIGSTOP: silence is only suspicion, and an eviction takes a vote and the lease.
 func TestFailoverAfterSIGSTOP(t *testing.T) {
-	ttl := long.Form(2*time.Second, 10*time.Second)
+	long.Only(t)
+	ttl := 10 * time.Second
 	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)))
 	ctx := p.Context()
 	var all spread
-	for i := range long.Form(1, 5) {
+	for i := range 5 {
 		key := fmt.Sprint(i)
 		if v, err := add.Call(ctx, counters.Get(key), 7).Get(ctx); v != 7 || err != nil {
 			t.Fatal(v, err)
@@ -96,7 +97,7 @@ func TestFailoverAfterSIGSTOP(t *testing.T) {
 		}
 	}
 	figure(t, "first good call after SIGSTOP of the host, TTL %v: %v (promised: 2 TTL + 2 s)", ttl, all)
-	if all.worst() > long.Form(time.Minute, 2*ttl+2*time.Second) {
+	if all.worst() > 2*ttl+2*time.Second {
 		t.Errorf("failover took %v", all.worst())
 	}
 }

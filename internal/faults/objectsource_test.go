@@ -138,7 +138,8 @@ func TestCopyMadeMeanwhile(t *testing.T) {
 
 // TestSourceProcessKilled is TestSourceKilled with SIGKILL and real connections.
 func TestSourceProcessKilled(t *testing.T) {
-	size := long.Form(64<<20, 512<<20)
+	long.Only(t)
+	size := 512 << 20
 	p := testkit.Processes(t, 2, testkit.Loose(), testkit.Env("RAYSYS_NO_SHARING=1"), testkit.EnvOf(func(i int) []string {
 		return []string{"RAYSYS_LABELS=node=" + []string{"", "n1", "n2"}[i]}
 	}))
@@ -170,7 +171,7 @@ func TestSourceProcessKilled(t *testing.T) {
 		r.Release()
 	}
 	values, lost := 0, 0
-	for round := range long.Form(3, 30) {
+	for round := range 30 {
 		r, want := put(round)
 		got := make(chan error, 1)
 		go func() { got <- fetch(r, want) }()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -360,6 +361,7 @@ func TestOnDiskAfterDrain(t *testing.T) {
 
 // TestOnDiskSIGKILL: objects on disk are there after SIGKILL of every worker process, and of Consul, whose data are kept.
 func TestOnDiskSIGKILL(t *testing.T) {
+	long.Only(t)
 	base := t.TempDir()
 	server := testkit.Consul(t, testkit.OnDisk(), testkit.MinTTL(time.Second))
 	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.On(server), testkit.TTL(3*time.Second), testkit.EnvOf(func(i int) []string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/store/storetest"
@@ -58,4 +59,7 @@ func conform(t *testing.T, server func() (*consulserver.Server, error)) {
 
 func TestConformanceInMemory(t *testing.T) { conform(t, inMemory) }
 
-func TestConformanceOnDisk(t *testing.T) { conform(t, onDisk) }
+func TestConformanceOnDisk(t *testing.T) {
+	long.Only(t)
+	conform(t, onDisk)
+}

@@ -106,6 +106,7 @@ func TestDefaultTTL(t *testing.T) {
 
 // While the server's process stands still, a change has an unknown outcome and a read has none; sessions outlast it.
 func TestPausedServer(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	server := consultest.Start(t, consulserver.Options{Disk: true})
 	cfg := consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()}
@@ -234,6 +235,7 @@ func TestSeveralAddresses(t *testing.T) {
 
 // However much a node asks at once, it has 16 connections, and a renewal waits for none of it (C13).
 func TestConnectionsAreBounded(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	kv := open(t, consul.Config{Addresses: []string{up(t, inMemory).Address()}, Prefix: prefix(), Timeout: patience})
 	ses, err := kv.NewSession(within(t), "x", time.Minute)

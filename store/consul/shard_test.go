@@ -158,6 +158,7 @@ func TestLeaderKilledAgainAndAgain(t *testing.T) {
 
 // Consul dies under load and comes back: commits wait, nothing is lost, the leader stays the leader.
 func TestConsulDiesUnderAShard(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	server := consultest.Start(t, consulserver.Options{Disk: true})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
