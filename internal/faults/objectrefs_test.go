@@ -76,7 +76,8 @@ func TestObjectSoak(t *testing.T) {
 	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(4), testkit.Seed(long.Seed()), labelled(system.ObjectConfig{Memory: 4 << 20}))
 	ctx, c := k.Context(), k.Cluster()
 	var values, lost, kills atomic.Int64
-	end := time.Now().Add(long.Form(2*time.Second, 5*time.Minute))
+	between := long.Form(time.Second, 2*time.Second)
+	end := time.Now().Add(long.Form(4*between, 5*time.Minute))
 	seed := k.Seed()
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -132,8 +133,8 @@ func TestObjectSoak(t *testing.T) {
 	wg.Go(func() {
 		rng := rand.New(rand.NewPCG(seed, 99))
 		for {
-			pause(2 * time.Second)
-			if !time.Now().Add(2 * time.Second).Before(end) {
+			pause(between)
+			if kills.Load() > 0 && !time.Now().Add(between).Before(end) {
 				return
 			}
 			c.Restart(1 + rng.IntN(3))
