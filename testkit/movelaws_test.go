@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -320,7 +321,7 @@ func (r *telling) disturb(node int, x step) {
 		r.a.kill(r.c, node)
 	} else {
 		r.shake()
-		ctx, cancel := context.WithTimeout(context.Background(), 29*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), long.Form(2*time.Minute, 29*time.Second))
 		err := r.c.Node(node).Drain(ctx)
 		cancel()
 		if err == nil {
@@ -433,10 +434,15 @@ func (r *telling) look(over chan struct{}) {
 //     or a newcomer: it counts from recovers after that. Nor is it about devices that idle grains hold.
 func TestGrainsThatMove(t *testing.T) {
 	drawsOfForm(t, 5, 500)
+	longer := long.Form[time.Duration](3, 1) // as slower, where drains must not take minutes
 	moved, n := 0, 0
 	var longest time.Duration
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawStory(rt)
+		for i := range s.Steps {
+			s.Steps[i].After *= longer
+			s.Steps[i].For *= longer
+		}
 		r := tell(t, s)
 		moved += r.a.moves
 		n += len(r.work)
