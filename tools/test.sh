@@ -16,7 +16,7 @@ log=.cache/test.log lint=.cache/lint.log
 status=0
 
 # tests [FLAG...] PACKAGE...: the tests of these packages, shuffled; the linters have vetted them.
-tests() { go test -vet=off -shuffle=on "$@" 2>&1 | tee -a "$log" || status=1; }
+tests() { go test -vet=off -shuffle=on -timeout 30m "$@" 2>&1 | tee -a "$log" || status=1; }
 
 make -s consul >.cache/consul.log 2>&1 &
 consul=$!
