@@ -267,7 +267,6 @@ func TestRecordsGo(t *testing.T) {
 	}()
 	hold(ctx, t, "w2")
 	settles(t, "no task is recorded", func() bool {
-		runtime.GC()
 		return system.Recorded(f.node("s")) == 0
 	})
 }

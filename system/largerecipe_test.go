@@ -3,7 +3,6 @@ package system_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -168,7 +167,6 @@ func TestLargeArgumentGoes(t *testing.T) {
 func (f *fleet) nothingLeft(t *testing.T) {
 	t.Helper()
 	settles(t, "neither the task is recorded nor an object left", func() bool {
-		runtime.GC()
 		return system.Recorded(f.node("s")) == 0 && f.stored("s", "w1", "w2", "w3", "d") == 0
 	})
 }

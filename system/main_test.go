@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,6 +85,7 @@ var programs = map[string]func(ctx context.Context) error{
 func TestMain(m *testing.M) {
 	mode, ok := os.LookupEnv(modeVariable)
 	if !ok {
+		debug.SetGCPercent(400) // the maps of an actor system are small garbage of many words, and these tests start hundreds
 		goleak.VerifyTestMain(m)
 		return
 	}

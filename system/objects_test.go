@@ -167,8 +167,7 @@ func TestObjectsFreed(t *testing.T) {
 		}
 	}
 	nodes := []*system.Node{w1, w2, d}
-	eventually(t, "all objects are freed", func() bool {
-		runtime.GC()
+	settles(t, "all objects are freed", func() bool {
 		for _, n := range nodes {
 			if n.Objects().Objects != 0 {
 				return false
@@ -244,8 +243,7 @@ func TestNames(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	eventually(t, "nothing is kept", func() bool {
-		runtime.GC()
+	settles(t, "nothing is kept", func() bool {
 		for _, n := range []*system.Node{w, d, e} {
 			if s := n.Objects(); s.Objects != 0 {
 				return false
@@ -343,8 +341,7 @@ func TestReferencesInState(t *testing.T) {
 		if _, err := leaveShelf.Call(ctx, g).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "what it held is freed", func() bool {
-			runtime.GC()
+		settles(t, "what it held is freed", func() bool {
 			for _, n := range []*system.Node{w1, w2, d} {
 				if n.Objects().Objects != 0 {
 					return false
@@ -448,7 +445,6 @@ func TestReplicasFreed(t *testing.T) {
 	w2, _ := f.join("w2", system.Worker)
 	d, ctx := f.join("d", system.Driver)
 	all := func() (n int) {
-		runtime.GC()
 		for _, node := range []*system.Node{w1, w2, d} {
 			n += node.Objects().Objects
 		}
@@ -461,16 +457,16 @@ func TestReplicasFreed(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "the last version of the name is all that is left", func() bool { return all() == 2 })
+	settles(t, "the last version of the name is all that is left", func() bool { return all() == 2 })
 	if err := raysys.Forget(ctx, "weights"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all are freed", func() bool { return all() == 0 })
+	settles(t, "all are freed", func() bool { return all() == 0 })
 	// Only two of the three that it asks for can be had.
 	if _, err := raysys.Put(ctx, fill(200_000, 2), raysys.Replicas(4)).Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) {
 		t.Fatal(err)
 	}
-	eventually(t, "those of a Put that failed are freed", func() bool { return all() == 0 })
+	settles(t, "those of a Put that failed are freed", func() bool { return all() == 0 })
 }
 
 // TestNameNeverEntered: a node that keeps a copy for a name waits for the owner to enter it, and no longer when that is

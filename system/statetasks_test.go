@@ -2,7 +2,6 @@ package system_test
 
 import (
 	"context"
-	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -120,7 +119,6 @@ func TestStateKeepsTask(t *testing.T) {
 		f, sctx, ctx := newWill(t)
 		k.filled(sctx, t, g)
 		settles(t, "no node holds a reference of the submitter", func() bool {
-			runtime.GC()
 			return system.Held(f.node("s"), "") == 0
 		})
 		gate := newGate()
@@ -133,7 +131,6 @@ func TestStateKeepsTask(t *testing.T) {
 		openGate(gate)
 		hold(sctx, t, "w3")
 		settles(t, "the task that no State refers to is recorded no more", func() bool {
-			runtime.GC()
 			return f.recordedAt("s") < 3
 		})
 		f.kill("w1")
@@ -152,14 +149,12 @@ func TestStateLetsTaskGo(t *testing.T) {
 		k.filled(sctx, t, g)
 		k.filled(sctx, t, g) // with another object
 		settles(t, "the tasks of the first object are not recorded any more", func() bool {
-			runtime.GC()
 			return f.recordedAt("s") == 2
 		})
 		if _, err := k.put.Call(ctx, g, raysys.Handle[parcel]{}).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
 		settles(t, "no task is recorded", func() bool {
-			runtime.GC()
 			return f.recordedAt("s") == 0
 		})
 	})

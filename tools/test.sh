@@ -7,8 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # These start goroutines that share memory. Their tests reach the races at unit level, so that the packages above them
 # are tested without -race here, and with it by `make race`.
-raced=(core wheel queue ledger link mesh transfer objectstore member taskengine grainengine codec)
+raced=(core wheel queue ledger link mesh transfer objectstore taskengine grainengine codec)
 raced=("${raced[@]/#/./internal/}" ./store ./store/embedded ./store/flaky)
+racedOnConsul=(./internal/member)
 
 mkdir -p .cache
 log=.cache/test.log lint=.cache/lint.log
@@ -29,7 +30,8 @@ if ! wait $consul; then
 	cat .cache/consul.log
 	exit 1
 fi
-tests $(go list ./... | grep -vxF "$(go list "${raced[@]}")")
+CGO_ENABLED=1 tests -race "${racedOnConsul[@]}"
+tests $(go list ./... | grep -vxF "$(go list "${raced[@]}" "${racedOnConsul[@]}")")
 CGO_ENABLED=0 tests ./placement/nvml # without cgo it has other files
 wait $linters || status=1
 cat "$lint"
