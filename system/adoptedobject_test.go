@@ -83,6 +83,7 @@ var (
 		if _, err := holderStore.With(on("w2")).Call(ctx, holders.Get("w2"), []raysys.Handle[parcel]{r.Handle()}).Get(ctx); err != nil {
 			return 0, err
 		}
+		ordered.Store(r.RefFuture())
 		select {
 		case <-gateOf(gate):
 		case <-ctx.Done():
@@ -331,7 +332,12 @@ func TestJoinedInput(t *testing.T) {
 		meet(t, f.node("w2"), f.node("w3"), f.node("s"), f.node("d"), f.node(name))
 	}
 	openGate(gate + " of the child")
+	ordered.Store(nil)
 	r := weighs.With(on("w1"), raysys.WaitForResources()).Go(sctx, gate)
+	settles(t, "the grain has the crate, and its record says where that is", func() bool {
+		c := ordered.Load()
+		return c != nil && owner(t, f.node("w1"), c) == "w3"
+	})
 	recorded("w1")
 	f.kill("w1")
 	recorded("w2") // the crate's task
