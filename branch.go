@@ -13,6 +13,11 @@ import (
 func Branch(ctx context.Context, i int) context.Context { return core.Branch(ctx, i) }
 
 // Rand returns the turn's random source, seeded by the id of the task, grain call or driver, so that a re-run draws
-// the same numbers. It is not safe for concurrent use: goroutines take a Branch each. Without a runtime in ctx it is
+// the same numbers: also an attempt after the node was lost, and one that makes a lost value again. An attempt after a
+// failure that RetryIf accepted draws others; what it submits has the ids of before, and draws what it drew. It is not safe for concurrent use: goroutines take a Branch each. Without a runtime in ctx it is
 // seeded by the clock.
 func Rand(ctx context.Context) *rand.Rand { return core.Rand(ctx) }
+
+// Attempt returns which attempt runs under ctx, from 1: of a task, or of a grain call with Retries. A task that ran 3 times
+// was lost with its node, or failed and was accepted by RetryIf, twice. It is 0 without a runtime in ctx.
+func Attempt(ctx context.Context) int { return core.AttemptOf(ctx) }

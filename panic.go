@@ -21,7 +21,21 @@ func (e *PanicError) Unwrap() error {
 
 // Stack returns the stack of the panic that err came from, nil when there was none. It looks through everything that err
 // wraps: the work that panicked may be far below the work that failed because of it.
-func Stack(err error) []byte {
+func Stack(err error) (stack []byte) {
+	defer func() {
+		if recover() != nil { // a method Unwrap
+			stack = nil
+		}
+	}()
+	looks := 1000
+	return stackOf(err, &looks)
+}
+
+// stackOf looks at so many errors at most: an error may wrap itself.
+func stackOf(err error, looks *int) []byte {
+	if *looks--; *looks < 0 {
+		return nil
+	}
 	switch e := err.(type) {
 	case *TaskError:
 		if e == nil {
@@ -30,12 +44,12 @@ func Stack(err error) []byte {
 		if len(e.Stack) > 0 {
 			return e.Stack
 		}
-		return Stack(e.Err)
+		return stackOf(e.Err, looks)
 	case interface{ Unwrap() error }:
-		return Stack(e.Unwrap())
+		return stackOf(e.Unwrap(), looks)
 	case interface{ Unwrap() []error }:
 		for _, inner := range e.Unwrap() {
-			if s := Stack(inner); s != nil {
+			if s := stackOf(inner, looks); s != nil {
 				return s
 			}
 		}

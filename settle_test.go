@@ -70,7 +70,7 @@ func TestPinsPassToTheNextAttempt(t *testing.T) {
 	j.Future.Turn().Pin([]*core.Future{futureOf(arg)})
 	arg.Release()
 	for attempt := 2; attempt <= 4; attempt++ {
-		last, ok := j.Future.Again(attempt)
+		last, ok := j.Future.Again(attempt, 0)
 		if !ok {
 			t.Fatal("running work could not be tried again")
 		}

@@ -19,7 +19,9 @@
 //
 //  3. A call has a deadline of 30 s unless With says otherwise. A call chain that comes back to a grain that waits for
 //     it is refused with the chain (ErrCycle), or admitted where Reentrant was declared, whatever nodes it leads
-//     over. Chains that wait for each other crosswise over nodes are refused after a moment.
+//     over. Chains that wait for each other crosswise over nodes are refused after a moment. A chain is followed by what a
+//     turn waits for in Get or Wait: one that leads through a goroutine which a method has started, while the method
+//     waits for that by a channel or a sync.WaitGroup, is not seen, and ends with its deadline.
 //
 //  4. The struct lives as long as the activation: idle ones go after 15 minutes (OnDeactivate runs) and start from
 //     zero (OnActivate runs) when called again, perhaps on another node. What is kept in a State survives.

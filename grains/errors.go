@@ -15,3 +15,7 @@ var ErrUnreadable = grainengine.ErrUnreadable
 // ErrDurableTurn: a turn of a Durable grain called a method that is neither read-only nor idempotent, or one of a Durable
 // kind that is not read-only. The turn may run again, and the call would then count twice.
 var ErrDurableTurn = grainengine.ErrDurableTurn
+
+// ErrReplyGone: the call of a Durable grain was made before, and has counted, but the grain keeps its reply no more: see Durable
+// for how many it keeps. It matches raysys.ErrOutcomeUnknown.
+var ErrReplyGone = grainengine.ErrReplyGone

@@ -25,7 +25,8 @@ func DefineIn[G any](t *raysys.Table, name string, opts ...Option) Kind[G] {
 // Name returns the kind's name.
 func (k Kind[G]) Name() string { return grainengine.Kind[G](k).Name() }
 
-// Get returns the grain of this kind with the given key. It exists always; the first call activates it.
+// Get returns the grain of this kind with the given key: any bytes, 1,024 of them at most. A call of one with a longer key
+// fails with ErrTooLarge. The grain exists always; the first call activates it.
 func (k Kind[G]) Get(key string) Grain[G] { return Grain[G]{ID{Kind: k.Name(), Key: key}} }
 
 // Self returns the grain whose method or hook runs under ctx, when it is of this kind.

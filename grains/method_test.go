@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -282,4 +283,22 @@ func TestValuesOfContext(t *testing.T) {
 	ctx := context.WithValue(nodetest.Driver(t, tb), ctxKey{}, "secret")
 	nodetest.Want(t, ctx, see.Call(ctx, k.Get("a")), "<nil>")
 	nodetest.Want(t, ctx, hop.Call(tenant.With(ctx, "acme"), k.Get("a")), "acme<nil>")
+}
+
+// TestLongKey: a key has a bound, which every way to call a grain reports in one short line.
+func TestLongKey(t *testing.T) {
+	_, ctx := nodetest.Node(t, notes.table, 2)
+	longest := notes.kind.Get(strings.Repeat("\x01", 1024))
+	nodetest.Want(t, ctx, notes.push.Call(ctx, longest, "a"), 1)
+	for _, size := range []int{1025, 8 << 20} {
+		g := notes.kind.Get(strings.Repeat("k", size))
+		for what, err := range map[string]error{
+			"Call": nodetest.Fails(t, ctx, notes.push.Call(ctx, g, "a"), raysys.ErrTooLarge), "On": nodetest.Fails(t, ctx, notes.push.On(ctx, g, raysys.Ready("a")), raysys.ErrTooLarge),
+			"Tell": notes.add.Tell(ctx, g, "a"),
+		} {
+			if !errors.Is(err, raysys.ErrTooLarge) || len(err.Error()) > 150 || !strings.Contains(err.Error(), "1024 are allowed") {
+				t.Errorf("%s: %.300v", what, err)
+			}
+		}
+	}
 }

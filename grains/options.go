@@ -72,8 +72,12 @@ func Mailbox(n int) Option {
 //     all turns that share the commit.
 //
 // A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task until the outermost task
-// above it has ended; for a call with a raysys.Key, and for tasks whose nodes died, until KeepReplies is over. A grain keeps 4,096 of
-// them, and 512 KiB, and fails further calls with raysys.ErrOverloaded.
+// above it has ended; for a call with a raysys.Key, and for tasks whose nodes died, until KeepReplies is over. A grain keeps 4,096
+// replies to calls of tasks and grains, and 512 KiB of them; beyond that the oldest go. A call that may have counted and whose reply
+// has gone is not run again: it fails with ErrReplyGone. So a task that made more than 4,096 calls of one grain cannot be repeated
+// after its node died. Of calls with a key it keeps 512 KiB of replies, and 16,384 keys: the oldest replies go first, and such
+// a call fails with ErrReplyGone, too. Drivers have 4,096 replies and 512 KiB of their own. Calls beyond the number of keys, or of
+// replies to drivers, fail with raysys.ErrOverloaded.
 func Durable() Option {
 	return func(o *grainengine.KindOptions) error { o.Durable = true; return nil }
 }

@@ -44,7 +44,7 @@ func newLogger(w zapcore.WriteSyncer, form string, level zapcore.LevelEnabler) *
 		conf.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
 		conf.EncodeLevel = zapcore.CapitalColorLevelEncoder
 		conf.ConsoleSeparator = " "
-		return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(conf), zapcore.Lock(w), level))
+		return zap.New(folding{zapcore.NewCore(zapcore.NewConsoleEncoder(conf), zapcore.Lock(w), level)})
 	}
 	conf := zap.NewProductionEncoderConfig()
 	conf.EncodeTime = zapcore.ISO8601TimeEncoder

@@ -55,7 +55,7 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintln(stderr, "error:", err)
 		if stack := raysys.Stack(err); stack != nil {
-			fmt.Fprintf(stderr, "\n%s", stack)
+			fmt.Fprintf(stderr, "\n%s", folded(string(stack)))
 		}
 	}
 	return ExitCode(err)

@@ -45,6 +45,8 @@ type Node struct {
 	drain     drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
 	health    deviceHealth
+	unseen    *failureLog
+	panics    *failureLog
 
 	mu     sync.Mutex // guards the rest, except end
 	state  nodeState
@@ -76,15 +78,18 @@ func New(cfg Config) (*Node, error) {
 	}
 	drawn := cfg.name()
 	n := &Node{cfg: cfg, drawn: drawn, log: cfg.Logger, ending: make(chan struct{}), closed: make(chan struct{})}
+	n.unseen = &failureLog{log: n.log, level: zap.WarnLevel, event: "failure nobody looked at"}
+	n.panics = &failureLog{log: n.log, level: zap.ErrorLevel, event: "user code panicked"}
 	n.wheel = wheel.New()
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
 	n.job = &core.Job{
-		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
+		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen.happened,
 		Closed: n.ending,
 	}
 	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {
-		n.job.Panicked = (&panics{log: n.log.With(zap.String("node", string(cfg.Name)))}).happened
+		n.panics.log = n.log.With(zap.String("node", string(cfg.Name)))
+		n.job.Panicked = n.panics.happened
 	}
 	id := raysys.TaskID(n.job.ID)
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
@@ -95,7 +100,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
-		Unseen: n.unseen, WaitForResources: cfg.WaitForResources,
+		Unseen: n.unseen.happened, WaitForResources: cfg.WaitForResources,
 		// Hooks still run while the node closes, so they are not below top.
 		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}
@@ -241,6 +246,8 @@ func (n *Node) Close(ctx context.Context) error {
 	n.wheel.Stop()
 	n.pool.Close()
 	n.actors.Shutdown()
+	n.unseen.close()
+	n.panics.close()
 	n.log.Info("node closed", zap.String("node", string(n.cfg.Name)), zap.Error(err))
 	return err
 }
@@ -281,7 +288,3 @@ func (n *Node) Resources() raysys.Resources { return n.tasks.Resources() }
 
 // Actors returns the node's actor system, in which every worker and every activation has its PID.
 func (n *Node) Actors() *actor.ActorSystem { return n.actors }
-
-func (n *Node) unseen(work string, err error) {
-	logStack(n.log, zap.WarnLevel, "failure nobody looked at", err, zap.String("work", work), plainError(err))
-}

@@ -56,7 +56,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 		if asksOfGrain(r.Options.Conditions) { // nothing tells that it is elsewhere now
 			c.affinity.pause()
 		}
-		if c.joining(view) { // which nodes there are stays in a view
+		if c.joining(view) || !c.reachesWorker() { // which nodes there are stays in a view
 			err = notYet{err}
 		}
 		return nil, err
@@ -164,7 +164,7 @@ func (c *cluster) joining(v *placement.View) bool {
 	return false
 }
 
-// notYet: no connected node can take the task, but a worker that is not connected may.
+// notYet: no connected node can take the task, but a worker that is not connected may, or one that has yet to start.
 type notYet struct{ error }
 
 func (e notYet) Unwrap() error { return e.error }

@@ -1,11 +1,13 @@
 package system_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/tasks"
 )
 
 // TestWhyAdopted: of a task whose submitter is dead Why says which node has taken it over.
@@ -63,5 +65,28 @@ func TestWhyName(t *testing.T) {
 	})
 	if _, err := w3.Why(ctx, "weekly"); !errors.Is(err, raysys.ErrNotFound) {
 		t.Errorf("a name that no task has: %v", err)
+	}
+}
+
+// whyStamped says why the value of a task that ran here, and called a grain, is not made again.
+var whyStamped = tasks.DefineIn(table, "why stamped", func(ctx context.Context, at raysys.NodeID) (string, error) {
+	r := stamped.With(on(at)).Go(ctx, "open")
+	if _, _, err := raysys.Wait(ctx, []raysys.Ref[parcel]{r}, 1); err != nil {
+		return "", err
+	}
+	e, err := raysys.Why(ctx, r)
+	return e.NoRecipe, err
+})
+
+// TestWhyEffects: Why names the method that keeps a value from being made again, or the node of the task that called it.
+func TestWhyEffects(t *testing.T) {
+	_, _, _, ctx := newTrio(t)
+	for at, want := range map[raysys.NodeID]string{
+		"w1": "called account.deposit, a grain's method that is neither ReadOnly nor Idempotent",
+		"w2": "called a grain's method that is neither ReadOnly nor Idempotent, by a task on node w2",
+	} {
+		if why, err := whyStamped.With(on("w1")).Go(ctx, at).Get(ctx); err != nil || !strings.Contains(why, want) {
+			t.Errorf("of a task at %s: %q, %v; want %q", at, why, err, want)
+		}
 	}
 }

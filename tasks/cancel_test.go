@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
@@ -307,4 +308,44 @@ func TestCancelledLetsGo(t *testing.T) {
 	runtime.KeepAlive(all)
 	close(gate)
 	nodetest.Want(t, ctx, in, 1)
+}
+
+// TestPendingInputForgetsCancelled: an input that is pending for long remembers no dependants that were cancelled, tasks or calls.
+func TestPendingInputForgetsCancelled(t *testing.T) {
+	const n = 20_000
+	table := raysys.NewTable()
+	gate := make(chan struct{})
+	late := tasks.Define0In(table, "late", func(ctx context.Context) (int, error) {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+		return 1, ctx.Err()
+	})
+	one := tasks.DefineIn(table, "one", func(_ context.Context, x int) (int, error) { return x, nil })
+	kind := grains.DefineIn[struct{}](table, "kind")
+	call := grains.Method(kind, "call", func(_ *struct{}, _ context.Context, x int) (int, error) { return x, nil })
+	_, ctx := nodetest.Node(t, table, 2)
+	in := late.Go(ctx)
+	kept := one.On(ctx, in) // waits on
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for name, submit := range map[string]func(ctx context.Context) raysys.Ref[int]{
+		"tasks": func(ctx context.Context) raysys.Ref[int] { return one.On(ctx, in) },
+		"calls": func(ctx context.Context) raysys.Ref[int] { return call.On(ctx, kind.Get("x"), in) },
+	} {
+		before := heap()
+		for range n {
+			submit(ctx).Cancel()
+		}
+		nodetest.Eventually(t, name+" that were cancelled are forgotten", func() bool { return heap()-before < 20*n })
+	}
+	close(gate)
+	nodetest.Want(t, ctx, kept, 1)
+	nodetest.Want(t, ctx, call.On(ctx, kind.Get("x"), in), 1)
 }

@@ -39,6 +39,6 @@
 // node with a free CPU keeps its tasks, but for those whose large values lie elsewhere. One that is lost with its node
 // is tried again, up to raysys.Retries times, and then fails with an error that matches raysys.ErrNodeDead.
 //
-// A task asks for one CPU unless raysys.CPU and its siblings say otherwise. Streams, several results and priorities
-// are not here yet.
+// A task asks for one CPU unless raysys.CPU and its siblings say otherwise. raysys.Priority says which tasks begin first, and
+// raysys.Detached("name") has one outlive its driver. Streams and several results are not here yet.
 package tasks

@@ -21,17 +21,17 @@ type places struct {
 	list []string
 }
 
-func (p *places) HandOver(place string, v any) (any, error) {
+func (p *places) HandOver(place string, at any) error {
 	if strings.HasPrefix(place, "argument of") {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.list = append(p.list, place[strings.LastIndex(place, "/")+1:])
 	}
-	return v, nil
+	return nil
 }
 
-func (p *places) Lend(_ string, v any) (any, func(), error) { return v, func() {}, nil }
-func (p *places) Fail(err error) error                      { return err }
+func (p *places) Lend(_ string, at any) (func(), error) { return func() {}, nil }
+func (p *places) Fail(err error) error                  { return err }
 
 // In strict mode an argument has the place of the program's line that submits it, in every form that takes a value.
 func TestPlaceOfAnArgument(t *testing.T) {

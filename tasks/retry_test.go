@@ -138,7 +138,10 @@ func TestRetriedParentsChildren(t *testing.T) {
 				all = append(all, r.ID().String())
 			}
 			ids = append(ids, append(all, obj.ID().String()))
-			values = append(values, raysys.Rand(ctx).Uint64())
+			values = append(values, raysys.Rand(ctx).Uint64(), raysys.Rand(raysys.Branch(ctx, 5)).Uint64())
+			if n := raysys.Attempt(ctx); n != len(ids) || n != raysys.Attempt(sub) {
+				t.Errorf("Attempt is %d in attempt %d", n, len(ids))
+			}
 			if first {
 				return 0, errBoom
 			}
@@ -163,8 +166,8 @@ func TestRetriedParentsChildren(t *testing.T) {
 		if diff := cmp.Diff(ids[0], ids[1]); diff != "" {
 			t.Errorf("the second attempt's ids differ:\n%s", diff)
 		}
-		if values[0] != values[1] {
-			t.Error("the second attempt's Rand differs")
+		if values[0] == values[2] || values[1] == values[3] {
+			t.Error("the second attempt, after a failure, draws the numbers of the first")
 		}
 		distinct := map[string]bool{}
 		for _, id := range ids[0] {

@@ -51,5 +51,5 @@
 //
 // RAYSYS_LOG=debug shows what the nodes log.
 //
-// It does not fake GPUs yet.
+// GPUs are made up: Each gives a node some by Resources.GPU or Devices of its system.Config, and by DeviceSource some that fall sick.
 package testkit

@@ -183,3 +183,58 @@ var napTask = tasks.DefineIn(table, "nap long", func(ctx context.Context, d time
 		return 0, ctx.Err()
 	}
 })
+
+// dice fails where it draws less than a half.
+type dice struct{}
+
+func (*dice) Roll(ctx context.Context, _ int) (int, error) { return roll(ctx) }
+
+func roll(ctx context.Context) (int, error) {
+	if n := raysys.Attempt(ctx); n < 1 || n > 20 {
+		return 0, fmt.Errorf("attempt %d", n)
+	}
+	if raysys.Rand(ctx).Float64() < 0.5 {
+		return 0, errBusy
+	}
+	return raysys.Attempt(ctx), nil
+}
+
+var (
+	onBusy   = raysys.RetryIf(func(err error) bool { return errors.Is(err, errBusy) })
+	noPause  = raysys.Backoff(0, 0)
+	rollTask = tasks.DefineIn(table, "roll", func(ctx context.Context, _ int) (int, error) { return roll(ctx) }).With(raysys.Retries(20), onBusy, noPause)
+	dices    = grains.DefineIn[dice](table, "dice")
+	rollCall = grains.Method(dices, "roll", (*dice).Roll).Idempotent().With(raysys.Retries(20), onBusy, noPause)
+)
+
+// TestRetriesDrawAnew: work that fails by what it draws from raysys.Rand succeeds in one of its attempts, here and on another node,
+// and knows the number of that.
+func TestRetriesDrawAnew(t *testing.T) {
+	for _, nodes := range []int{0, 2} {
+		opts := []testkit.Option{testkit.Table(table)}
+		if nodes > 0 {
+			opts = append(opts, testkit.Nodes(nodes))
+		}
+		k := testkit.New(t, opts...)
+		ctx := k.Context()
+		for what, submit := range map[string]func(i int) raysys.Ref[int]{
+			"task": func(i int) raysys.Ref[int] { return rollTask.Go(ctx, i) },
+			"call": func(i int) raysys.Ref[int] { return rollCall.Call(ctx, dices.Get(fmt.Sprint(i)), i) },
+		} {
+			most := 0
+			for i := range 100 {
+				n, err := submit(i).Get(ctx)
+				if err != nil {
+					t.Errorf("%d nodes, %s %d: %v", nodes, what, i, err)
+				}
+				most = max(most, n)
+			}
+			if most < 3 {
+				t.Errorf("%d nodes: no %s took more than %d attempts", nodes, what, most)
+			}
+		}
+	}
+	if n := raysys.Attempt(context.Background()); n != 0 {
+		t.Errorf("attempt %d without a runtime", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -19,6 +20,8 @@ type strict struct {
 	mu      sync.Mutex // guards the rest
 	watched []handed
 	reports []string
+	// collects: there is a sentinel.
+	collects bool
 }
 
 // handed is a value that was handed over, as it was then.
@@ -35,32 +38,28 @@ const maxWatched = 4096
 func newStrict() *strict { return &strict{} }
 
 // HandOver implements core.Inspector.
-func (s *strict) HandOver(place string, v any) (any, error) {
-	if v == nil {
-		return nil, nil
-	}
-	h, copied, err := recode(place, v)
+func (s *strict) HandOver(place string, at any) error {
+	h, copied, err := recode(place, at)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !h.plan.Fixed() { // a value without pointers was copied with the call, so it cannot be changed
 		s.watch(h)
 	}
-	return copied.Elem().Interface(), nil
+	reflect.ValueOf(at).Elem().Set(copied.Elem())
+	return nil
 }
 
 // Lend implements core.Inspector.
-func (s *strict) Lend(place string, v any) (any, func(), error) {
-	if v == nil {
-		return nil, func() {}, nil
-	}
-	h, copied, err := recode(place, v)
+func (s *strict) Lend(place string, at any) (func(), error) {
+	h, copied, err := recode(place, at)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// The copy is what can change. The original may be memory that is gone soon.
 	h.value = copied
-	return copied.Elem().Interface(), func() {
+	reflect.ValueOf(at).Elem().Set(copied.Elem())
+	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.checkLocked(h)
@@ -73,14 +72,15 @@ func (s *strict) Fail(err error) error {
 	return wire.ReadError(&r)
 }
 
-// recode returns the value as it is, and a pointer to what comes of it on the other side of the codec.
-func recode(place string, v any) (h handed, copied reflect.Value, err error) {
-	plan, err := codec.PlanOf(reflect.TypeOf(v))
+// recode returns the value that at points to as it is, and a pointer to what comes of it on the other side of the codec.
+func recode(place string, at any) (h handed, copied reflect.Value, err error) {
+	v := reflect.ValueOf(at).Elem()
+	plan, err := codec.PlanOf(v.Type())
 	if err != nil {
 		return h, copied, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
 	}
 	orig := reflect.New(plan.Type())
-	orig.Elem().Set(reflect.ValueOf(v))
+	orig.Elem().Set(v)
 	var refs []*core.Future
 	b, err := plan.Append(nil, orig.Elem(), &refs)
 	if err != nil {
@@ -97,6 +97,10 @@ func (s *strict) watch(h handed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watched = append(s.watched, h)
+	if h.plan.HasRefs() && !s.collects {
+		s.collects = true
+		runtime.AddCleanup(&sentinel{}, func(s *strict) { s.letGo() }, s)
+	}
 	if len(s.watched) > maxWatched {
 		s.checkLocked(s.watched[0])
 		s.watched[0] = handed{}
@@ -104,10 +108,15 @@ func (s *strict) watch(h handed) {
 	}
 }
 
-// letGo checks the values that hold references, and lets go of them: while they are watched those references are in use.
+// sentinel is garbage from its beginning, so that the collector tells when it has run.
+type sentinel struct{ _ *sentinel }
+
+// letGo checks the values that hold references, and lets go of them: while they are watched those references are in use. It
+// is called after each collection, so that the next one can give references back.
 func (s *strict) letGo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.collects = false
 	s.watched = slices.DeleteFunc(s.watched, func(h handed) bool {
 		if h.plan.HasRefs() {
 			s.checkLocked(h)

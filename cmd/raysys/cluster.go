@@ -108,11 +108,14 @@ func (o *observer) Close() error {
 }
 
 // Drain implements operate.Cluster.
-func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool) (operate.Drain, error) {
+func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (operate.Drain, error) {
 	incarnation, err := o.node.DrainNode(ctx, node)
 	d := operate.Drain{Node: node, Incarnation: incarnation}
-	if err != nil || !wait {
+	if err != nil {
 		return d, notFound(err)
+	}
+	if begun(); !wait {
+		return d, nil
 	}
 	came, err := o.node.AwaitDrained(ctx, node, incarnation)
 	if err != nil {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/placement/devices"
@@ -39,6 +41,10 @@ func watchGPUs(ctx context.Context, f *nodeFlags, out io.Writer) gpus {
 	found.feed.Set(first.Line())
 	ctx, found.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go w.Run(ctx, func(now devices.Inventory) { found.feed.Set(now.Line()) })
-	say(fmt.Sprintf("%d GPUs, the first is %s", found.count, first.Devices[0].Model))
+	what, d := "GPUs", first.Devices[0]
+	if strings.HasPrefix(d.UUID, devices.FakeUUID) {
+		what = "made-up GPUs"
+	}
+	say(fmt.Sprintf("%d %s, the first is %s", found.count, what, cmp.Or(d.Model, d.UUID)))
 	return found
 }

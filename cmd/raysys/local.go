@@ -18,6 +18,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/consulbuild"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
 )
@@ -87,7 +88,7 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	}
 	server, err := program(f.consul)
 	if err != nil {
-		return cli.Usagef("--consul-program %s cannot be used: build it with make consul, or install Consul", f.consul)
+		return cli.Usagef("--consul-program %s cannot be used: run `%s` in the folder of a module that requires raysys, which takes some minutes, and give --consul-program bin/consul; or install Consul", f.consul, consulbuild.Command)
 	}
 	self, err := program(os.Args[0])
 	if err != nil {

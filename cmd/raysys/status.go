@@ -115,8 +115,7 @@ What could not be moved is not waited for: objects of which no other node could 
 					fmt.Fprintf(talk, "%s stays\n", node)
 					return nil
 				}
-				fmt.Fprintf(talk, "draining %s\n", node)
-				d, err := c.Drain(ctx, node, !*noWait)
+				d, err := c.Drain(ctx, node, !*noWait, func() { fmt.Fprintf(talk, "draining %s\n", node) })
 				if err != nil {
 					return fmt.Errorf("drain %s: %w: run raysys status", node, err)
 				}

@@ -109,7 +109,10 @@ func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (system.GroupS
 	return system.GroupStatus{}, fmt.Errorf("%w: no placement group has the name or the id %s", operate.ErrNotFound, id)
 }
 
-func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool) (d operate.Drain, err error) {
+func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (d operate.Drain, err error) {
+	if node == "a" || node == "b" || node == "dead" {
+		begun()
+	}
 	if node == "b" && !wait {
 		return d, nil
 	}

@@ -5,7 +5,7 @@
 //
 //	value -- PlanOf(type) --> Append --> version | form | body ............ refs: side list of *core.Future
 //	                                        1       1     raw      element code, five zeros, little-endian numbers
-//	                                                2     binary   what MarshalBinary wrote
+//	                                                2     binary   what MarshalBinary wrote, or GobEncode of a big.Float
 //	                                                3     text     what MarshalText wrote
 //	                                                4     proto    a protobuf message
 //	                                                5     cbor     everything else
@@ -19,7 +19,8 @@
 //  1. A type is encodable or it is not, and [PlanOf] says which, with the path of the offending field, before any value
 //     exists.
 //  2. A type's own binary or text methods, or its being a protobuf message, win over its fields. Methods that a struct
-//     with several fields merely inherits from an embedded one do not count.
+//     with several fields merely inherits from an embedded one do not count, nor do text methods of a named []byte,
+//     string, number or bool, which is all there without them. A big.Float travels in its gob form: its text has less.
 //  3. Fields may be added, removed and moved: unknown ones are ignored, missing ones stay zero. A changed field type is a
 //     decode error where the wire shows it, and always a changed [Plan.Fingerprint].
 //     A field with the tag raysys:"-" never travels, one with raysys:"omitzero" only while it is not zero.

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding"
 	"fmt"
+	"math/big"
 	"reflect"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ var (
 	binaryMarshaler   = reflect.TypeFor[encoding.BinaryMarshaler]()
 	binaryAppender    = reflect.TypeFor[encoding.BinaryAppender]()
 	binaryUnmarshaler = reflect.TypeFor[encoding.BinaryUnmarshaler]()
+	bigFloat          = reflect.TypeFor[big.Float]()
 	textMarshaler     = reflect.TypeFor[encoding.TextMarshaler]()
 	textAppender      = reflect.TypeFor[encoding.TextAppender]()
 	textUnmarshaler   = reflect.TypeFor[encoding.TextUnmarshaler]()
@@ -28,7 +30,9 @@ type leaf struct {
 	name string // for the schema
 }
 
-// leafOf is the node of t where it encodes itself, else nil. It needs both directions of a pair.
+// leafOf is the node of t where it encodes itself, else nil. It needs both directions of a pair. A text is for people,
+// and may say less than the value: that of a big.Float has its digits, not its precision; a named []byte, string or
+// number is all there without it.
 func leafOf(t reflect.Type) *node {
 	ptr := reflect.PointerTo(t)
 	l := &leaf{typ: t}
@@ -39,7 +43,9 @@ func leafOf(t reflect.Type) *node {
 		return &node{shape: l, body: l, sizer: protoSizer{l}}
 	case halfOf(ptr, binaryMarshaler, binaryAppender) && ptr.Implements(binaryUnmarshaler) && own(t, binaryUnmarshaler):
 		l.as, l.name = formBinary, "binary("+bareName(t)+")"
-	case halfOf(ptr, textMarshaler, textAppender) && ptr.Implements(textUnmarshaler) && own(t, textUnmarshaler):
+	case t == bigFloat:
+		l.as, l.name = formBinary, "binary(Float)"
+	case !basic(t) && halfOf(ptr, textMarshaler, textAppender) && ptr.Implements(textUnmarshaler) && own(t, textUnmarshaler):
 		l.as, l.name = formText, "text("+bareName(t)+")"
 	default:
 		return nil
@@ -49,6 +55,13 @@ func leafOf(t reflect.Type) *node {
 
 func halfOf(ptr, marshaler, appender reflect.Type) bool {
 	return ptr.Implements(marshaler) || ptr.Implements(appender)
+}
+
+// basic reports whether t is a []byte, a string, a number or a truth value, with methods of its own.
+func basic(t reflect.Type) bool {
+	k := t.Kind()
+	return k >= reflect.Bool && k <= reflect.Complex128 && k != reflect.Uintptr || k == reflect.String ||
+		k == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 }
 
 // own reports whether the methods of want are t's own. A struct inherits those of an embedded field, and they would
@@ -77,6 +90,11 @@ func (l *leaf) appendBody(dst []byte, p unsafe.Pointer, _ pass) (out []byte, err
 	case formProto:
 		out, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, v.(proto.Message))
 	case formBinary:
+		if f, ok := v.(*big.Float); ok {
+			out, err = f.GobEncode()
+			out = append(dst, out...)
+			break
+		}
 		if a, ok := v.(encoding.BinaryAppender); ok {
 			out, err = a.AppendBinary(dst)
 			break
@@ -118,6 +136,10 @@ func (l *leaf) parse(d *decoder, src []byte, p unsafe.Pointer) (err error) {
 	case formProto:
 		err = proto.Unmarshal(src, v.(proto.Message))
 	case formBinary:
+		if f, ok := v.(*big.Float); ok {
+			err = f.GobDecode(src)
+			break
+		}
 		err = v.(encoding.BinaryUnmarshaler).UnmarshalBinary(src)
 	case formText:
 		err = v.(encoding.TextUnmarshaler).UnmarshalText(src)

@@ -61,10 +61,12 @@ type (
 		time.Time
 		Note string
 	}
-	wrapped  struct{ time.Time }
-	flavour  int
-	carried  struct{ raysys.Ref[int] }
-	envelope struct {
+	wrapped   struct{ time.Time }
+	flavour   struct{ N int }
+	tone      int
+	recording []byte
+	carried   struct{ raysys.Ref[int] }
+	envelope  struct {
 		raysys.Ref[int]
 		Note string
 	}
@@ -73,10 +75,16 @@ type (
 )
 
 func (h half) MarshalBinary() ([]byte, error)      { return nil, nil }
-func (f flavour) MarshalText() ([]byte, error)     { return []byte(strings.Repeat("x", int(f))), nil }
-func (f *flavour) UnmarshalText(text []byte) error { *f = flavour(len(text)); return nil }
-func (s smuggler) MarshalBinary() ([]byte, error)  { return nil, nil }
-func (s *smuggler) UnmarshalBinary([]byte) error   { return nil }
+func (f flavour) MarshalText() ([]byte, error)     { return []byte(strings.Repeat("x", f.N)), nil }
+func (f *flavour) UnmarshalText(text []byte) error { f.N = len(text); return nil }
+
+// These say less than the value.
+func (tone) MarshalText() ([]byte, error)         { return []byte("a tone"), nil }
+func (t *tone) UnmarshalText([]byte) error        { *t = 1; return nil }
+func (recording) MarshalText() ([]byte, error)    { return []byte("a recording"), nil }
+func (b *recording) UnmarshalText([]byte) error   { *b = nil; return nil }
+func (s smuggler) MarshalBinary() ([]byte, error) { return nil, nil }
+func (s *smuggler) UnmarshalBinary([]byte) error  { return nil }
 
 // The unexported fields stand here to be refused.
 var _ = []any{hidden{inner: 0}, half{secret: 0}, closed{}.ref, deepClosed{}.list}

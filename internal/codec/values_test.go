@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -200,8 +201,14 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, time.Now().Round(0).UTC())
 	roundTrip(t, stamped{time.Unix(1, 0).UTC(), "kept"})
 	roundTrip(t, wrapped{time.Unix(2, 0).UTC()})
-	roundTrip(t, flavour(3))
-	roundTrip(t, []flavour{1, 0})
+	roundTrip(t, flavour{3})
+	roundTrip(t, []flavour{{1}, {0}})
+	roundTrip(t, tone(3))
+	roundTrip(t, []tone{3, 4})
+	roundTrip(t, map[tone]recording{3: {1}, 4: {}, 5: nil})
+	roundTrip(t, net.IP{1, 2, 3, 4})
+	roundTrip(t, net.IPv4(1, 2, 3, 4))
+	roundTrip(t, []net.IP{nil, {}, net.IPv6loopback})
 	roundTrip(t, durationpb.New(time.Second))
 	roundTrip(t, (*durationpb.Duration)(nil))
 	roundTrip(t, map[uint64]bool{0: true, math.MaxUint64: false})
@@ -210,6 +217,24 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, shape(circle{1}))
 	roundTrip(t, []struct{}{{}, {}})
 	roundTrip(t, [0]string{})
+}
+
+// TestBigFloats: precision, mode, sign of zero and infinities are part of the value.
+func TestBigFloats(t *testing.T) {
+	third := new(big.Float).SetPrec(256).Quo(big.NewFloat(1), big.NewFloat(3))
+	for _, want := range []*big.Float{third, new(big.Float).SetMode(big.ToZero).SetInt64(7), big.NewFloat(math.Copysign(0, -1)), big.NewFloat(math.Inf(-1)), {}} {
+		b, err := codec.Append(nil, want, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got big.Float
+		if err := codec.Decode(b, &got, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got.Cmp(want) != 0 || got.Prec() != want.Prec() || got.Mode() != want.Mode() || got.Signbit() != want.Signbit() {
+			t.Errorf("%s with %d bits came back as %s with %d", want, want.Prec(), &got, got.Prec())
+		}
+	}
 }
 
 func TestFloatBits(t *testing.T) {

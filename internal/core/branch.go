@@ -15,7 +15,7 @@ func Branch(ctx context.Context, i int) context.Context {
 	}
 	b := &Turn{
 		job: t.job, kind: t.kind, name: t.name, id: t.id.derive(branchKey, uint64(i)), values: t.values,
-		attempt: t.attempt, class: t.class, attached: t.Attached(), deadline: t.deadline, outer: ctx,
+		attempt: t.attempt, redraws: t.redraws, class: t.class, attached: t.Attached(), deadline: t.deadline, outer: ctx,
 	}
 	b.base, b.trunk = b, t
 	b.slot.Store(t.base.slot.Load())
@@ -23,7 +23,7 @@ func Branch(ctx context.Context, i int) context.Context {
 	return &turnContext{ctx, b}
 }
 
-// Rand returns the turn's random source, which is seeded by the turn's id.
+// Rand returns the turn's random source, which is seeded by the turn's id and its Redraws.
 func Rand(ctx context.Context) *rand.Rand {
 	t, _, err := TurnOf(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func Rand(ctx context.Context) *rand.Rand {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rnd == nil {
-		b.rnd = rand.New(rand.NewPCG(b.id.Hi^seedKey, b.id.Lo))
+		b.rnd = rand.New(rand.NewPCG(b.id.Hi^seedKey, b.id.Lo+uint64(b.redraws)*redrawKey))
 	}
 	return b.rnd
 }

@@ -103,7 +103,7 @@ func (t *Turn) Until() (at int64) {
 		}
 		if s.outer != nil {
 			if d, ok := s.outer.Deadline(); ok {
-				if o := t.job.Runtime.Now() + int64(time.Until(d)); at == 0 || o < at {
+				if o := After(t.job.Runtime.Now(), time.Until(d)); at == 0 || o < at {
 					at = o
 				}
 			}

@@ -67,9 +67,14 @@ func (e *stateError) Is(target error) bool { return e.also != nil && target == e
 
 // endError turns the cause that ended a turn or a wait into the typed error for it, once.
 func endError(cause error) error {
-	switch {
-	case cause == nil:
+	switch cause.(type) {
+	case nil:
 		return ErrCancelled
+	case *stateError, *deadlineError:
+	default: // a program's, from context.WithCancelCause
+		cause = Sound(cause)
+	}
+	switch {
 	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrDeadline), errors.Is(cause, ErrClosed):
 		return cause
 	case errors.Is(cause, context.DeadlineExceeded):

@@ -204,8 +204,8 @@ func (c *Future) Unhold() bool {
 }
 
 // Again returns running work to pending, held, for its next attempt, and gives it a fresh turn, so that the children
-// of the next attempt get the ids of this one's. It returns nil when the future has settled meanwhile.
-func (c *Future) Again(attempt int) (last *Turn, ok bool) {
+// of the next attempt get the ids of this one's. redraws is that of the attempt. It returns nil when the future has settled meanwhile.
+func (c *Future) Again(attempt int, redraws uint32) (last *Turn, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.word.Load()&phaseMask != phaseRunning {
@@ -213,7 +213,7 @@ func (c *Future) Again(attempt int) (last *Turn, ok bool) {
 	}
 	last = c.turn()
 	next := NewTurn(TurnSpec{
-		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Limit: last.limit, Attempt: attempt, Attached: last.Attached(),
+		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Limit: last.limit, Attempt: attempt, Redraws: redraws, Attached: last.Attached(),
 	})
 	next.values, next.class = last.values, last.class
 	next.effects.Store(last.effects.Load())
@@ -337,96 +337,6 @@ func (c *Future) Failure() error {
 	}
 	return nil
 }
-
-// Waiter is one subscription to a future. It is embedded in what waits.
-type Waiter struct {
-	next   *Waiter
-	future *Future
-	to     Resolved
-	alarm  Alarm
-	Index  int // the subscriber's own number for it
-}
-
-// Resolved is called once when a future settles, on the goroutine that settled it; it must not block.
-type Resolved interface{ Resolved(w *Waiter) }
-
-// Subscribe arranges that to.Resolved(w) is called when c settles. It returns false, and does nothing, when c has
-// settled already.
-func (c *Future) Subscribe(w *Waiter, to Resolved) bool {
-	w.future, w.to, w.alarm.Ring = c, to, nil
-	c.mu.Lock()
-	for {
-		old := c.word.Load()
-		if old&phaseMask >= phaseReady {
-			c.mu.Unlock()
-			return false
-		}
-		if c.word.CompareAndSwap(old, old|flagWaiting) {
-			break
-		}
-	}
-	w.next, c.waiters = c.waiters, w
-	// Waiters look at deadlines: work without a waiter needs no alarm. The alarm is set under mu, so that wake, which
-	// takes mu first, sees it.
-	if at := c.work.Expires(); at != 0 {
-		w.alarm.At = at
-		w.alarm.Ring = c.expire
-		c.up.job.Runtime.SetAlarm(&w.alarm)
-	}
-	c.mu.Unlock()
-	if f, ok := c.work.(lazy); ok {
-		f.wanted()
-	}
-	return true
-}
-
-// awaitedBy reports whether to is among the last to have subscribed.
-func (c *Future) awaitedBy(to Resolved) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.word.Load()&flagWaiting == 0 { // what stands in waiters then is no subscription
-		return false
-	}
-	w := c.waiters
-	for range 8 {
-		if w == nil || w.to == to {
-			break
-		}
-		w = w.next
-	}
-	return w != nil && w.to == to
-}
-
-// Expect is Subscribe for a future that no other goroutine knows yet.
-func (c *Future) Expect(w *Waiter, to Resolved) {
-	if c.work.Expires() != 0 {
-		c.Subscribe(w, to)
-		return
-	}
-	w.future, w.to = c, to
-	c.waiters = w
-	c.word.Store(c.word.Load() | flagWaiting)
-}
-
-// Unsubscribe takes w back. Resolved may have been called, or be under way, when it returns false.
-func (c *Future) Unsubscribe(w *Waiter) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for p := &c.waiters; *p != nil; p = &(*p).next {
-		if *p == w {
-			*p = w.next
-			w.next = nil
-			if w.alarm.Ring != nil {
-				c.up.job.Runtime.ClearAlarm(&w.alarm)
-			}
-			return true
-		}
-	}
-	return false
-}
-
-// Future returns the future that w subscribed to.
-func (w *Waiter) Future() *Future { return w.future }
 
 // expire is the ring of a deadline's alarm. The wheel is never early, but a node's clock may have been set anew
 // between, so the future decides.

@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -184,9 +183,9 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Future, need
 	}
 }
 
-// waitError names the work that the caller waited for when the deadline of its context passed.
+// waitError names the work that the caller waited for when its context ended.
 func waitError(on []*Future, err error) error {
-	if !errors.Is(err, ErrDeadline) || len(on) == 0 {
+	if len(on) == 0 {
 		return err
 	}
 	what := on[0].work.Name()

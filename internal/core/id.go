@@ -35,7 +35,9 @@ const (
 	childKey  = 0x8ebc6af09c88c6e3
 	branchKey = 0x589965cc75374cc3
 	seedKey   = 0x1d8e4e27c47d124f
+	redrawKey = 0x9e3779b97f4a7c15
 	runKey    = 0x2c1b3c6d9f4a7e15
+	ofTurnKey = 0x61c8864680b583eb
 )
 
 // mix64 is the finaliser of MurmurHash3 (public domain): a bijection in which every input bit reaches every output bit.

@@ -39,18 +39,35 @@ func (t *Turn) Recipe() any {
 // SetRecipe keeps r for as long as the value that t computes can be asked for.
 func (t *Turn) SetRecipe(r any) { t.recipe.Store(&r) }
 
+// Effect is what must not be done twice: a call of a grain's method that is neither ReadOnly nor Idempotent.
+type Effect struct {
+	Method string // "" where that is not known
+	Node   NodeID // of the task that made the call; "" for this one, or where it is not known
+}
+
+func (e *Effect) String() string {
+	const declared = "a grain's method that is neither ReadOnly nor Idempotent"
+	switch {
+	case e.Method != "":
+		return "it, or a task of it, called " + e.Method + ", " + declared
+	case e.Node != "":
+		return "it, or a task of it, called " + declared + ", by a task on node " + string(e.Node)
+	}
+	return "it, or a task of it, called " + declared
+}
+
 // SetEffects notes that t, or what it submitted, has done what must not be done twice. Its value is not made again.
-func (t *Turn) SetEffects() {
-	for t = t.base; !t.effects.Load(); t = t.trunk.base {
-		t.effects.Store(true)
+func (t *Turn) SetEffects(by *Effect) {
+	for t = t.base; t.effects.Load() == nil; t = t.trunk.base {
+		t.effects.Store(by)
 		if t.trunk == nil {
 			return
 		}
 	}
 }
 
-// Effects reports whether SetEffects was called.
-func (t *Turn) Effects() bool { return t.base.effects.Load() }
+// Effects returns what SetEffects was first called with, nil if it was not called.
+func (t *Turn) Effects() *Effect { return t.base.effects.Load() }
 
 // Object reports whether the value of c, which is ready, is or was elsewhere, or is kept by Objects: whether it may be
 // lost. A small value is with its future.

@@ -86,12 +86,22 @@ func RegisteredError(name string) error {
 	return sentinels.byName[name]
 }
 
+// is is errors.Is; an error whose methods panic is nothing.
+func is(err, target error) (yes bool) {
+	defer func() {
+		if recover() != nil {
+			yes = false
+		}
+	}()
+	return errors.Is(err, target)
+}
+
 // RegisteredErrors returns the names of the sentinels that err is.
 func RegisteredErrors(err error) (names []string) {
 	sentinels.RLock()
 	defer sentinels.RUnlock()
 	for _, n := range sentinels.order {
-		if errors.Is(err, sentinels.byName[n]) {
+		if is(err, sentinels.byName[n]) {
 			names = append(names, n)
 		}
 	}

@@ -161,7 +161,12 @@ func (t *Turn) watchUnseen(c *Future, f *failure) {
 }
 
 // failurePhase says how a future that ends with err has ended.
-func failurePhase(err error) uint32 {
+func failurePhase(err error) (phase uint32) {
+	defer func() {
+		if recover() != nil { // a method of err: the future has to settle
+			phase = phaseFailed
+		}
+	}()
 	switch {
 	case ownFailure(err): // also where its cause is that something else was cancelled or lost
 		return phaseFailed

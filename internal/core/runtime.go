@@ -23,11 +23,12 @@ type Runtime interface {
 }
 
 // Inspector sees every value that changes hands: it may replace it by a copy (strict mode). place says which value
-// of which function, for reports.
+// of which function, for reports. at points to the value: it travels as the type that the function declares, which may
+// be an interface.
 type Inspector interface {
-	HandOver(place string, v any) (any, error)
+	HandOver(place string, at any) error
 	// Lend is for a value that is looked at until back is called, and must not change meanwhile.
-	Lend(place string, v any) (copied any, back func(), err error)
+	Lend(place string, at any) (back func(), err error)
 	// Fail returns what another node would get in place of err, the failure of a program's function.
 	Fail(err error) error
 }
@@ -58,15 +59,10 @@ func HandOver[T any](j *Job, place string, v T) (T, error) {
 	if j.Inspect == nil {
 		return v, nil
 	}
-	c, err := j.Inspect.HandOver(place, v)
-	if err != nil {
-		return v, err
-	}
-	if c == nil { // a nil interface value stays one
-		var zero T
-		return zero, nil
-	}
-	return c.(T), nil
+	at := new(T)
+	*at = v
+	err := j.Inspect.HandOver(place, at)
+	return *at, err
 }
 
 // HandOverError passes the failure of a program's function through the job's inspector, if there is one.

@@ -39,13 +39,14 @@ type Turn struct {
 	limit         time.Duration        // how long before the deadline the work was submitted, 0 where that is not known
 	values        *Values
 	attempt       int
+	redraws       uint32                   // attempts that followed a failure of the program's, which RetryIf accepted: each has random numbers of its own
 	slot          atomic.Pointer[CPUSlot]  // of base: the CPU it runs on
 	attached      any                      // of base: what the engine gave with the turn: the activation of a grain turn
 	attachedLater atomic.Pointer[any]      // of base: what Attach stored, which replaces attached
 	recipe        atomic.Pointer[any]      // of a task's turn: how its value can be made again (rebuild.go)
 	finals        atomic.Pointer[finals]   // of base: what waits until it cannot run again (final.go)
 	remote        bool                     // it stands for a turn of another node
-	effects       atomic.Bool              // of base: SetEffects
+	effects       atomic.Pointer[Effect]   // of base: SetEffects
 	devices       atomic.Pointer[[]string] // of base: SetDevices
 
 	seq    atomic.Uint64 // of base: submissions so far
@@ -86,6 +87,7 @@ type TurnSpec struct {
 	Deadline int64
 	Limit    time.Duration // what Deadline came from, for the error; 0 where that is not known
 	Attempt  int
+	Redraws  uint32 // see Turn.Redraws
 	Attached any
 	Slot     *CPUSlot // the CPU that it gives back while it waits, or nil
 	Class    *Class   // nil: that of Up
@@ -95,7 +97,7 @@ type TurnSpec struct {
 func NewTurn(s TurnSpec) *Turn {
 	t := &Turn{
 		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, limit: s.Limit, values: s.Up.values,
-		attempt: s.Attempt, attached: s.Attached, class: s.Up.class,
+		attempt: s.Attempt, redraws: s.Redraws, attached: s.Attached, class: s.Up.class,
 	}
 	if s.Class != nil {
 		t.class = *s.Class
@@ -237,7 +239,7 @@ func (t *Turn) derive(ctx context.Context) *Turn {
 	if values != t.values {
 		// It is in no table: values end with their context, and a table of them would only grow.
 		d = &Turn{
-			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, class: t.class, done: done,
+			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, redraws: t.redraws, class: t.class, done: done,
 		}
 		d.up.Store(up)
 		d.ended.Store(true) // it has no end of its own, so what looks up from below passes it
@@ -254,10 +256,10 @@ func (t *Turn) deriveEnd(ctx context.Context, done <-chan struct{}) *Turn {
 	d := t.derived[key]
 	if d == nil {
 		d = &Turn{
-			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, class: t.class, done: done,
+			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, redraws: t.redraws, class: t.class, done: done,
 		}
 		if at, ok := ctx.Deadline(); ok {
-			d.deadline = t.job.Runtime.Now() + int64(time.Until(at))
+			d.deadline = After(t.job.Runtime.Now(), time.Until(at))
 		}
 		d.up.Store(t)
 		if t.derived == nil {
@@ -329,6 +331,25 @@ func (t *Turn) Slot() *CPUSlot { return t.base.slot.Load() }
 
 // Deadline is the turn's own deadline on the runtime's clock, 0 for none.
 func (t *Turn) Deadline() int64 { return t.deadline }
+
+// RunID names the turn among those of all runs, as Future.RunID does a submission, and is no id of one.
+func (t *Turn) RunID() TaskID { return t.id.derive(ofTurnKey, t.job.Run) }
+
+// Redraws counts the attempts before this one that failed by the program's fault. One after a lost node draws the same
+// random numbers as that.
+func (t *Turn) Redraws() uint32 { return t.base.redraws }
+
+// AttemptOf is raysys.Attempt. A call of a grain with Retries is several, below a turn that has the number and their name.
+func AttemptOf(ctx context.Context) int {
+	t, _, err := TurnOf(ctx)
+	if err != nil {
+		return 0
+	}
+	if up := t.base.up.Load(); t.kind == TurnGrain && up != nil && up.kind != TurnGrain && up.name == t.name {
+		return max(up.Attempt(), 1)
+	}
+	return max(t.Attempt(), 1)
+}
 
 // Attempt counts from 1.
 func (t *Turn) Attempt() int { return t.base.attempt }

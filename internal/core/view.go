@@ -43,14 +43,14 @@ func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
 // watched, because its memory may be gone when f has returned.
 func call[T any](t *Turn, v T, f func(T) error) error {
 	if in := t.job.Inspect; in != nil {
-		c, back, err := in.Lend("value of View", v)
+		at := new(T)
+		*at = v
+		back, err := in.Lend("value of View", at)
 		if err != nil {
 			return err
 		}
 		defer back()
-		if c != nil { // a nil interface value stays one
-			v = c.(T)
-		}
+		v = *at
 	}
 	return f(v)
 }

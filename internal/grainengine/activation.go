@@ -166,7 +166,7 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 			if p := recover(); p != nil {
 				job, work := t.Job(), a.kind.def.name+"/"+a.key+"."+name
 				err = &raysys.TaskError{
-					Task: t.ID(), Function: work, Node: job.Node, Attempt: 1, Err: &raysys.PanicError{Value: p}, Stack: debug.Stack(),
+					Task: t.ID(), Function: work, Node: job.Node, Attempt: 1, Err: &raysys.PanicError{Value: core.SoundPanic(p)}, Stack: debug.Stack(),
 				}
 				if job.Panicked != nil {
 					job.Panicked(work, err)
@@ -182,9 +182,9 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 		}
 	}()
 	if a.tenure == nil || a.tenure.durable == nil {
-		err = f(ctx)
+		err = core.Sound(f(ctx))
 	} else if era, ok := a.tenure.durable.begin(); ok {
-		err = a.hookEnded(era, f(ctx))
+		err = a.hookEnded(era, core.Sound(f(ctx)))
 	}
 	normal = true
 	return err

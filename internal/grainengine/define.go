@@ -126,6 +126,8 @@ type method[G, A, R any] struct {
 	opts  core.Options
 	bad   error  // why no call can have opts
 	place string // of an attempt in strict mode: the program's line that made the call
+	// effect is what a call does to the task that makes it, unless it is readOnly or idempotent.
+	effect *core.Effect
 
 	readOnly, idempotent, reentrant bool
 }
@@ -161,6 +163,7 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 		m.bad = m.usable()
 	}
 	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, programsCaller)
+	m.effect = &core.Effect{Method: m.entry.Name}
 	m.entry.Impl = newVariants(m)
 	return Func[G, A, R]{m}
 }

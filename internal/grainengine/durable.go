@@ -30,12 +30,10 @@ type durable struct {
 	again atomic.Bool // it changes under mu: what is in memory counts for nothing: the next turn begins with what is stored
 
 	mu      sync.Mutex // guards the rest
-	replies map[raysys.TaskID]*reply
-	size    int             // of replies
-	ended   []*endedTurn    // in no commit yet, the oldest first
-	flight  []*endedTurn    // in the commit that is on its way
-	forget  []raysys.TaskID // replies that the next commit removes
-	version ETag            // of the counter
+	replies replies
+	ended   []*endedTurn // in no commit yet, the oldest first
+	flight  []*endedTurn // in the commit that is on its way
+	version ETag         // of the counter
 	counter Counter
 	era     uint64        // grows when turns are discarded
 	working bool          // a goroutine commits
@@ -108,22 +106,17 @@ func (a *activation) restore(cells []*cell) error {
 			}
 		}
 	}
-	replies := make(map[raysys.TaskID]*reply, len(r.Replies))
-	var forget []raysys.TaskID
-	size, now := 0, time.Now()
+	known := newReplies(len(r.Replies))
 	for _, stored := range r.Replies {
 		p, err := readReply(stored)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", id, err)
 		}
-		replies[p.call] = p
-		size += p.size()
-		if p.gone = p.over(now); p.gone {
-			forget = append(forget, p.call)
-		}
+		known.add(p)
 	}
+	known.restored(time.Now())
 	d.mu.Lock()
-	d.replies, d.size, d.forget = replies, size, forget
+	d.replies = known
 	d.version, d.counter = r.Version, r.Counter
 	d.again.Store(false)
 	d.mu.Unlock()
@@ -255,7 +248,7 @@ func (a *activation) flush() {
 	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.forget) > 0 && len(d.replies) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
+	if len(d.replies.forget) > 0 && len(d.replies.byCall) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
 		d.ended = append(d.ended, &endedTurn{})
 		a.commitLocked()
 	}

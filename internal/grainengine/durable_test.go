@@ -303,7 +303,9 @@ func TestReplyOfAnotherRun(t *testing.T) {
 	}
 }
 
-// TestRepliesAreBounded: a grain keeps so many replies for tasks and no more; those for a driver go once it has them.
+// TestRepliesAreBounded: those for a driver go once it has them. Of a task that makes many calls the oldest replies go: its next
+// calls run, and those of others, and its next attempt does not repeat a call whose reply has gone, also where another node
+// has the grain by then.
 func TestRepliesAreBounded(t *testing.T) {
 	v := newVaults(t)
 	a, b := v.net.add("a"), v.net.add("b")
@@ -330,7 +332,67 @@ func TestRepliesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nodetest.Fails(t, task, v.add.Call(task, g, 1), raysys.ErrOverloaded)
+	for i := range 100 {
+		wants(t, task, v.add.Call(task, g, 1), 4097+i)
+	}
+	wants(t, ctx, v.add.Call(ctx, g, 1), 4197)
+	other := a.task(8)
+	wants(t, other, v.add.Call(other, g, 1), 4198)
+	if n := v.kept("y"); n > 4096+3 {
+		t.Errorf("%d replies are stored", n)
+	}
+	v.net.put(idOf(g), a)
+	again := a.task(7)
+	err := nodetest.Fails(t, again, v.add.Call(again, g, 1), grains.ErrReplyGone)
+	if !errors.Is(err, raysys.ErrOutcomeUnknown) {
+		t.Error(err)
+	}
+	for range 150 { // they may have a reply, or not
+		if n, err := v.add.Call(again, g, 1).Get(again); err == nil && n > 4198 {
+			t.Fatalf("a call ran twice: %d", n)
+		}
+	}
+	for i := 151; i < 4196; i++ {
+		wants(t, again, v.add.Call(again, g, 1), i+1)
+	}
+	other = a.task(8)
+	wants(t, other, v.add.Call(other, g, 1), 4198)
+	wants(t, ctx, v.get.Call(ctx, g), 4198)
+}
+
+// TestKeysOutliveBodies: the oldest replies to calls with keys lose their bodies, and such a call does not run again.
+func TestKeysOutliveBodies(t *testing.T) {
+	v := newVaults(t)
+	fat := grains.Method(v.kind, "fat", func(g *vault, _ context.Context, n int) ([]byte, error) {
+		g.balance.Value++
+		return make([]byte, n), nil
+	})
+	a, b := v.net.add("a"), v.net.add("b")
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	ctx := a.context()
+	call := func(i int) error {
+		_, err := fat.With(raysys.Key(fmt.Sprint(i))).Call(ctx, g, 60<<10).Get(ctx)
+		return err
+	}
+	for i := range 40 {
+		if err := call(i); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for _, at := range []*fakeNode{b, a} {
+		v.net.put(idOf(g), at)
+		if err := call(0); !errors.Is(err, grains.ErrReplyGone) || len(err.Error()) > 300 {
+			t.Error(err)
+		}
+		if err := call(39); err != nil {
+			t.Error(err)
+		}
+		if _, err := fat.With(raysys.Key("0")).Call(ctx, g, 5).Get(ctx); !errors.Is(err, raysys.ErrKeyReused) {
+			t.Error(err)
+		}
+		wants(t, ctx, v.get.Call(ctx, g), 40)
+	}
 }
 
 // TestTells leave once the turn is stored, and never where it is rolled back.

@@ -45,6 +45,13 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 			c.Future.Fail(fmt.Errorf("%s: argument: %w", c.Name(), err))
 			return nil
 		}
+		p.owner, p.until = c.owner(a, named)
+		switch {
+		case named != "":
+			p.kind = ofKey
+		case p.until != 0:
+			p.kind, p.turn, p.seq = ofTurn, c.Future.Up().RunID(), c.Future.Seq()
+		}
 		if known, err := d.known(p, named, time.Now()); known != nil {
 			c.answerAgain(a, known)
 			return nil
@@ -52,7 +59,6 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 			c.Future.Fail(fmt.Errorf("%s (%s): %w", c.Name(), c.Future.ID(), err))
 			return nil
 		}
-		p.owner, p.until = c.owner(a, named)
 	}
 	era, ok := d.begin()
 	if !ok {
@@ -141,6 +147,8 @@ func (c *call[G, A, R]) answerAgain(a *activation, p *reply) {
 		var err error
 		r := wire.NewReader(p.body)
 		switch p.status {
+		case statusGone:
+			err = fmt.Errorf("%s: %w: the call with this key was made, and the grain had to drop its reply", c.Name(), ErrReplyGone)
 		case statusValue:
 			err = codec.DecodeOf(p.body, c.method.res, &v, nil)
 		default:
@@ -178,7 +186,7 @@ func keyedID(a *activation, named string) raysys.TaskID {
 func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.replies[p.call]
+	old := d.replies.byCall[p.call]
 	switch {
 	case old != nil && named != "" && !old.pending && old.over(now):
 	case old != nil && old.digest != p.digest && named != "":
@@ -187,10 +195,10 @@ func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
 		return nil, fmt.Errorf("%w: the call was made before, with another argument or of another method", raysys.ErrNondeterministic)
 	case old != nil:
 		return old, nil
-	case len(d.replies)-len(d.forget) >= maxReplies, d.size >= maxReplyBytes:
-		return nil, fmt.Errorf("%w: the grain keeps %d replies of %d bytes whose callers may ask for them again: wait for results, or call from fewer tasks at a time", raysys.ErrOverloaded, len(d.replies), d.size)
+	case d.replies.below(p, now):
+		return nil, fmt.Errorf("%w: it is among the first of a task or grain that has made more calls of this grain than it keeps replies for, and ran before: it is not run again", ErrReplyGone)
 	}
-	return nil, nil
+	return nil, d.replies.room(p, now)
 }
 
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a

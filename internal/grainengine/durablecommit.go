@@ -32,12 +32,7 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 		return
 	}
 	if p := t.reply; p != nil && p.pending {
-		if old := d.replies[p.call]; old != nil { // to a call with the same key, which is too old to count
-			d.size -= old.size()
-			p.replaces = true
-		}
-		d.replies[p.call] = p
-		d.size += p.size()
+		d.replies.add(p)
 	}
 	a.commitLocked()
 	d.mu.Unlock()
@@ -131,7 +126,8 @@ func (d *durable) takeLocked(now time.Time, key int) Commit {
 	}
 	d.flight = append(d.flight, d.ended[:n]...)
 	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
-	c.Forget = append(replaced, d.forgotten(now, max(1, maxForget/key))...)
+	forget, put := d.replies.changes(now, max(1, maxForget/key))
+	c.Forget, c.Replies = append(replaced, forget...), append(c.Replies, put...)
 	return c
 }
 
@@ -146,40 +142,12 @@ func (c *Commit) change(s StateChange) {
 	c.States = append(c.States, s)
 }
 
-// forgotten takes up to limit replies that nobody can ask for any more out of the table.
-func (d *durable) forgotten(now time.Time, limit int) (list []raysys.TaskID) {
-	if len(d.forget) == 0 && len(d.replies) > maxReplies/2 {
-		for id, p := range d.replies {
-			if !p.pending && p.over(now) {
-				p.gone = true
-				d.forget = append(d.forget, id)
-			}
-		}
-	}
-	kept := d.forget[:0]
-	for _, id := range d.forget {
-		p := d.replies[id]
-		switch {
-		case p == nil, !p.gone: // another call took its key
-		case p.pending || len(list) == limit:
-			kept = append(kept, id)
-		default:
-			delete(d.replies, id)
-			d.size -= p.size()
-			list = append(list, id)
-		}
-	}
-	d.forget = kept
-	return list
-}
-
 // release notes that nobody can ask for the reply to a call any more.
 func (d *durable) release(call raysys.TaskID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p := d.replies[call]; p != nil && !p.gone {
-		p.gone = true
-		d.forget = append(d.forget, call)
+	if p := d.replies.byCall[call]; p != nil {
+		d.replies.spend(p)
 	}
 }
 
@@ -213,8 +181,7 @@ func (a *activation) discard(err error) {
 	d.again.Store(true)
 	for _, t := range all {
 		if t.reply != nil && t.reply.pending {
-			delete(d.replies, t.reply.call)
-			d.size -= t.reply.size()
+			d.replies.discard(t.reply)
 		}
 	}
 	d.mu.Unlock()
@@ -259,7 +226,7 @@ func (a *activation) repeat(c anyCall) {
 		return
 	}
 	f := c.future()
-	last, ok := f.Again(2)
+	last, ok := f.Again(2, 0)
 	if !ok {
 		return
 	}
@@ -332,7 +299,7 @@ const commitPause = 20 * time.Millisecond
 func (a *activation) pause(d time.Duration) error {
 	hooks := a.kind.engine.cfg.Hooks
 	over := make(chan struct{})
-	alarm := core.Alarm{At: hooks.Runtime().Now() + int64(d), Ring: func() { close(over) }}
+	alarm := core.Alarm{At: core.After(hooks.Runtime().Now(), d), Ring: func() { close(over) }}
 	hooks.Runtime().SetAlarm(&alarm)
 	select {
 	case <-over:

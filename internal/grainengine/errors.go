@@ -2,6 +2,7 @@ package grainengine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/raysys/raysys"
 )
@@ -18,10 +19,14 @@ var ErrUnreadable = errors.New("what is stored cannot be read by this program")
 // ErrDurableTurn is grains.ErrDurableTurn.
 var ErrDurableTurn = errors.New("a turn of a durable grain may run again, and this call may not")
 
+// ErrReplyGone is grains.ErrReplyGone.
+var ErrReplyGone = fmt.Errorf("%w: the reply to a call that was made before is not kept", raysys.ErrOutcomeUnknown)
+
 // The names are on the wire: they never change.
 var (
 	_ = raysys.RegisterError("grains.activation", ErrActivation)
 	_ = raysys.RegisterError("grains.etag", ErrETag)
 	_ = raysys.RegisterError("grains.unreadable", ErrUnreadable)
 	_ = raysys.RegisterError("grains.durable-turn", ErrDurableTurn)
+	_ = raysys.RegisterError("grains.reply-gone", ErrReplyGone)
 )

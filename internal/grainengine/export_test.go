@@ -60,7 +60,7 @@ func Forgotten(e *Engine, id ID) (n int) {
 			if a, _ := k.lookup(id.Key); a != nil {
 				d := a.tenure.durable
 				d.mu.Lock()
-				n = len(d.forget)
+				n = len(d.replies.forget)
 				d.mu.Unlock()
 			}
 		}

@@ -88,6 +88,9 @@ func (a *activation) yieldsCPU(h *ledger.Hold) bool {
 	return h.Need().CPU > 0 && a.Yields()
 }
 
+// Keeps implements ledger.Keeper.
+func (a *activation) Keeps() bool { return a.kind.def.Keep }
+
 // Yields implements ledger.Yielder.
 func (a *activation) Yields() bool { return !a.kind.def.Keep && a.holding.bundle.Group == "" }
 

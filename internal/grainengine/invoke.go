@@ -75,7 +75,7 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 			a.tenure.markUnsure()
 		}
 		if panicked = recover(); panicked != nil {
-			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())
+			err = c.taskError(&raysys.PanicError{Value: core.SoundPanic(panicked)}, debug.Stack())
 			if tell := c.Future.Up().Job().Panicked; tell != nil {
 				tell(c.Name(), err)
 			}
@@ -95,7 +95,7 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 	v, err = c.method.fn(a.state.(*G), &c.Future, c.arg)
 	normal = true
 	if err != nil && err != ErrLater {
-		err = c.taskError(err, nil)
+		err = c.taskError(core.Sound(err), nil)
 	}
 	return v, nil, err
 }

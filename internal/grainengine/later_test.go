@@ -80,14 +80,14 @@ type handedOver struct {
 	places []string
 }
 
-func (h *handedOver) HandOver(place string, v any) (any, error) {
+func (h *handedOver) HandOver(place string, at any) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.places = append(h.places, place)
-	return v, nil
+	return nil
 }
 
-func (h *handedOver) Lend(_ string, v any) (any, func(), error) { return v, func() {}, nil }
+func (h *handedOver) Lend(_ string, at any) (func(), error) { return func() {}, nil }
 
 // Fail implements raysys.Inspector.
 func (h *handedOver) Fail(err error) error { return err }

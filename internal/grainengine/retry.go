@@ -82,7 +82,7 @@ func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, b
 	switch {
 	case m.opts.NoLimit:
 	case m.opts.Deadline != 0:
-		r.until = e.cfg.Now() + int64(m.opts.Deadline)
+		r.until = core.After(e.cfg.Now(), m.opts.Deadline)
 	default:
 		r.until = e.cfg.Now() + int64(defaultDeadline)
 	}
@@ -95,6 +95,9 @@ func (r *retried[G, A, R]) attempt() {
 	if !r.Future.Start() {
 		r.end()
 		return
+	}
+	for range r.Future.Turn().Redraws() { // a call of another id draws other numbers
+		r.Future.Turn().Next()
 	}
 	ctx := core.HookContext(r.Future.Turn())
 	if r.by.IsZero() {
@@ -166,7 +169,11 @@ func (r *retried[G, A, R]) arrangeNext(err error, attempt int) bool {
 	if attempt > o.Retries || !r.worth(err) {
 		return false
 	}
-	last, ok := r.Future.Again(attempt + 1)
+	redraws := r.Future.Turn().Redraws()
+	if failedBy(err) {
+		redraws++
+	}
+	last, ok := r.Future.Again(attempt+1, redraws)
 	if !ok {
 		return false
 	}
@@ -176,7 +183,7 @@ func (r *retried[G, A, R]) arrangeNext(err error, attempt int) bool {
 	id := r.Future.ID()
 	pause := o.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
 	rt := r.Future.Up().Runtime()
-	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: func() {
+	rt.SetAlarm(&core.Alarm{At: core.After(rt.Now(), pause), Ring: func() {
 		r.engine.cfg.Pool.Go(goroutines.Func(func() {
 			if r.Future.Unhold() {
 				r.attempt()
@@ -192,10 +199,16 @@ var errRepeated = errors.New("the attempt that submitted this failed, and its ne
 
 // worth reports whether another attempt may fare better.
 func (r *retried[G, A, R]) worth(err error) bool {
-	if _, app := err.(*raysys.TaskError); app || errors.Is(err, ErrActivation) {
+	if failedBy(err) {
 		return r.method.opts.RetryIf != nil && accepts(r.method.opts.RetryIf, err)
 	}
 	return errors.Is(err, raysys.ErrOutcomeUnknown) || errors.Is(err, raysys.ErrNodeDead) || raysys.Retriable(err)
+}
+
+// failedBy reports whether err is a failure of the program's.
+func failedBy(err error) bool {
+	_, app := err.(*raysys.TaskError)
+	return app || errors.Is(err, ErrActivation)
 }
 
 // accepts calls the program's RetryIf; one that panics accepts nothing.

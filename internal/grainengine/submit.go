@@ -13,6 +13,9 @@ import (
 // defaultDeadline of a grain call, so that a caller never waits for ever on a grain that hangs.
 const defaultDeadline = 30 * time.Second
 
+// MaxKey is how many bytes the key of a grain may have.
+const MaxKey = 1024
+
 // Runtime is what the core.Runtime of a node must have too, to call grains.
 type Runtime interface{ Grains() *Engine }
 
@@ -52,6 +55,8 @@ func (m *method[G, A, R]) checked(ctx context.Context, id ID) (*Engine, *core.Tu
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, m.bad)
 	case id.Kind != m.kind.name:
 		return nil, nil, fmt.Errorf("call %s: %w: the grain is %q, of another kind or the zero Grain: use Kind.Get", m.entry.Name, raysys.ErrInvalidRef, shown(id.String()))
+	case len(id.Key) > MaxKey:
+		return nil, nil, fmt.Errorf("call %s: %w: the grain's key has %d bytes, %d are allowed", m.entry.Name, raysys.ErrTooLarge, len(id.Key), MaxKey)
 	case e.closed.Load():
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, raysys.ErrClosed)
 	}
@@ -62,7 +67,7 @@ func (m *method[G, A, R]) checked(ctx context.Context, id ID) (*Engine, *core.Tu
 		return nil, nil, fmt.Errorf("call %s: %w: %w", m.entry.Name, raysys.ErrCancelled, context.Cause(ctx))
 	}
 	if !m.readOnly && !m.idempotent && t.Kind() == core.TurnTask {
-		t.SetEffects()
+		t.SetEffects(m.effect)
 	}
 	if m.opts.Detached {
 		t = t.Detached()
@@ -77,7 +82,7 @@ func (c *call[G, A, R]) prepare(w anyCall, m *method[G, A, R], e *Engine, t *cor
 	switch {
 	case m.opts.NoLimit:
 	case m.opts.Deadline != 0:
-		c.until = e.cfg.Now() + int64(m.opts.Deadline)
+		c.until = core.After(e.cfg.Now(), m.opts.Deadline)
 	default:
 		c.until = e.cfg.Rough() + int64(defaultDeadline)
 	}
@@ -156,6 +161,24 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) 
 		o.Resolved(nil)
 	}
 	return o.Ref()
+}
+
+// Stopped implements core.Stoppable.
+func (o *onCall[G, A, R]) Stopped() {
+	if c := o.needs.Load(); c != nil {
+		c.Lapse()
+	}
+	o.call.Stopped()
+}
+
+// Lapsed implements core.Lapsing, and Swept does.
+func (o *onCall[G, A, R]) Lapsed() bool { return o.Future.Settled() }
+
+// Swept implements core.Lapsing.
+func (o *onCall[G, A, R]) Swept() {
+	o.ref.Return()
+	o.ref = core.Ref[A]{}
+	o.needs.Store(nil)
 }
 
 // Resolved implements core.Resolved: the argument is there, so the call takes its place.

@@ -112,12 +112,13 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	h.need.Bundle, h.pool = p.Name, (*heldCPU)(l) // so that its return is reported soon, of CPU alone too
 	l.held.Add(n.CPU)
 	h.since = l.hooks.Now()
+	l.stays(&h)
 	b := &Bundle{name: p.Name, hold: h}
 	var list []Device
 	for _, i := range h.devices {
 		list = append(list, l.ledger.devices[i].Device.partOf(&n))
 	}
-	hooks := Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(Standing) (above, less bool) { return false, false }, Changed: b.changed}
+	hooks := Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(Standing) (above, less bool) { return false, false }, Changed: b.changed, Later: l.hooks.Later}
 	if choose := l.hooks.Choose; choose != nil {
 		hooks.Choose = func(free []int, n int) (list []int) { // the bundle has numbers of its own for its devices
 			for _, i := range free {
@@ -133,6 +134,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	b.Init(n, list, hooks)
 	for k, i := range h.devices {
 		b.ledger.devices[k].sick = l.ledger.devices[i].sick
+		b.staying.devices[k].sick = l.ledger.devices[i].sick
 	}
 	b.node, b.short, b.shares = l, l.short, l.shares
 	if l.bundles == nil {

@@ -49,6 +49,7 @@ type Hold struct {
 	pool    core.CPUPool
 	since   int64   // when it was granted, by Hooks.Now
 	charge  *Charge // of its job; nil for work of none
+	stays   bool    // it is in Line.staying
 }
 
 // Pool is where its CPU goes while its holder waits: the bundle that it is of, or the account of what Line.Held counts; nil where the

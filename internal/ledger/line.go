@@ -36,6 +36,9 @@ type Line struct {
 	pushed uint64              // claims so far
 	classy int                 // shapes of another class than Normal
 	owed   owed                // to those that wait; empty when none does
+	// staying is the ledger as if nothing were taken but what stays.
+	staying Ledger
+	looksAt int64 // when the line is looked at next because of what is kept; it may be past
 
 	bundles map[core.Bundle]*Bundle // carved out of it
 	running map[*Hold]Work          // what was granted, but for work that asks for nothing of a node
@@ -56,6 +59,8 @@ type Hooks struct {
 	Freed func()
 	// Changed is called when other than CPU, or several CPUs, was taken or has become free, or a device sick or well; nil for none.
 	Changed func()
+	// Later has f called at a time of the clock, without a lock; nil for a clock that stands. It is called under the lock.
+	Later func(at int64, f func())
 	// Choose takes whole devices; nil takes the first. It is called under the lock.
 	Choose Choose
 }
@@ -80,6 +85,7 @@ type Work interface {
 // Init makes l the line of a node that has total, of which GPU is not read, and devices.
 func (l *Line) Init(total Need, devices []Device, h Hooks) {
 	l.ledger.init(total, devices)
+	l.staying.init(total, devices)
 	l.ledger.choose = h.Choose
 	l.hooks, l.running, l.shares = h, map[*Hold]Work{}, new(Shares)
 }
@@ -149,7 +155,7 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 		return nil, nil, false
 	}
 	var owed owed
-	now := l.hooks.Now()
+	now, look := l.hooks.Now(), int64(0)
 	for _, s := range l.ordered() {
 		w = s.claims[0].work
 		if !w.Over() {
@@ -164,7 +170,13 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 			}
 			taken, short := l.ledger.takeOf(s.need, nil, &owed)
 			if !short.Empty() {
-				owed.add(&l.ledger, &s.need, &short)
+				keeps, until := l.keepsFor(s, now)
+				if keeps {
+					owed.add(&l.ledger, &s.need, &short)
+				}
+				if until != 0 && (look == 0 || until < look) {
+					look = until
+				}
 				continue
 			}
 			if !w.Begins(&s.need) {
@@ -172,6 +184,9 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 				continue
 			}
 			h = &taken
+			if k, ok := w.(Keeper); ok && k.Keeps() {
+				l.stays(h)
+			}
 			if l.node != nil || !s.need.IsCPU(0) {
 				h.since, l.running[h] = now, w
 			}
@@ -195,6 +210,7 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 		l.pop(s)
 		return w, h, false
 	}
+	l.look(look, now)
 	return nil, nil, l.owe(owed)
 }
 
@@ -217,6 +233,7 @@ func (l *Line) Return(h *Hold) {
 	}
 	l.mu.Lock()
 	delete(l.running, h)
+	l.returns(h)
 	l.ledger.Return(Hold{need: h.withoutCPU(), devices: h.devices})
 	l.changed(&h.need)
 	l.mu.Unlock()

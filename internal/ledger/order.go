@@ -122,7 +122,9 @@ func (l *Line) Reserves() bool {
 			before = pushed
 		}
 		if before <= popped && l.ledger.lacksOnlyCPU(&s.need, nil) {
-			return true
+			if keeps, _ := l.keepsFor(s, now); keeps {
+				return true
+			}
 		}
 	}
 	return false

@@ -59,7 +59,7 @@ func TestReportOfOwed(t *testing.T) {
 		l.report.Store(nil)
 		return n
 	}
-	var three, all, memory inside
+	var three, all, some, memory inside
 	l.Push(Need{GPU: 3000}, &three)
 	if n := free(); n != 5000 {
 		t.Errorf("%d thousandths of the devices are reported free, want 5000", n)
@@ -72,7 +72,8 @@ func TestReportOfOwed(t *testing.T) {
 	if changes == before {
 		t.Error("no change is told when free devices are kept for work")
 	}
-	l.Push(Need{CPU: 9000, Memory: 101, Custom: map[string]int64{"x": 2001}}, &memory)
+	l.Push(Need{CPU: 1000, Memory: 1, Custom: map[string]int64{"x": 1}}, &some)
+	l.Push(Need{CPU: 8000, Memory: 100, Custom: map[string]int64{"x": 2000}}, &memory)
 	if r := report(); r.Memory != 0 || r.Custom["x"] != 0 {
 		t.Errorf("memory %d and x %d are reported free that are kept for work that waits", r.Memory, r.Custom["x"])
 	}

@@ -60,6 +60,7 @@ func ErrSick(n Need, sick []string) error {
 func (l *Line) SetSick(uuid string, sick bool) bool {
 	l.mu.Lock()
 	known := l.ledger.SetSick(uuid, sick)
+	l.staying.SetSick(uuid, sick)
 	l.ill.Store(slices.ContainsFunc(l.ledger.devices, func(d device) bool { return d.sick }))
 	l.report.Store(nil)
 	l.mu.Unlock()

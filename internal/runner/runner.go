@@ -103,7 +103,7 @@ func (r *Runner) Now() int64 { return r.clock.Now() }
 
 // After calls f, which must not block, in a while.
 func (r *Runner) After(d time.Duration, f func()) {
-	r.clock.SetAlarm(&core.Alarm{At: r.clock.Now() + int64(d), Ring: f})
+	r.clock.SetAlarm(&core.Alarm{At: core.After(r.clock.Now(), d), Ring: f})
 }
 
 // Later is After a pause that is short for people and long for machines.

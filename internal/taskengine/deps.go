@@ -110,6 +110,12 @@ func (x *inputWait) Resolved(w *core.Waiter) {
 	x.arrived()
 }
 
+// Lapsed implements core.Lapsing, and Swept does.
+func (x *inputWait) Lapsed() bool { return x.deps.Load() == nil }
+
+// Swept implements core.Lapsing: the task has let go of its inputs.
+func (x *inputWait) Swept() {}
+
 func (x *inputWait) arrived() {
 	if x.unsettled.Add(-1) > 0 {
 		return
@@ -123,6 +129,9 @@ func (x *inputWait) arrived() {
 func (d *deps) abandon() {
 	if x := d.waits.Load(); x != nil && x.deps.Swap(nil) != nil {
 		d.task.ready() // finds that the task has settled, and releases what it holds
+		for _, c := range d.futures {
+			c.Lapse()
+		}
 	}
 }
 

@@ -152,7 +152,7 @@ func NewEngine(cfg Config) *Engine {
 	}
 	e.line.Init(total, cfg.Devices, ledger.Hooks{
 		Queue: func() (pushed, popped uint64) { return e.queue.fifo.Pushed(), e.queue.fifo.Popped() }, Freed: e.freed, Now: e.now, Above: e.above, Choose: cfg.Choose,
-		Changed: cfg.RestChanged,
+		Changed: cfg.RestChanged, Later: e.later,
 	})
 	e.order.shares = e.line.Shares()
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
@@ -166,6 +166,13 @@ func (e *Engine) now() int64 {
 		return 0
 	}
 	return e.cfg.Runtime.Now()
+}
+
+// later is ledger.Hooks.Later.
+func (e *Engine) later(at int64, f func()) {
+	if e.cfg.Runtime != nil {
+		e.cfg.Runtime.SetAlarm(&core.Alarm{At: at, Ring: func() { e.cfg.Pool.Go(goroutines.Func(f)) }})
+	}
 }
 
 // above is ledger.Hooks.Above.

@@ -31,7 +31,8 @@ const (
 	taskDeadline              // the nanoseconds that are left
 	taskResources             // other than one CPU
 	taskMore
-	taskKnown = taskAttempt | taskDeadline | taskResources | taskMore
+	taskRedraws // attempts that draw other random numbers
+	taskKnown   = taskAttempt | taskDeadline | taskResources | taskMore | taskRedraws
 )
 
 // Flags of a result. Unknown ones are skipped.
@@ -54,6 +55,7 @@ const (
 // taskHead is what travels with a task beyond function, sequence and argument.
 type taskHead struct {
 	attempt  int
+	redraws  uint32       // of a further attempt: core.Turn.Redraws
 	timeLeft int64        // nanoseconds, 0 for no deadline of its own
 	need     *ledger.Need // nil for one CPU
 	remakes  bool         // it makes a lost value again
@@ -92,6 +94,9 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	if h.attempt > 1 {
 		flags |= taskAttempt
 	}
+	if h.redraws > 0 {
+		flags |= taskRedraws
+	}
 	if h.timeLeft > 0 {
 		flags |= taskDeadline
 	}
@@ -106,6 +111,9 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	dst = append(dst, flags)
 	if h.attempt > 1 {
 		dst = binary.AppendUvarint(dst, uint64(h.attempt))
+	}
+	if h.redraws > 0 {
+		dst = binary.AppendUvarint(dst, uint64(h.redraws))
 	}
 	if h.timeLeft > 0 {
 		dst = binary.AppendUvarint(dst, uint64(h.timeLeft))
@@ -172,8 +180,11 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 	if flags&taskAttempt != 0 {
 		h.attempt = int(r.Uint32())
 	}
+	if flags&taskRedraws != 0 {
+		h.redraws = r.Uint32()
+	}
 	if flags&taskDeadline != 0 {
-		h.timeLeft = int64(min(r.Uvarint(), maxCount*1024))
+		h.timeLeft = int64(min(r.Uvarint(), core.Far))
 	}
 	if flags&taskResources != 0 {
 		n := readNeed(r)

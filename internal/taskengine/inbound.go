@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -121,12 +122,12 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 	}
 	t.Future.Init(t, up, seq, s.gated)
 	if up != nil && (h.attempt > 1 || h.timeLeft > 0 || h.classed) { // without its turn it goes back
-		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt}
+		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt, Redraws: h.redraws}
 		if h.classed {
 			spec.Class = &h.class
 		}
 		if h.timeLeft > 0 {
-			spec.Deadline = x.rt.Now() + h.timeLeft
+			spec.Deadline = core.After(x.rt.Now(), time.Duration(h.timeLeft))
 		}
 		t.Future.SetOwn(core.NewTurn(spec))
 	}
@@ -296,7 +297,7 @@ func (t *inboundTask[A, R]) answerValue(x *exchange, v *R) {
 
 // status is what the owner is told of an outcome.
 func (t *inboundTask[A, R]) status(of byte) byte {
-	if own := t.Future.OwnTurn(); own == nil || !own.Effects() {
+	if own := t.Future.OwnTurn(); own == nil || own.Effects() == nil {
 		return of
 	}
 	if of == resultError {

@@ -44,7 +44,7 @@ type outboundTask interface {
 	// resolveFrom takes the value that a peer computed; failedThere the error. An error of resolveFrom means that the
 	// frame is corrupt and the task has not settled.
 	// hadEffects notes what the peer says of the task: see Turn.SetEffects. It is called before the next three.
-	hadEffects()
+	hadEffects(by *core.Effect)
 	resolveFrom(r *wire.Reader, refs wire.References, node raysys.NodeID) error
 	failedThere(err error)
 	// lost is called when the node on which the task was is gone.
@@ -127,7 +127,7 @@ func (r *record[A, R]) ended() bool {
 func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	h := taskHead{attempt: 1}
 	if t := r.Future.OwnTurn(); t != nil {
-		h.attempt = t.Attempt()
+		h.attempt, h.redraws = t.Attempt(), t.Redraws()
 		if at := t.Deadline(); at != 0 {
 			h.timeLeft = max(at-rt.Now(), 1)
 		}
@@ -193,7 +193,7 @@ func (r *record[A, R]) Stopped() {
 }
 
 // hadEffects implements outboundTask.
-func (r *record[A, R]) hadEffects() { r.Future.Turn().SetEffects() }
+func (r *record[A, R]) hadEffects(by *core.Effect) { r.Future.Turn().SetEffects(by) }
 
 // resolveFrom implements outboundTask.
 func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
@@ -243,18 +243,19 @@ func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
 	if attempt-r.spec.before > r.spec.opts.Retries {
 		r.settleFailed(&raysys.TaskError{
 			Task: r.Future.ID(), Function: r.Name(), Node: node, Attempt: attempt,
-			Err: &lostError{node: node, attempts: attempt, cause: cause},
+			Err: &lostError{node: node, attempts: attempt, lost: attempt - r.spec.before - int(r.Future.Turn().Redraws()), cause: cause},
 		})
 		return
 	}
-	r.again(attempt)
+	r.again(attempt, 0)
 }
 
-// again arranges the attempt that follows one that has failed.
-func (r *record[A, R]) again(attempt int) {
+// again arranges the attempt that follows one that has failed; redraw is 1 where that was the program's failure.
+func (r *record[A, R]) again(attempt int, redraw uint32) {
 	e := engineOf(r.Future.Up())
 	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
-	last, ok := r.Future.Again(attempt + 1)
+	redraws := r.Future.Turn().Redraws() + redraw
+	last, ok := r.Future.Again(attempt+1, redraws)
 	if !ok {
 		e.unhold(&r.Future)
 		r.drop()
@@ -267,12 +268,12 @@ func (r *record[A, R]) again(attempt int) {
 	last.End()
 	// A draw of its own, so that the task's Rand stays the same in every attempt.
 	if rec := recipeOf(&r.Future); rec != nil {
-		rec.began(attempt + 1)
+		rec.began(attempt+1, redraws)
 	}
 	id := r.Future.ID()
 	pause := r.spec.opts.Pause(attempt-r.spec.before, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
 	rt := r.Future.Up().Runtime()
-	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
+	rt.SetAlarm(&core.Alarm{At: core.After(rt.Now(), pause), Ring: r.ready})
 }
 
 // closed implements outboundTask.
@@ -285,11 +286,17 @@ func (r *record[A, R]) closed() {
 type lostError struct {
 	node     raysys.NodeID
 	attempts int
+	lost     int // attempts that ended with their node
 	cause    error
 }
 
 func (e *lostError) Error() string {
 	s := fmt.Sprintf("node %s was lost while the task was there, and attempt %d was the last (raysys.Retries allows more)", e.node, e.attempts)
+	if e.lost > 1 {
+		s += fmt.Sprintf(": each of its %d nodes ended while it ran: os.Exit, a fatal error or out of memory in it?", e.lost)
+	} else {
+		s += ": os.Exit, a fatal error or out of memory in it?"
+	}
 	if e.cause != nil {
 		s += ": " + e.cause.Error()
 	}

@@ -80,6 +80,7 @@ type peer struct {
 	waiting          waitingTurns
 	finals           finalTasks
 	late             lateReplies
+	effect           core.Effect // of a task there
 }
 
 // exchange returns the exchange, which is made when it is first needed.
@@ -112,7 +113,7 @@ func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
 		x.admin.Unlock()
 		return
 	}
-	p := &peer{Peer: wp, cpus: ledger.Thousandths(info.Resources.CPU) / oneCPU, exports: wire.PendingExportsOf(wp)}
+	p := &peer{Peer: wp, cpus: ledger.Thousandths(info.Resources.CPU) / oneCPU, exports: wire.PendingExportsOf(wp), effect: core.Effect{Node: wp.Node()}}
 	p.avoid.Store(x.avoided[wp.Node()])
 	x.enter(append(slices.Clone(*x.peers.Load()), p))
 	if x.stop == nil {

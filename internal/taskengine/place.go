@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -77,7 +78,7 @@ func (x *exchange) placeAgain(u unplacedTask) (nowhere bool) {
 			return errors.Is(err, raysys.ErrNoCapacity)
 		case err != nil && w.plain() && w.stay(e): // the run queue waits for nodes
 		case err != nil:
-			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+			c.Fail(notPlaced(w.entry(), err))
 		case to == nil:
 			if err := e.fits(w.needs()); err != nil {
 				c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
@@ -100,6 +101,14 @@ func (x *exchange) placeAgain(u unplacedTask) (nowhere bool) {
 		}
 		return false
 	}
+}
+
+// notPlaced says that a task gets no node. What placement found may name the task already.
+func notPlaced(entry *core.Entry, err error) error {
+	if strings.Contains(err.Error(), entry.String()+": ") {
+		return fmt.Errorf("place: %w", err)
+	}
+	return fmt.Errorf("place %s: %w", entry, err)
 }
 
 // mayPass reports whether a task that got err waits for the nodes to change.

@@ -158,8 +158,8 @@ func (rec *recipe) now() (c *core.Future, made remaking, err error) {
 		c.Unpin()
 	}
 	why := rec.why
-	if why == nil && rec.effects && c == nil {
-		why = errEffects
+	if why == nil && rec.effects != nil && c == nil {
+		why = &effectsError{rec.effects}
 	}
 	if why != nil {
 		return nil, made, unmade(rec.spec.function(), why)
@@ -200,9 +200,9 @@ func (s *spec[A, R]) blank(rec *recipe, up *core.Turn, attempt int) blank {
 	again.remakes = true
 	r := &record[A, R]{spec: &again}
 	r.Future.Init(r, up, rec.seq, s.gated)
-	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: attempt, Limit: s.opts.Deadline, Class: s.class()}
+	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: attempt, Redraws: rec.redraws, Limit: s.opts.Deadline, Class: s.class()}
 	if t.Limit != 0 {
-		t.Deadline = up.Runtime().Now() + int64(t.Limit)
+		t.Deadline = core.After(up.Runtime().Now(), t.Limit)
 	}
 	r.Future.SetOwn(core.NewTurn(t))
 	r.Future.OwnTurn().SetRecipe(rec)

@@ -32,11 +32,12 @@ type recipe struct {
 
 	mu      sync.Mutex // guards the rest
 	attempt int        // the last
+	redraws uint32     // of the last
 	arg     []byte
 	inputs  []input
 	future  weak.Pointer[core.Future] // that has the value, or shall have it
 	why     error                     // it cannot be used; nil while it can
-	effects bool                      // the task, or a child of it, had effects
+	effects *core.Effect              // of the task, or of a child of it; nil for none
 }
 
 // input is one reference of an argument.
@@ -57,11 +58,17 @@ type maker interface {
 
 // Why there is no recipe, or none any more.
 var (
-	errOff     = errors.New("this node keeps no recipes (system.Config.Lineage is off)")
-	errNone    = errors.New("there is no recipe for it")
-	errEffects = errors.New("it, or a task of it, called a grain's method that is neither ReadOnly nor Idempotent")
-	errBudget  = errors.New("its recipe was dropped to make room for newer ones (system.Config.LineageMemory)")
+	errOff           = errors.New("this node keeps no recipes (system.Config.Lineage is off)")
+	errNone          = errors.New("there is no recipe for it")
+	errEffects error = &effectsError{&core.Effect{}}
+	errBudget        = errors.New("its recipe was dropped to make room for newer ones (system.Config.LineageMemory)")
 )
+
+// effectsError says that a task has done what must not be done twice. It is errEffects.
+type effectsError struct{ by *core.Effect }
+
+func (e *effectsError) Error() string        { return e.by.String() }
+func (e *effectsError) Is(target error) bool { return target == errEffects }
 
 // recipeSize is about what a recipe takes beside argument and inputs.
 const recipeSize = 512
@@ -85,8 +92,8 @@ func (r *record[A, R]) keepRecipe() {
 			rec = known
 		}
 	}
-	if t.Effects() { // asked after the recipe was set: see passEffects
-		rec.cut(errEffects)
+	if by := t.Effects(); by != nil { // asked after the recipe was set: see passEffects
+		rec.cut(&effectsError{by})
 	}
 }
 
@@ -106,7 +113,7 @@ func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
 func (r *record[A, R]) recipeOfArgument(t *core.Turn) (rec *recipe, futures []*core.Future) {
 	up := r.Future.Up()
 	rec = &recipe{
-		spec: r.spec, seq: r.Future.Seq(), attempt: t.Attempt(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
+		spec: r.spec, seq: r.Future.Seq(), attempt: t.Attempt(), redraws: t.Redraws(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
 		up: core.RemoteSpec{Job: up.Job(), Name: up.Name(), ID: up.ID(), Attempt: up.Attempt(), Values: up.Values(), Class: up.Class()},
 	}
 	if d := r.deps(); d != nil && d.byRef != nil {
@@ -164,9 +171,9 @@ func recipeOf(c *core.Future) *recipe {
 }
 
 // began notes that an attempt has begun which a task had left.
-func (rec *recipe) began(attempt int) {
+func (rec *recipe) began(attempt int, redraws uint32) {
 	rec.mu.Lock()
-	rec.attempt = max(rec.attempt, attempt)
+	rec.attempt, rec.redraws = max(rec.attempt, attempt), max(rec.redraws, redraws)
 	rec.mu.Unlock()
 }
 
@@ -177,7 +184,9 @@ func (rec *recipe) cut(why error) {
 	if rec.why == nil {
 		rec.why = why
 	}
-	rec.effects = rec.effects || errors.Is(why, errEffects)
+	if e, ok := why.(*effectsError); ok && rec.effects == nil {
+		rec.effects = e.by
+	}
 	rec.arg, rec.inputs = nil, nil
 	rec.mu.Unlock()
 	rec.weight.give()
@@ -190,7 +199,7 @@ func (rec *recipe) cut(why error) {
 func (rec *recipe) Spent() bool {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	return rec.effects
+	return rec.effects != nil
 }
 
 // SetSpent notes that the task, which ran for another submitter, is Spent. The error says why its value cannot be made again.
@@ -201,22 +210,24 @@ func (rec *recipe) SetSpent() error {
 
 // hadEffects is called when the task has settled, and when a child of it had effects. An object is not made again then, and
 // no small value whose future is gone. A task that has not settled may run again, by its next submitter too.
-func (rec *recipe) hadEffects() {
+func (rec *recipe) hadEffects(by *core.Effect) {
 	rec.mu.Lock()
 	c := rec.future.Value()
-	rec.effects = true
+	if rec.effects == nil {
+		rec.effects = by
+	}
 	rec.mu.Unlock()
 	if c == nil || c.Object() {
-		rec.cut(errEffects)
+		rec.cut(&effectsError{by})
 	}
 }
 
 // passEffects tells the turn that submitted the task that the task has done what must not be done twice. The value that
 // the turn has computed already is not made again either: endLate looks for effects when its task has settled.
-func passEffects(up *core.Turn) {
-	up.SetEffects()
+func passEffects(up *core.Turn, by *core.Effect) {
+	up.SetEffects(by)
 	if rec, ok := up.Base().Recipe().(*recipe); ok {
-		rec.hadEffects()
+		rec.hadEffects(by)
 	}
 }
 

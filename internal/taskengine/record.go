@@ -191,12 +191,8 @@ func (r *record[A, R]) lend() (back func(), err error) {
 	if j.Inspect == nil || r.spec.fixed {
 		return nil, nil
 	}
-	c, back, err := j.Inspect.Lend("argument of task "+r.Name()+", while it ran,", r.arg)
-	if err != nil {
+	if back, err = j.Inspect.Lend("argument of task "+r.Name()+", while it ran,", &r.arg); err != nil {
 		return nil, r.taskError(err, nil)
-	}
-	if c != nil {
-		r.arg = c.(A)
 	}
 	return back, nil
 }
@@ -224,8 +220,8 @@ func (r *record[A, R]) drop() {
 			d.releaseFetchPermit()
 			t.Detach()
 		}
-		if t.Effects() {
-			passEffects(r.Future.Up())
+		if by := t.Effects(); by != nil {
+			passEffects(r.Future.Up(), by)
 		}
 		t.End()
 		r.handUp(t)
@@ -242,8 +238,8 @@ func (r *record[A, R]) endLate() {
 	if !t.Ended() {
 		t.End()
 	}
-	if rec := recipeOf(&r.Future); rec != nil && t.Effects() {
-		rec.hadEffects()
+	if rec := recipeOf(&r.Future); rec != nil && t.Effects() != nil {
+		rec.hadEffects(t.Effects())
 	}
 }
 
@@ -255,7 +251,7 @@ func (r *record[A, R]) call() (v R, err error) {
 			return
 		}
 		if p := recover(); p != nil {
-			err = r.taskError(&raysys.PanicError{Value: p}, debug.Stack())
+			err = r.taskError(&raysys.PanicError{Value: core.SoundPanic(p)}, debug.Stack())
 			if tell := r.Future.Up().Job().Panicked; tell != nil {
 				tell(r.Name(), err)
 			}
@@ -267,7 +263,7 @@ func (r *record[A, R]) call() (v R, err error) {
 	v, err = r.spec.fn(&r.Future, r.arg)
 	normal = true
 	if err != nil {
-		err = r.taskError(err, nil)
+		err = r.taskError(core.Sound(err), nil)
 	}
 	return v, err
 }
@@ -299,7 +295,7 @@ func (r *record[A, R]) failed(err error) {
 		r.settleFailed(err)
 		return
 	}
-	r.again(attempt)
+	r.again(attempt, 1)
 }
 
 func (r *record[A, R]) settleFailed(err error) {

@@ -229,12 +229,12 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 	switch status {
 	case resultValueEffects:
 		if found {
-			w.hadEffects()
+			w.hadEffects(&p.effect)
 		}
 		status = resultValue
 	case resultErrorEffects:
 		if found {
-			w.hadEffects()
+			w.hadEffects(&p.effect)
 		}
 		status = resultError
 	}

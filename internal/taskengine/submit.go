@@ -127,7 +127,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 func (s *spec[A, R]) ownTurn(r *record[A, R], t *core.Turn) {
 	spec := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: t, Attempt: 1, Class: s.class()}
 	if s.opts.Deadline != 0 {
-		spec.Deadline, spec.Limit = t.Runtime().Now()+int64(s.opts.Deadline), s.opts.Deadline
+		spec.Deadline, spec.Limit = core.After(t.Runtime().Now(), s.opts.Deadline), s.opts.Deadline
 	}
 	r.Future.SetOwn(core.NewTurn(spec))
 }

@@ -256,5 +256,8 @@ func decodeTyped(name string, body []byte) (error, bool) {
 		return nil, false
 	}
 	e, ok := v.Interface().(error)
-	return e, ok && (v.Kind() != reflect.Pointer || !v.IsNil())
+	if !ok || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, false
+	}
+	return core.Sound(e), true // what it wrapped may be in no field that travels
 }

@@ -24,6 +24,9 @@ type Fake struct {
 // faultPause is how often a Fake looks at its file of faults.
 const faultPause = 100 * time.Millisecond
 
+// FakeUUID is what the UUID of a made-up GPU begins with.
+const FakeUUID = "GPU-00000000-"
+
 // NewFake makes the GPUs of a name, which is that of a machine (dgx1: eight V100 with uneven links), or that of a model and a
 // number: h100x8. After an @ there may be the path of a file of faults: h100x8@/tmp/faults. It has a line "GPU FAULT" for each
 // GPU that fails, with a fault as Fault takes it, and is looked at several times a second; a GPU without a line is well.
@@ -39,7 +42,7 @@ func NewFake(name, host string) (*Fake, error) {
 	for i := range spec.count {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", host, name, i))
 		g := &fakeGPU{fake: f, description: Description{Devices: []Device{{
-			UUID:  fmt.Sprintf("GPU-%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]),
+			UUID:  fmt.Sprintf("%s%x-%x-%x-%x", FakeUUID, sum[4:6], sum[6:8], sum[8:10], sum[10:16]),
 			Model: spec.model.name, Memory: spec.model.memory, Index: i, PCI: address(i), NUMA: i * 2 / max(spec.count, 2),
 		}}}}
 		for j, n := range spec.links(i) {

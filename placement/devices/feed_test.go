@@ -112,6 +112,7 @@ func TestLineOfVersion1(t *testing.T) {
 	const file = "testdata/inventory.v1.json"
 	i := inventory(t, "h100x2")
 	i.Devices[0].Busy, i.Devices[0].Used, i.Devices[0].Sick = 70, 1<<30, "Xid 79: GPU has fallen off the bus"
+	i.Devices[0].UUID, i.Devices[1].UUID = "GPU-b4d4a735-d2a9-9ab3-15b1-b13af35d35f5", "GPU-2323963e-a1e1-f5b1-b99f-7cd2d2568ba6"
 	i.Devices[1].GPU, i.Devices[1].UUID, i.Devices[1].NUMA = i.Devices[1].UUID, "MIG-1", devices.Unknown
 	want, err := os.ReadFile(file)
 	if err != nil {

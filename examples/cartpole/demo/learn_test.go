@@ -81,12 +81,12 @@ type handed struct {
 }
 
 // HandOver implements raysys.Inspector.
-func (h *handed) HandOver(place string, v any) (any, error) {
+func (h *handed) HandOver(place string, at any) error {
 	what := ""
-	switch v.(type) {
-	case ppo.Weights:
+	switch at.(type) {
+	case *ppo.Weights:
 		what = "weights "
-	case ppo.Trajectory, []ppo.Trajectory:
+	case *ppo.Trajectory, *[]ppo.Trajectory:
 		what = "trajectory "
 	}
 	if what != "" {
@@ -98,11 +98,11 @@ func (h *handed) HandOver(place string, v any) (any, error) {
 		h.at[what+way]++
 		h.mu.Unlock()
 	}
-	return v, nil
+	return nil
 }
 
 // Lend implements raysys.Inspector.
-func (h *handed) Lend(place string, v any) (any, func(), error) { return v, func() {}, nil }
+func (h *handed) Lend(place string, at any) (func(), error) { return func() {}, nil }
 
 // Fail implements raysys.Inspector.
 func (h *handed) Fail(err error) error { return err }

@@ -165,9 +165,12 @@ func (o *Object) heldBy() string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{o.Refs, "references"}, {o.Pins, "pins"}, {o.Users, "users"}} {
-		if n.n > 0 {
-			by = append(by, fmt.Sprintf("%d %s here", n.n, n.what))
+	}{{o.Refs, "reference"}, {o.Pins, "pin"}, {o.Users, "user"}} {
+		switch {
+		case n.n == 1:
+			by = append(by, "1 "+n.what+" here")
+		case n.n > 1:
+			by = append(by, fmt.Sprintf("%d %ss here", n.n, n.what))
 		}
 	}
 	if len(by) == 0 {

@@ -51,9 +51,9 @@ b     1        3 GiB/7 GiB    1 MiB  0 B    0        0         0        0       
 laptop does not answer: no answer within 3s
 
 NODE  OBJECT  SIZE       FORMS          SINCE  WHY                    HELD BY
-a     01      3 GiB      value,segment  3h0m   put                    name "weights", b (2), c (1), replicas on c, 1 pins here
-b     01      3 GiB      segment        1s     copy of a's, received  2 references here, 1 users here
-a     03      5 MiB      -              -      of c, not fetched      1 references here
+a     01      3 GiB      value,segment  3h0m   put                    name "weights", b (2), c (1), replicas on c, 1 pin here
+b     01      3 GiB      segment        1s     copy of a's, received  2 references here, 1 user here
+a     03      5 MiB      -              -      of c, not fetched      1 reference here
 a     04      1 MiB      heap           1s     replica for c          its own process
 a     02      100 KiB    file           1m30s  result of train        its own process
 a     05      68.36 KiB  -              1s     lost: checksum         its own process

@@ -8,11 +8,13 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/placement/devices"
 	"github.com/raysys/raysys/system"
 )
 
@@ -49,7 +51,7 @@ func Table(w io.Writer, s Status) error {
 			free = n.Resources // nothing is known to be taken
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, state(n.State), orDash(n.Address), orDash(n.Version), age(n.Up),
-			used(free.CPU, n.Resources.CPU), used(free.GPU, n.Resources.GPU), memory(free.Memory, n.Resources.Memory), n.Queued, n.Inbound, grains, labels(n.Labels))
+			used(free.CPU, n.Resources.CPU), gpus(free.GPU, n), memory(free.Memory, n.Resources.Memory), n.Queued, n.Inbound, grains, labels(n.Labels))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -62,7 +64,7 @@ func Table(w io.Writer, s Status) error {
 			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
 		}
 	}
-	if err := errors.Join(devices(w, s.Nodes), custom(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
+	if err := errors.Join(accelerators(w, s.Nodes), custom(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
 		return err
 	}
 	if len(s.Shards) > 0 {
@@ -93,8 +95,8 @@ func Table(w io.Writer, s Status) error {
 	return t.Flush()
 }
 
-// devices shows the accelerators, where there are any.
-func devices(w io.Writer, nodes []Node) error {
+// accelerators shows the accelerators, where there are any.
+func accelerators(w io.Writer, nodes []Node) error {
 	var t *tabwriter.Writer
 	for _, n := range nodes {
 		for _, d := range n.Devices {
@@ -118,7 +120,7 @@ func devices(w io.Writer, nodes []Node) error {
 				inUse = fmt.Sprintf("%.1f GiB", float64(d.UsedMemory)/(1<<30))
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-				n.Name, d.UUID, orDash(d.Model), used(d.Free, d.Total), memory(d.FreeMemory, d.Memory), busy, inUse, state)
+				n.Name, device(d.UUID), model(d), used(d.Free, d.Total), memory(d.FreeMemory, d.Memory), busy, inUse, state)
 		}
 	}
 	if t == nil {
@@ -203,6 +205,38 @@ func used(free, total float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.4g/%.4g", total-free, total)
+}
+
+// gpus is used for the devices of a node. Those that are sick get no work.
+func gpus(free float64, n Node) string {
+	taken, well, sick := 0.0, 0.0, 0
+	for _, d := range n.Devices {
+		if d.Sick {
+			sick++
+			continue
+		}
+		taken, well = taken+d.Total-d.Free, well+d.Total
+	}
+	if sick == 0 {
+		return used(free, n.Resources.GPU)
+	}
+	return fmt.Sprintf("%.4g/%.4g, %d sick", taken, well, sick)
+}
+
+// model says which devices are made up.
+func model(d system.DeviceStatus) string {
+	if strings.HasPrefix(d.UUID, devices.FakeUUID) {
+		return d.Model + " (made up)"
+	}
+	return orDash(d.Model)
+}
+
+// device is the name of a device: where a node knows no more than their number, it is one too.
+func device(uuid string) string {
+	if _, err := strconv.ParseUint(uuid, 10, 32); err == nil {
+		return "GPU " + uuid
+	}
+	return uuid
 }
 
 func memory(free, total int64) string {

@@ -62,15 +62,15 @@ func TestTable(t *testing.T) {
 	}
 	const want = `cluster blue (c0ffee), 3 nodes, 9 shards
 
-NODE    ROLE    STATE     ADDRESS        VERSION  UP    CPU    GPU     MEMORY         QUEUED  GUESTS  GRAINS  LABELS
-a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -       -              0       0       0       -
-b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/2  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
-laptop  driver  unknown   -              -        -     -      -       -              0       0       0       -
+NODE    ROLE    STATE     ADDRESS        VERSION  UP    CPU    GPU             MEMORY         QUEUED  GUESTS  GRAINS  LABELS
+a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -               -              0       0       0       -
+b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/1, 1 sick  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
+laptop  driver  unknown   -              -        -     -      -               -              0       0       0       -
 laptop does not answer: no answer within 3s
 
 NODE  DEVICE  MODEL                  USED    MEMORY         BUSY  IN USE    STATE
 b     GPU-b0  NVIDIA H100 80GB HBM3  0.25/1  20.0/80.0 GiB  70 %  31.0 GiB  well
-b     1       -                      0/1     -              -     -         sick: Xid 79: GPU has fallen off the bus
+b     GPU 1   -                      0/1     -              -     -         sick: Xid 79: GPU has fallen off the bus
 
 NODE  RESOURCE  USED
 b     licence   1/3

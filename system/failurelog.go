@@ -10,14 +10,16 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// panicLines is how many panics a second are logged with their stack: a function that panics on every item of a large
-// job would fill the log with copies of one stack.
-const panicLines = 5
+// failureLines is how many failures of a kind are logged in a second, with their stack: a function that fails for every
+// item of a large job would fill the log with copies of one line.
+const failureLines = 10
 
-// panics logs the panics of user code on the node where they happen. The node that submitted the work gets the error;
-// this log is for the operator of the worker.
-type panics struct {
-	log *zap.Logger
+// failureLog logs failures of user code that are nobody's to return: panics on the node where they happen, which are for
+// the operator of the worker, and what nobody has looked at.
+type failureLog struct {
+	log   *zap.Logger
+	level zapcore.Level
+	event string
 
 	mu      sync.Mutex // guards the rest
 	second  int64      // in which lines were written
@@ -25,27 +27,37 @@ type panics struct {
 	omitted int        // since the last line
 }
 
-// happened logs a panic; it is core.Job.Panicked.
-func (p *panics) happened(work string, err error) {
+// happened logs a failure; it is core.Job.Panicked or Unseen.
+func (l *failureLog) happened(work string, err error) {
 	now := time.Now().Unix()
-	p.mu.Lock()
-	if p.second != now {
-		p.second, p.lines = now, 0
+	l.mu.Lock()
+	if l.second != now {
+		l.second, l.lines = now, 0
 	}
-	if p.lines == panicLines {
-		p.omitted++
-		p.mu.Unlock()
+	if l.lines == failureLines {
+		l.omitted++
+		l.mu.Unlock()
 		return
 	}
-	p.lines++
-	omitted := p.omitted
-	p.omitted = 0
-	p.mu.Unlock()
+	l.lines++
+	omitted := l.omitted
+	l.omitted = 0
+	l.mu.Unlock()
 	fields := []zap.Field{zap.String("work", work), plainError(err)}
 	if omitted > 0 {
 		fields = append(fields, zap.Int("omitted", omitted))
 	}
-	logStack(p.log, zap.ErrorLevel, "user code panicked", err, fields...)
+	logStack(l.log, l.level, l.event, err, fields...)
+}
+
+// close logs how many failures there were since the last line.
+func (l *failureLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.omitted > 0 {
+		l.log.Log(l.level, l.event, zap.Int("omitted", l.omitted))
+		l.omitted = 0
+	}
 }
 
 // logStack logs with the stack of the panic that err came from, where there is one, in the entry's own place for a
