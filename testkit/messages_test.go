@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 		}
 		long := strings.Repeat("k", 1<<20)
 		_, err = failCall.Call(ctx, failers.Get(long), 0).Get(ctx)
-		says("a long key", err, "kkk")
+		says("a long key", err, "the grain's key has 1048576 bytes")
 		_, err = tryOnce.With(raysys.CPU(1)).Call(ctx, flakies.Get(long), 0).Get(ctx)
 		says("a bad option", err, "bad option")
 	})

@@ -16,10 +16,7 @@ import (
 )
 
 // odd is an error that misbehaves by its kind.
-type odd struct {
-	kind  string
-	inner error
-}
+type odd struct{ kind string }
 
 func (o *odd) Error() string { return o.kind } // panics for nil
 

@@ -7,7 +7,7 @@ func (l *Line) Held() int64 { return l.held.Load() }
 // Shared is what work of jobs has of that, in thousandths, while more waits for CPU: it goes round by the use of the jobs, so one-CPU tasks of
 // another job get their part of it once they wait here. 0 while none waits.
 func (l *Line) Shared() int64 {
-	if l.OwesCPU() {
+	if l.lackCPU.Load() {
 		return max(l.ofJobs.Load(), 0)
 	}
 	return 0

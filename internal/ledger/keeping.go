@@ -6,7 +6,10 @@ import "time"
 // that cannot begin would starve the rest. Two things are asked of work that is short of something:
 //
 //	does it come back?   beside what stays with grains of kinds that Keep, with bundles, and with sick devices
-//	is it kept now?      for 10 s from when the work came, then left for 10 s, 20 s and 20 s, and so on up to 640 s
+//	is it kept now?      for 10 s from when it was its turn, then left for 10 s, 20 s and 20 s, and so on up to 640 s
+//
+// It is the turn of work when it comes, or when the work of its shape before it has begun: a stream of large work that does begin has
+// what it lacks kept all the time.
 //
 // A Gathering keeps what it waits for by a clock of its own, that of its group.
 const (
@@ -20,7 +23,7 @@ type Keeper interface {
 	Keeps() bool
 }
 
-// phase says whether what work lacks is kept for it when it has waited so long, and until when.
+// phase says whether what work lacks is kept for it when its turn has lasted so long, and until when.
 func phase(waited time.Duration) (keeps bool, until time.Duration) {
 	for length := firstKept; ; length = min(2*length, mostKept) {
 		if length == mostKept && waited >= until+2*length { // far ahead
@@ -39,12 +42,11 @@ func (l *Line) keepsFor(s *shape, now int64) (keeps bool, until int64) {
 	if _, short := l.staying.look(&s.need, nil); !short.Empty() || s.need.CPU > l.staying.CPU.Load() {
 		return false, 0
 	}
-	c := &s.claims[0]
-	if gathers(c.work) {
+	if gathers(s.claims[0].work) {
 		return true, 0
 	}
-	keeps, end := phase(time.Duration(now - c.since))
-	return keeps, c.since + int64(end)
+	keeps, end := phase(time.Duration(now - s.turn))
+	return keeps, s.turn + int64(end)
 }
 
 // stays notes that what h has is not given back soon.

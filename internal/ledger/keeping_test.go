@@ -78,6 +78,9 @@ func TestKeptInPhases(t *testing.T) {
 	if younger.hold == nil || c.OwesCPU() || c.Reserves() {
 		t.Fatal("what older work lacks is kept for more than 10 s")
 	}
+	if !c.Owes(runs.hold) || !c.Owes(younger.hold) {
+		t.Error("what older work lacks is not said to be lacked while it is not kept")
+	}
 	c.Return(younger.hold)
 	if !c.HasNow(Need{CPU: 1000, GPU: 1000}) || older.hold != nil || cpus.hold != nil {
 		t.Error("something is kept")
@@ -170,5 +173,29 @@ func TestBundleKeeps(t *testing.T) {
 	c.now = c.at
 	if c.later(); younger.hold == nil || b.OwesCPU() {
 		t.Error("what older work in the bundle lacks is kept for more than 10 s")
+	}
+}
+
+// TestStreamOfLargeWork: of large work that begins, one after the other, each has what it lacks kept, however long it has waited.
+func TestStreamOfLargeWork(t *testing.T) {
+	c := newPhased(Need{CPU: 2000}, nil)
+	var large [8]inside
+	var small inside
+	for i := range large {
+		c.Push(Need{CPU: 2000}, &large[i])
+	}
+	c.Push(Need{CPU: 1000}, &small)
+	for i := range large {
+		if large[i].hold == nil || small.hold != nil {
+			t.Fatalf("after %v it is not the turn of the large work", time.Duration(c.now))
+		}
+		c.now += int64(9 * time.Second)
+		if !c.OwesCPU() && i < len(large)-1 {
+			t.Fatalf("after %v nothing is kept", time.Duration(c.now))
+		}
+		c.Return(large[i].hold)
+	}
+	if small.hold == nil {
+		t.Error("the small work does not begin")
 	}
 }

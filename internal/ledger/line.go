@@ -21,6 +21,7 @@ type Line struct {
 	ofJobs  atomic.Int64 // of held, what work of jobs has
 	ill     atomic.Bool  // a device is sick
 	owesCPU atomic.Bool  // of owed
+	lackCPU atomic.Bool  // of lacks
 	ledger  Ledger
 	hooks   Hooks
 	shares  *Shares // of the node
@@ -36,6 +37,7 @@ type Line struct {
 	pushed uint64              // claims so far
 	classy int                 // shapes of another class than Normal
 	owed   owed                // to those that wait; empty when none does
+	lacks  owed                // by those that wait, also what is not kept for them now
 	// staying is the ledger as if nothing were taken but what stays.
 	staying Ledger
 	looksAt int64 // when the line is looked at next because of what is kept; it may be past
@@ -154,7 +156,7 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 	if l.closed {
 		return nil, nil, false
 	}
-	var owed owed
+	var owed, lacks owed
 	now, look := l.hooks.Now(), int64(0)
 	for _, s := range l.ordered() {
 		w = s.claims[0].work
@@ -164,13 +166,14 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 			}
 			if s.need.CPU > 0 {
 				if above, _ := l.hooks.Above(s.standing(&s.claims[0], now)); above {
-					owed.CPU = true
+					owed.CPU, lacks.CPU = true, true
 					continue
 				}
 			}
 			taken, short := l.ledger.takeOf(s.need, nil, &owed)
 			if !short.Empty() {
 				keeps, until := l.keepsFor(s, now)
+				lacks.add(&l.ledger, &s.need, &short)
 				if keeps {
 					owed.add(&l.ledger, &s.need, &short)
 				}
@@ -206,11 +209,14 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 				l.held.Add(s.need.CPU)
 			}
 			l.changed(&s.need)
+			s.turn = now
 		}
 		l.pop(s)
 		return w, h, false
 	}
 	l.look(look, now)
+	l.lacks = lacks
+	l.lackCPU.Store(lacks.CPU)
 	return nil, nil, l.owe(owed)
 }
 

@@ -67,5 +67,5 @@ func (l *Line) Owes(h *Hold) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.shapes) > 0 && (l.owed.keeps(&h.need) || slices.ContainsFunc(h.devices, l.owed.device))
+	return len(l.shapes) > 0 && (l.lacks.keeps(&h.need) || slices.ContainsFunc(h.devices, l.lacks.device))
 }

@@ -14,6 +14,7 @@ type shape struct {
 	job    *core.Job // nil for work of none
 	key    shapeKey
 	claims []claim
+	turn   int64 // since when it is the turn of the oldest: that it came, or that the last of the shape began
 }
 
 // shapeKey is what the claims of a shape have in common.
@@ -43,7 +44,7 @@ func (l *Line) enter(n *Need, w Work, c claim) {
 	}
 	s := l.byKey[key]
 	if s == nil {
-		s = &shape{need: *n, class: class, job: job, key: key}
+		s = &shape{need: *n, class: class, job: job, key: key, turn: c.since}
 		if l.byKey == nil {
 			l.byKey = map[shapeKey]*shape{}
 		}
