@@ -14,9 +14,17 @@ func TestPhase(t *testing.T) {
 		keeps  bool
 		until  time.Duration
 	}{
-		{0, true, 10}, {9, true, 10}, {10, false, 20}, {20, true, 40}, {40, false, 60}, {60, true, 100}, {139, false, 140},
+		{0, true, 10},
+		{9, true, 10},
+		{10, false, 20},
+		{20, true, 40},
+		{40, false, 60},
+		{60, true, 100},
+		{139, false, 140},
 		{10 + 10 + 20 + 20 + 40 + 40 + 80 + 80 + 160 + 160 + 320 + 320, true, 1260 + 640},
-		{1260 + 640, false, 1260 + 2*640}, {1260 + 100*2*640 + 639, true, 1260 + 100*2*640 + 640}, {1260 + 100*2*640 + 641, false, 1260 + 101*2*640},
+		{1260 + 640, false, 1260 + 2*640},
+		{1260 + 100*2*640 + 639, true, 1260 + 100*2*640 + 640},
+		{1260 + 100*2*640 + 641, false, 1260 + 101*2*640},
 	} {
 		if keeps, until := phase(c.waited * time.Second); keeps != c.keeps || until != c.until*time.Second {
 			t.Errorf("after %d s: %v until %v, want %v until %d s", c.waited, keeps, until, c.keeps, c.until)
