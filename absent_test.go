@@ -69,7 +69,7 @@ func (a *attic) evict(c *core.Future) *shelf {
 	return s
 }
 
-func futureOf[T any](r raysys.Ref[T]) *core.Future { return r.RefFuture() }
+func futureOf[T any](r raysys.Ref[T]) *core.Future { return core.FutureOf(r.Link) }
 
 // shelf is where the value of a future is while it is evicted.
 type shelf struct {
@@ -259,7 +259,7 @@ func TestForeignElsewhere(t *testing.T) {
 	value := &shelf{value: &w}
 	hops := &shelf{at: &shelf{at: value}}
 	var r raysys.Ref[wide]
-	if err := r.SetRefFuture(&core.NewUntyped(turn.Job(), hops).Future); err != nil {
+	if err := core.SetRefFuture((*core.Ref[wide])(&r), &core.NewUntyped(turn.Job(), hops).Future); err != nil {
 		t.Fatal(err)
 	}
 	if ready, _, err := raysys.Wait(b.ctx, []raysys.Ref[wide]{r}, 1); len(ready) != 1 || err != nil {
@@ -280,7 +280,7 @@ func TestForeignElsewhere(t *testing.T) {
 	round := &shelf{}
 	round.at = round
 	r = raysys.Ref[wide]{}
-	if err := r.SetRefFuture(&core.NewUntyped(turn.Job(), round).Future); err != nil {
+	if err := core.SetRefFuture((*core.Ref[wide])(&r), &core.NewUntyped(turn.Job(), round).Future); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Get(b.ctx); !errors.Is(err, raysys.ErrObjectLost) {

@@ -28,7 +28,7 @@ func OnNode(names ...NodeID) Option {
 // tasks and calls; grains.Near does so for a grain. See OnNode.
 func Near[T any](r Ref[T]) Option {
 	of := core.Ref[T](r)
-	c := of.RefFuture()
+	c := core.FutureOf(of.Link)
 	return func(o *core.Options) {
 		if c == nil {
 			o.Fail(fmt.Errorf("%w: Near of a zero reference", ErrInvalidRef))

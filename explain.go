@@ -77,7 +77,7 @@ type explains interface {
 // but the answers of the nodes. The error matches ErrNotFound when the work waits nowhere and no decision is remembered.
 func Explain[T any](ctx context.Context, r Ref[T]) (Scheduling, error) {
 	of := core.Ref[T](r)
-	c := of.RefFuture()
+	c := core.FutureOf(of.Link)
 	if c == nil {
 		return Scheduling{}, fmt.Errorf("%w: Explain of a zero reference", ErrInvalidRef)
 	}

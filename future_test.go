@@ -148,14 +148,14 @@ func TestHandleAndFuture(t *testing.T) {
 		t.Error("a Handle does not give its Ref back")
 	}
 	var back raysys.Ref[int]
-	if err := back.SetRefFuture(r.RefFuture()); err != nil || back != r {
+	if err := core.SetRefFuture((*core.Ref[int])(&back), core.FutureOf(r.Link)); err != nil || back != r {
 		t.Errorf("SetRefFuture: %v, %v", back, err)
 	}
 	var wrong raysys.Ref[string]
-	if err := wrong.SetRefFuture(r.RefFuture()); !errors.Is(err, raysys.ErrInvalidRef) {
+	if err := core.SetRefFuture((*core.Ref[string])(&wrong), core.FutureOf(r.Link)); !errors.Is(err, raysys.ErrInvalidRef) {
 		t.Errorf("SetRefFuture of another type: %v, want ErrInvalidRef", err)
 	}
-	if err := back.SetRefFuture(nil); err != nil || !back.IsZero() {
+	if err := core.SetRefFuture((*core.Ref[int])(&back), nil); err != nil || !back.IsZero() {
 		t.Errorf("SetRefFuture of nothing: %v, %v", back, err)
 	}
 	if !raysys.Ready(1).ID().IsZero() || r.ID().IsZero() || !(raysys.Ref[int]{}).ID().IsZero() {

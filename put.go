@@ -54,4 +54,6 @@ func (p Phase) String() string {
 
 // PhaseOf tells how the future behind r stands, without waiting and without fetching the value. The zero Ref is
 // pending for ever.
-func PhaseOf[T any](r Ref[T]) Phase { return Phase(core.PhaseOf(core.Ref[T](r))) }
+func PhaseOf[T any](r Ref[T]) Phase { return phaseOf(r.Link) }
+
+func phaseOf(l core.Link) Phase { return Phase(core.FutureOf(l).Phase()) }

@@ -21,29 +21,31 @@ type Handle[T any] core.Handle[T]
 //
 // ctx must come from a runtime (else ErrNoRuntime). With the caller's own context Get may run work that has not
 // started on the calling goroutine; with a derived one (context.WithTimeout) it always returns in time.
-func (r Ref[T]) Get(ctx context.Context) (T, error) { return core.Ref[T](r).Get(ctx) }
+func (r Ref[T]) Get(ctx context.Context) (T, error) { return core.Get(ctx, core.Ref[T](r)) }
 
 // Handle returns r as a value to pass on.
-func (r Ref[T]) Handle() Handle[T] { return Handle[T](core.Ref[T](r).Handle()) }
+func (r Ref[T]) Handle() Handle[T] { return Handle[T]{Link: r.Link} }
 
 // Ref returns the reference that h carries.
-func (h Handle[T]) Ref() Ref[T] { return Ref[T](core.Handle[T](h).Ref()) }
+func (h Handle[T]) Ref() Ref[T] { return Ref[T]{Link: h.Link} }
 
 // ID returns the id of the submission that produces the value; zero for Ready values.
-func (r Ref[T]) ID() TaskID { return core.Ref[T](r).ID() }
+func (r Ref[T]) ID() TaskID { return core.IDOf(r.Link) }
 
 // IsZero reports whether r refers to nothing.
-func (r Ref[T]) IsZero() bool { return core.Ref[T](r).IsZero() }
+func (r Ref[T]) IsZero() bool { return core.FutureOf(r.Link) == nil }
 
 // Cancel ends the work behind r, also when it runs already, and everything it submitted (but for Detached work).
 // The future settles at once with ErrCancelled; running code learns of it through its context. It reports whether
 // the future was still open.
-func (r Ref[T]) Cancel() bool { return core.Ref[T](r).Cancel() }
+func (r Ref[T]) Cancel() bool { return core.CancelOf(r.Link) }
 
 // Release says that this program needs the value no longer. Later Gets return ErrReleased; tasks that were given the
 // reference before still read it, and the memory is freed after the last of them. Inside one process Release is
 // optional: the garbage collector frees what nothing refers to.
-func (r Ref[T]) Release() { core.Ref[T](r).Release() }
+func (r Ref[T]) Release() { core.FutureOf(r.Link).Release() }
 
 // String shows the id and the state, for logs.
-func (r Ref[T]) String() string { return fmt.Sprintf("ref(%s %s)", r.ID(), PhaseOf(r)) }
+func (r Ref[T]) String() string { return shownRef(r.Link) }
+
+func shownRef(l core.Link) string { return fmt.Sprintf("ref(%s %s)", core.IDOf(l), phaseOf(l)) }

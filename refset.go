@@ -30,14 +30,19 @@ func AsCompleted[T any](ctx context.Context, refs []Ref[T]) iter.Seq2[int, Ref[T
 //
 // The zero value is an empty set. Any goroutine may call Add; one loop at a time runs over a set. A RefSet must not be
 // copied.
-type RefSet[T any] struct{ set core.RefSet[T, Ref[T]] }
+type RefSet[T any] struct {
+	set core.RefSet
+	of  core.Of[T]
+}
 
 // Add puts refs into the set, under the next indices.
-func (s *RefSet[T]) Add(refs ...Ref[T]) { s.set.Add(refs) }
+func (s *RefSet[T]) Add(refs ...Ref[T]) { s.set.Add(core.LinksOf(refs)) }
 
 // AsCompleted yields the futures of the set as they settle, first come first, each with the number of its Add, and takes
 // them out. It ends when the set is empty, or when ctx ends, which the caller sees in ctx.Err(). What a loop that was left
 // early has not yielded stays in the set. A second loop at the same time panics.
 func (s *RefSet[T]) AsCompleted(ctx context.Context) iter.Seq2[int, Ref[T]] {
-	return s.set.AsCompleted(ctx)
+	return func(yield func(int, Ref[T]) bool) {
+		s.set.AsCompleted(ctx)(func(i int, l core.Link) bool { return yield(i, Ref[T]{Link: l}) })
+	}
 }

@@ -13,6 +13,7 @@ import (
 // job is work that never runs by itself: a test settles its future.
 type job struct{ core.Result[int] }
 
+func (j *job) ValueType() *core.ValueType            { return core.TypeOf[int]() }
 func (j *job) Name() string                          { return "job" }
 func (j *job) Help(*core.Turn) bool                  { return false }
 func (j *job) Expires() int64                        { return 0 }
@@ -48,16 +49,16 @@ func TestSecondFailKeepsTheFirstError(t *testing.T) {
 	if err := j.Future.Failure(); err != first {
 		t.Errorf("after a second Fail the future's error is %v, not the first one", err)
 	}
-	if _, err := nodetest.Get(t, ctx, raysys.Ref[int](j.Ref())); !errors.Is(err, first) || errors.Is(err, second) {
+	if _, err := nodetest.Get(t, ctx, raysys.Ref[int](core.RefTo(&j.Result))); !errors.Is(err, first) || errors.Is(err, second) {
 		t.Errorf("after a second Fail Get returns %v, not the first error", err)
 	}
 
 	j = running(t, ctx)
-	j.Resolve(3)
+	core.Resolve(&j.Result, 3)
 	if j.Future.Fail(first) || j.Future.Failure() != nil {
 		t.Errorf("Fail changed a future that has a value: %v", j.Future.Failure())
 	}
-	if v, err := nodetest.Get(t, ctx, raysys.Ref[int](j.Ref())); v != 3 || err != nil {
+	if v, err := nodetest.Get(t, ctx, raysys.Ref[int](core.RefTo(&j.Result))); v != 3 || err != nil {
 		t.Errorf("after Fail a future that has the value 3 gives %d, %v", v, err)
 	}
 }
@@ -86,7 +87,7 @@ func TestPinsPassToTheNextAttempt(t *testing.T) {
 			t.Fatal("the next attempt could not be started")
 		}
 	}
-	j.Resolve(1)
+	core.Resolve(&j.Result, 1)
 	j.Future.OwnTurn().End()
 	if _, err := arg.Get(ctx); !errors.Is(err, raysys.ErrReleased) {
 		t.Errorf("the argument was released and the work is done, but Get says %v", err)

@@ -30,7 +30,7 @@ type Explanation struct {
 // waits neither for the value nor for the task, and fetches nothing; it asks the node that submitted the task, and the
 // directory for copies.
 func Why[T any](ctx context.Context, r Ref[T]) (Explanation, error) {
-	e, err := core.Why(ctx, core.Ref[T](r))
+	e, err := core.Why(ctx, core.FutureOf(r.Link))
 	return explanation(e), err
 }
 

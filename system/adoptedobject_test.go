@@ -41,7 +41,7 @@ var (
 	// orders has a crate known to a grain, and returns what comes of it once its own gate is open.
 	orders = tasks.DefineIn(table, "orders", func(ctx context.Context, gate string) (int, error) {
 		r := crate.With(on("w3")).Go(ctx, gate+" of the child")
-		ordered.Store(r.RefFuture())
+		ordered.Store(core.FutureOf(r.Link))
 		if _, err := holderStore.With(on("w2")).Call(ctx, holders.Get("w2"), []raysys.Handle[parcel]{r.Handle()}).Get(ctx); err != nil {
 			return 0, err
 		}
@@ -83,7 +83,7 @@ var (
 		if _, err := holderStore.With(on("w2")).Call(ctx, holders.Get("w2"), []raysys.Handle[parcel]{r.Handle()}).Get(ctx); err != nil {
 			return 0, err
 		}
-		ordered.Store(r.RefFuture())
+		ordered.Store(core.FutureOf(r.Link))
 		select {
 		case <-gateOf(gate):
 		case <-ctx.Done():
@@ -128,7 +128,7 @@ func cratedBy(
 	}
 	openGate(gate)
 	settles(t, "the record says where the object is", func() bool {
-		return owner(t, f.node(submitter), r.RefFuture()) == maker
+		return owner(t, f.node(submitter), core.FutureOf(r.Link)) == maker
 	})
 	return r, int(crates.Load())
 }

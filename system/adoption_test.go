@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -336,7 +337,7 @@ func TestAdoptedFromDisk(t *testing.T) {
 	var others []raysys.Ref[parcel]
 	settles(t, "the value is on disk alone", func() bool {
 		others = append(others, raysys.Put(sctx, newParcel(2, large)))
-		return put.RefFuture().Absent()
+		return core.FutureOf(put.Link).Absent()
 	})
 	if n, err := holderStore.With(on("w2")).Call(sctx, holders.Get("w2"), []raysys.Handle[parcel]{put.Handle()}).Get(sctx); err != nil {
 		t.Fatal(n, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -177,7 +178,7 @@ func TestDetachedDriverCloses(t *testing.T) {
 	settles(t, "a task runs on the driver", func() bool { return runs(end) == 1 })
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close(context.Background()) }()
-	settles(t, "the end has cancelled the task on the driver", r.RefFuture().Settled)
+	settles(t, "the end has cancelled the task on the driver", core.FutureOf(r.Link).Settled)
 	for i := range 5 { // meanwhile the driver could have the cancellation recorded
 		if n, err := draw.With(raysys.Detached(fmt.Sprint("other ", i))).Go(ctx, "open").Get(ctx); n == 0 || err != nil {
 			t.Errorf("another task has %d, %v", n, err)
@@ -383,7 +384,7 @@ func TestDetachedInputAfterRestart(t *testing.T) {
 	r := pack.With(raysys.Detached("parcel")).Go(sctx, order{3, large, 0})
 	w := seedOf.With(at("w3"), raysys.WaitForResources(), raysys.Detached("seed")).On(sctx, r)
 	settles(t, "one task has its outcome, and one is recorded", func() bool {
-		rec, err := system.TaskRecord(f.node("s"), w.RefFuture())
+		rec, err := system.TaskRecord(f.node("s"), core.FutureOf(w.Link))
 		return err == nil && len(rec.Recipe) > 0 && system.Recorded(f.node("s")) == 1
 	})
 	f.kill("s")
@@ -396,7 +397,7 @@ func TestDetachedInputAfterRestart(t *testing.T) {
 	f.nodes = nil
 	ctx := on.place(f, "w3", system.Worker)
 	settles(t, "the node without the parcel is the submitter", func() bool {
-		rec, err := system.TaskRecord(f.node("w3"), w.RefFuture())
+		rec, err := system.TaskRecord(f.node("w3"), core.FutureOf(w.Link))
 		return err == nil && rec.Submitter.Node == "w3"
 	})
 	if p, err := raysys.Lookup[parcel](ctx, "parcel").Get(ctx); !errors.Is(err, raysys.ErrUnreachable) {

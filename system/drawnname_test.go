@@ -40,7 +40,7 @@ func drawnNameUnused(t *testing.T, anew bool) {
 		lost := measure.With(raysys.Detached("lost")).Go(sctx, arg)
 		named := measure.With(raysys.Detached("named")).Go(sctx, arg)
 		var names []string
-		for _, r := range []*core.Future{lost.RefFuture(), named.RefFuture()} {
+		for _, r := range []*core.Future{core.FutureOf(lost.Link), core.FutureOf(named.Link)} {
 			settles(t, "the task is recorded", func() bool {
 				rec, err := system.TaskRecord(d, r)
 				return err == nil && len(rec.Recipe) > 0
@@ -56,7 +56,7 @@ func drawnNameUnused(t *testing.T, anew bool) {
 			t.Fatalf("%d recipes have names and %d files, want 2 and 4", len(names), n)
 		}
 		// What is left is what a submitter leaves that dies before the record is there.
-		if err := system.ForgetRecord(d, lost.RefFuture()); err != nil {
+		if err := system.ForgetRecord(d, core.FutureOf(lost.Link)); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Kill(context.Background(), errShort); err != nil {

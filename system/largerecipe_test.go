@@ -58,7 +58,7 @@ const mostInRecord = 5 << 10
 // small wants the record of a task to be small.
 func small(t *testing.T, n *system.Node, r raysys.Ref[int]) {
 	t.Helper()
-	rec, err := system.TaskRecord(n, r.RefFuture())
+	rec, err := system.TaskRecord(n, core.FutureOf(r.Link))
 	if size := len(rec.Recipe); size == 0 || size > mostInRecord || err != nil {
 		t.Errorf("the record has %d bytes of the recipe, %v; want 1 to %d: large arguments are objects", size, err, mostInRecord)
 	}
@@ -111,7 +111,7 @@ func TestAdoptedLargeArgumentTwice(t *testing.T) {
 	f.holdRecorded(sctx, t, h)
 	hold(sctx, t, "w1", h)
 	r := h.Ref()
-	name := system.RecipeName(f.node("s"), r.RefFuture(), 1)
+	name := system.RecipeName(f.node("s"), core.FutureOf(r.Link), 1)
 	f.kill("s")
 	left := []raysys.NodeID{"w1", "w2", "w3"}
 	for len(left) > 1 {
@@ -226,7 +226,7 @@ func largeArgumentAfterRestart(t *testing.T, first raysys.NodeID) {
 	before := runs(gate)
 	if first != "" {
 		on.place(f, first, system.Worker)
-		for _, c := range []*core.Future{r.RefFuture(), m.RefFuture()} {
+		for _, c := range []*core.Future{core.FutureOf(r.Link), core.FutureOf(m.Link)} {
 			settles(t, "the node without the recipe is the submitter", func() bool {
 				rec, err := system.TaskRecord(f.node(first), c)
 				return err == nil && rec.Submitter.Node == first

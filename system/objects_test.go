@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	await "github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
@@ -477,7 +478,7 @@ func TestNameNeverEntered(t *testing.T) {
 		w, wctx := b.join("w", system.Worker)
 		d, ctx := b.join("d", system.Driver)
 		r := raysys.Put(ctx, fill(200_000, 1), raysys.Replicas(1)) // with an option it is in the store
-		if err := system.LendNamed(ctx, d, "w", "weights", r.RefFuture()); err != nil {
+		if err := system.LendNamed(ctx, d, "w", "weights", core.FutureOf(r.Link)); err != nil {
 			t.Fatal(err)
 		}
 		named := func() bool {

@@ -57,7 +57,7 @@ func TestRefusedFrameLendsNothing(t *testing.T) {
 	meet(t, d, w)
 	big := raysys.Put(ctx, newParcel(1, large))
 	small := raysys.Put(ctx, parcel{Data: []uint32{1}, Inner: []raysys.Handle[parcel]{big.Handle()}})
-	for what, c := range map[string]*core.Future{"large": big.RefFuture(), "inside": small.RefFuture()} {
+	for what, c := range map[string]*core.Future{"large": core.FutureOf(big.Link), "inside": core.FutureOf(small.Link)} {
 		if exported, left, err := system.ExportedAndTakenBack(d, "w1", c); exported == 0 || left != 0 || err != nil {
 			t.Errorf("%s: %d futures were exported, and %d are still: %v", what, exported, left, err)
 		}

@@ -87,7 +87,7 @@ func (s *participant[T]) fail(v RoundError) {
 
 // newsCame handles what the coordinator says.
 func (s *participant[T]) newsCame() {
-	if s.over != nil || s.news.IsZero() || !core.Ref[news](s.news).Settled() {
+	if s.over != nil || s.news.IsZero() || !core.FutureOf(s.news.Link).Settled() {
 		return
 	}
 	n, err := s.news.Get(s.root.Context())

@@ -25,6 +25,8 @@ var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
 	{".", words("std internal/core"), "the vocabulary: whoever imports it, gets nothing else with it"},
 
+	{"tools/benchbuild", words("std"), "a tool of the developers: it generates programs, and builds them"},
+
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/queue/...", words("std third . internal/core/... internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},

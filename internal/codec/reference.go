@@ -36,20 +36,14 @@ func hidesRef(t reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 // reference is null, or twice its position in the side list, plus one for a dependency.
-type reference struct {
-	typ reflect.Type
-	dep bool
-}
+type reference struct{ typ *core.RefType }
 
 func refNode(t reflect.Type) *node {
-	zero := reflect.New(t).Interface().(core.RefValue)
-	r := &reference{t, zero.IsDependency()}
+	r := &reference{core.RefTypeOf(t)}
 	return &node{shape: r, referrer: r, nullable: true}
 }
 
-func (r *reference) value(p unsafe.Pointer) core.RefValue {
-	return reflect.NewAt(r.typ, p).Interface().(core.RefValue)
-}
+func (r *reference) value(p unsafe.Pointer) core.RefValue { return r.typ.At(p) }
 
 func (r *reference) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
 	future := r.value(p).RefFuture()
@@ -60,7 +54,7 @@ func (r *reference) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error)
 		return nil, unencodable(nil, "a reference cannot be kept here: pass the value behind it")
 	}
 	at := uint64(len(*e.refs)) << 1
-	if r.dep {
+	if r.typ.IsDependency {
 		at |= 1
 	}
 	*e.refs = append(*e.refs, future)
@@ -77,7 +71,7 @@ func (r *reference) decode(d *decoder, p unsafe.Pointer) error {
 		return err
 	}
 	switch {
-	case at&1 == 1 != r.dep:
+	case at&1 == 1 != r.typ.IsDependency:
 		err = d.fail("a Ref and a Handle are not the same: the sender has another type here")
 	case at>>1 >= uint64(len(d.refs)) || d.refs[at>>1] == nil:
 		fail := d.fail("reference %d is not among the %d that came along", at>>1, len(d.refs))
@@ -97,11 +91,11 @@ func (r *reference) decode(d *decoder, p unsafe.Pointer) error {
 func (r *reference) refs(p unsafe.Pointer, visit func(core.RefValue)) { visit(r.value(p)) }
 
 func (r *reference) describe(s *schema) {
-	if r.dep {
+	if r.typ.IsDependency {
 		s.write("ref(")
 	} else {
 		s.write("handle(")
 	}
-	s.target(r.typ)
+	s.target(r.typ.Type)
 	s.write(")")
 }

@@ -44,9 +44,9 @@ func newPipeline() (p pipeline, order []*core.Future) {
 		Groups:  map[int]stage{-1: {In: refs[6]}, 2: {In: refs[5], Out: []raysys.Handle[int]{refs[5].Handle()}}},
 		Weights: raysys.Ready([]float32{1}), Batches: []raysys.Ref[int]{refs[7], refs[8]}, Steps: 3,
 	}
-	future := func(i int) *core.Future { return refs[i].RefFuture() }
+	future := func(i int) *core.Future { return core.FutureOf(refs[i].Link) }
 	return p, []*core.Future{
-		future(0), future(1), nil, future(2), nil, future(3), future(4), future(5), future(5), future(6), future(7), future(8), p.Weights.RefFuture(),
+		future(0), future(1), nil, future(2), nil, future(3), future(4), future(5), future(5), future(6), future(7), future(8), core.FutureOf(p.Weights.Link),
 	}
 }
 
@@ -86,15 +86,15 @@ func TestRefsMayBeReplaced(t *testing.T) {
 	v, _ := newPipeline()
 	other := raysys.Ready(99)
 	planOf[pipeline](t).Refs(reflect.ValueOf(&v).Elem(), func(r core.RefValue) {
-		if r.RefFuture() == nil || r.SetRefFuture(other.RefFuture()) == nil {
+		if r.RefFuture() == nil || r.SetRefFuture(core.FutureOf(other.Link)) == nil {
 			return
 		}
-		if _, weights := r.(*raysys.Ref[[]float32]); !weights {
-			t.Errorf("%T refused its own type", r)
+		if r.Type() != reflect.TypeFor[[]float32]() {
+			t.Errorf("a reference to %v refused its own type", r.Type())
 		}
 	})
 	for i, c := range visited(t, &v) {
-		if c != nil && c != other.RefFuture() && c != v.Weights.RefFuture() {
+		if c != nil && c != core.FutureOf(other.Link) && c != core.FutureOf(v.Weights.Link) {
 			t.Errorf("reference %d was not replaced", i)
 		}
 	}
@@ -128,12 +128,12 @@ func TestHasRefs(t *testing.T) {
 func TestRefsTravelBeside(t *testing.T) {
 	v, order := newPipeline()
 	before := raysys.Ready("before")
-	refs := []*core.Future{before.RefFuture()}
+	refs := []*core.Future{core.FutureOf(before.Link)}
 	data, err := codec.Append(nil, &v, &refs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*core.Future{before.RefFuture()}
+	want := []*core.Future{core.FutureOf(before.Link)}
 	for _, c := range order {
 		if c != nil {
 			want = append(want, c)
@@ -165,8 +165,8 @@ func TestEmbeddedRefKeepsItsNeighbours(t *testing.T) {
 	if err := codec.Decode(data, &out, refs); err != nil {
 		t.Fatal(err)
 	}
-	if out.Note != "kept" || out.RefFuture() != in.RefFuture() {
-		t.Errorf("got %q and %p, want %q and %p", out.Note, out.RefFuture(), in.Note, in.RefFuture())
+	if out.Note != "kept" || core.FutureOf(out.Link) != core.FutureOf(in.Link) {
+		t.Errorf("got %q and %p, want %q and %p", out.Note, core.FutureOf(out.Link), in.Note, core.FutureOf(in.Link))
 	}
 }
 
@@ -185,7 +185,7 @@ func TestBadRefs(t *testing.T) {
 	}{
 		{"none", nil, "not among the 0"},
 		{"nil", []*core.Future{nil}, "not among the 1"},
-		{"type", []*core.Future{words.RefFuture()}, "another type"},
+		{"type", []*core.Future{core.FutureOf(words.Link)}, "another type"},
 	} {
 		out := []raysys.Ref[int]{raysys.Ready(5)}
 		err := codec.Decode(data, &out, tt.refs)
@@ -201,7 +201,7 @@ func TestBadRefs(t *testing.T) {
 			t.Errorf("%s: the value is %v, want nil", tt.name, out)
 		}
 	}
-	if err := codec.Decode(data, &in, []*core.Future{words.RefFuture()}); !errors.Is(err, raysys.ErrInvalidRef) {
+	if err := codec.Decode(data, &in, []*core.Future{core.FutureOf(words.Link)}); !errors.Is(err, raysys.ErrInvalidRef) {
 		t.Errorf("%v does not match its cause", err)
 	}
 	var handles []raysys.Handle[int]
@@ -222,7 +222,7 @@ func TestRefsRefused(t *testing.T) {
 		B shape
 	}{raysys.Ready(1), stranger{}}
 	had := raysys.Ready(2)
-	refs := []*core.Future{had.RefFuture()}
+	refs := []*core.Future{core.FutureOf(had.Link)}
 	if out, err := codec.Append([]byte("pre"), &mixed, &refs); err == nil || string(out) != "pre" || len(refs) != 1 {
 		t.Errorf("after an error dst is %q, with %d refs, and err %v", out, len(refs), err)
 	}

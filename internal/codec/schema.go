@@ -37,17 +37,8 @@ func (s *schema) bracket(array bool, length int) {
 	}
 }
 
-// target describes what a reference of type ref points at: the result of its Get, and for a Handle that of the Ref it
-// carries. Only here can types be recursive.
-func (s *schema) target(ref reflect.Type) {
-	if inner, ok := ref.MethodByName("Ref"); ok && inner.Type.NumOut() == 1 {
-		ref = inner.Type.Out(0)
-	}
-	get, ok := ref.MethodByName("Get")
-	if !ok || get.Type.NumOut() == 0 {
-		return
-	}
-	t := get.Type.Out(0)
+// target describes t, which a reference points at. Only here can types be recursive.
+func (s *schema) target(t reflect.Type) {
 	if i := slices.Index(s.open, t); i >= 0 {
 		s.write("^" + strconv.Itoa(i))
 		return

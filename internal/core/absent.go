@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // A future may be ready and its value elsewhere: on the node that computed it, or in a file. Such a future is absent.
@@ -88,8 +89,7 @@ func (c *Future) ForwardSized(src Source, size int64) bool {
 // from where it came from before. It returns false when the value cannot be forgotten: it is not ready, or src could
 // not bring it back.
 func (c *Future) Evict(src Source) bool {
-	h, ok := c.holder()
-	if !ok || c.up == nil {
+	if c.valueType() == nil || c.up == nil {
 		return false
 	}
 	if src == nil {
@@ -113,7 +113,7 @@ func (c *Future) Evict(src Source) bool {
 	}
 	a.src, a.fetch = src, nil
 	c.word.Or(flagAbsent)
-	h.forget()
+	c.forget()
 	return true
 }
 
@@ -127,11 +127,7 @@ func (c *Future) Follow(w *Waiter, to Resolved) bool {
 	if c = c.at(); !c.Absent() {
 		return false
 	}
-	h, ok := c.holder()
-	if !ok {
-		return false
-	}
-	f := h.fetching()
+	f := c.fetching()
 	return f != nil && f.Subscribe(w, to)
 }
 
@@ -151,59 +147,55 @@ func (c *Future) lostFetch() error {
 	return f.Failure()
 }
 
-// fetchLocked returns the future that brings the value of f, which is absent; the caller holds mu. One that failed
-// stays when the value is lost, and else is tried again.
-func (f *Result[T]) fetchLocked() *fetched[T] {
-	a := f.Future.absenceLocked()
+// fetchLocked returns what brings the value of c, which is absent; the caller holds mu. One that failed stays when the value is
+// lost, and else is tried again.
+func (c *Future) fetchLocked() *fetched {
+	a := c.absenceLocked()
 	if a.fetch != nil {
-		o := a.fetch.work.(*fetched[T])
-		if err := o.Future.Failure(); err == nil || errors.Is(err, ErrObjectLost) || errors.Is(err, ErrClosed) {
+		o := a.fetch.work.(*fetched)
+		if err := o.future.Failure(); err == nil || errors.Is(err, ErrObjectLost) || errors.Is(err, ErrClosed) {
 			return o
 		}
 	}
-	o := &fetched[T]{src: a.src, absent: f}
-	o.Future.Init(o, f.Future.up.job.Top, 0, false)
-	a.fetch = &o.Future
+	o := newFetched(c.valueType(), a.src, c, c.up.job, false)
+	a.fetch = o.future
 	return o
 }
 
-// fetching returns the future that brings the value, nil when that is here.
-func (f *Result[T]) fetching() *Future {
-	f.Future.mu.Lock()
-	defer f.Future.mu.Unlock()
-	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent {
+// fetching returns the future that brings the value, nil when that is here, or its type is not known.
+func (c *Future) fetching() *Future {
+	if c.valueType() == nil {
 		return nil
 	}
-	return &f.fetchLocked().Future
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent {
+		return nil
+	}
+	return c.fetchLocked().future
 }
 
-// forget drops the value; the caller holds mu.
-func (f *Result[T]) forget() {
-	var zero T
-	f.val = zero
-}
-
-// brought puts the value that o has brought back into f, unless f has been released or there is no room for it: then
-// only the waiting readers have it, from o. Nor is it put there when another future of this node has it.
-func (f *Result[T]) brought(o *fetched[T], v *T, src Source) {
+// brought puts the value that o has brought, to which v points, back into c, unless c has been released or there is no room for
+// it: then only the waiting readers have it, from o. Nor is it put there when another future of this node has it.
+func (c *Future) brought(o *fetched, v any, src Source) {
 	full := errElsewhere
 	if HeldBy(src) == nil {
-		full = f.keep(v)
+		full = c.keep(v)
 	}
-	f.Future.mu.Lock()
-	a := f.Future.absenceLocked()
-	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != &o.Future {
-		kept := f.Future.word.Load()&flagKept != 0
-		f.Future.mu.Unlock()
-		f.dropped(kept)
+	c.mu.Lock()
+	a := c.absenceLocked()
+	if c.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != o.future {
+		kept := c.word.Load()&flagKept != 0
+		c.mu.Unlock()
+		c.dropped(kept)
 		return
 	}
 	a.fetch = nil
 	if full == nil {
-		f.val = *v
-		f.Future.word.And(^flagAbsent) // after val: readers of an ungated value take no lock
+		c.value(o.of).Set(reflect.ValueOf(v).Elem())
+		c.word.And(^flagAbsent) // after the value: readers of an ungated one take no lock
 	}
-	f.Future.mu.Unlock()
+	c.mu.Unlock()
 }
 
 // passedOn notes that the value of c, which was thought to be at from, has been found at src.
@@ -216,28 +208,28 @@ func (c *Future) passedOn(from, src Source) {
 }
 
 // begin fetches the outcome from src, or from where src says that it is.
-func (o *fetched[T]) begin(src Source, hops int) {
-	into := new(T)
+func (o *fetched) begin(src Source, hops int) {
+	into := reflect.New(o.of.Type).Interface()
 	src.Fetch(into, func(err error) {
 		var e *Elsewhere
 		switch {
 		case errors.As(err, &e) && o.absent == nil:
-			o.Future.Forward(e.Source)
+			o.future.Forward(e.Source)
 		case e != nil && hops == maxHops:
-			o.Future.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
+			o.future.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
 		case e != nil:
-			o.absent.Future.passedOn(src, e.Source)
+			o.absent.passedOn(src, e.Source)
 			o.begin(e.Source, hops+1)
 		case errors.Is(err, ErrObjectLost) && hops < maxHops:
 			o.rebuild(src, err, hops)
 		case err != nil:
-			o.Future.Fail(err)
+			o.future.Fail(err)
 		default:
 			if o.absent != nil {
 				o.absent.brought(o, into, src)
 			}
-			o.Future.Start()
-			o.Resolve(*into)
+			o.future.Start()
+			o.resolve(into)
 		}
 	})
 }

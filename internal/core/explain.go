@@ -36,9 +36,9 @@ type WhyRuntime interface {
 	Why(ctx context.Context, c *Future) (Explanation, error)
 }
 
-// Why is raysys.Why.
-func Why[T any](ctx context.Context, r Ref[T]) (Explanation, error) {
-	if r.f == nil {
+// Why is raysys.Why of the reference to c, which may be nil.
+func Why(ctx context.Context, c *Future) (Explanation, error) {
+	if c == nil {
 		return Explanation{}, fmt.Errorf("%w: Why of a zero reference", ErrInvalidRef)
 	}
 	t, _, err := TurnOf(ctx)
@@ -47,10 +47,10 @@ func Why[T any](ctx context.Context, r Ref[T]) (Explanation, error) {
 	}
 	w, ok := t.job.Runtime.(WhyRuntime)
 	if !ok {
-		return Explain(&r.f.Future, ExplainDepth), nil
+		return Explain(c, ExplainDepth), nil
 	}
 	defer blocked(t)()
-	return w.Why(ctx, &r.f.Future)
+	return w.Why(ctx, c)
 }
 
 // ExplainDepth and ExplainInputs bound an Explanation.

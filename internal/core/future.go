@@ -55,12 +55,6 @@ type Future struct {
 	slot    *CPUSlot // where the work runs, set by the engine that runs it
 }
 
-// holder returns the typed record around c.
-func (c *Future) holder() (typed, bool) {
-	h, ok := c.work.(typed)
-	return h, ok
-}
-
 // CPUSlot stands for the CPU that a goroutine holds while it runs tasks. Tasks that run in place share the CPU slot of
 // the task that waits for them.
 type CPUSlot struct {

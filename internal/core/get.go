@@ -4,44 +4,51 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 )
 
 // Get returns the value, waiting for it if need be: see raysys.Ref.Get.
-func (r Ref[T]) Get(ctx context.Context) (T, error) {
-	var zero T
-	if r.f == nil {
-		return zero, fmt.Errorf("%w: Get on a zero Ref[%s]", ErrInvalidRef, reflect.TypeFor[T]())
+func Get[T any](ctx context.Context, r Ref[T]) (v T, err error) {
+	if r.future == nil {
+		return v, zeroRef("Get on", TypeOf[T]())
 	}
 	t, own, err := TurnOf(ctx)
 	if err != nil {
-		return zero, err
+		return v, err
 	}
-	v, from, err := r.outcome(ctx, t, own)
+	v, from, err := outcome(ctx, r, t, own)
 	if from != nil {
-		if err := await(ctx, t, own, &from.Future); err != nil {
-			return zero, err
+		if err := await(ctx, t, own, from); err != nil {
+			return v, err
 		}
-		v, _, err = from.read(t)
+		v, _, err = read(resultOf[T](from), t)
 	}
 	if err == nil && t.job.Inspect != nil {
-		return HandOver(t.job, "result of "+r.f.Future.work.Name()+", handed to Get", v)
+		return HandOver(t.job, "result of "+r.future.work.Name()+", handed to Get", v)
 	}
 	return v, err
 }
 
+func zeroRef(what string, t *ValueType) error {
+	return fmt.Errorf("%w: %s a zero Ref[%s]", ErrInvalidRef, what, t.Type)
+}
+
 // outcome waits until r has settled, and returns how, or the future that brings its value when that is elsewhere.
-func (r Ref[T]) outcome(ctx context.Context, t *Turn, own bool) (v T, from *fetched[T], err error) {
-	if !r.f.Future.Settled() {
-		if r.f.Future.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Future) {
-			return v, nil, ErrReleased
-		}
-		if err := await(ctx, t, own, &r.f.Future); err != nil {
+func outcome[T any](ctx context.Context, r Ref[T], t *Turn, own bool) (v T, from *Future, err error) {
+	if !r.future.Settled() {
+		if err := r.future.settles(ctx, t, own); err != nil {
 			return v, nil, err
 		}
 	}
-	return r.f.read(t)
+	return read(resultOf[T](r.future), t)
+}
+
+// settles waits until c has settled.
+func (c *Future) settles(ctx context.Context, t *Turn, own bool) error {
+	if c.word.Load()&flagReleased != 0 && !t.pinned(c) {
+		return ErrReleased
+	}
+	return await(ctx, t, own, c)
 }
 
 // parker is a goroutine that waits: for a future, for the end of its own turn, or for the end of the scope the

@@ -33,7 +33,7 @@ func TestGetAllAsksForAll(t *testing.T) {
 		var asked []func(int)
 		refs := make([]core.Ref[int], n+1) // the last is the zero reference
 		for i := range n {
-			if err := refs[i].SetRefFuture(&core.NewUntyped(j, remote{&asked}).Future); err != nil {
+			if err := core.SetRefFuture(&refs[i], &core.NewUntyped(j, remote{&asked}).Future); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -114,13 +114,21 @@ func blocked(t *Turn) (again func()) {
 
 // Lookup is raysys.Lookup.
 func Lookup[T any](ctx context.Context, name string) Ref[T] {
-	t, _, err := TurnOf(ctx)
+	c, err := lookup(ctx, name, TypeOf[T]())
 	if err != nil {
 		return FailedRef[T](err)
 	}
+	return Ref[T]{Link: Link{c}}
+}
+
+func lookup(ctx context.Context, name string, of *ValueType) (*Future, error) {
+	t, _, err := TurnOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	n, err := namesOf(t, "look up "+name)
 	if err != nil {
-		return FailedRef[T](err)
+		return nil, err
 	}
 	again := blocked(t)
 	c, err := n.Lookup(ctx, name)
@@ -128,14 +136,13 @@ func Lookup[T any](ctx context.Context, name string) Ref[T] {
 		c, err = tasks.LookupTask(ctx, name)
 	}
 	again()
-	var r Ref[T]
 	if err == nil {
-		err = r.SetRefFuture(c)
+		c, err = c.As(of)
 	}
 	if err != nil {
-		return FailedRef[T](fmt.Errorf("look up %q: %w", name, err))
+		return nil, fmt.Errorf("look up %q: %w", name, err)
 	}
-	return r
+	return c, nil
 }
 
 // Forget is raysys.Forget.
@@ -159,52 +166,53 @@ func Forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// keep tells Objects of a value that may be large. Where it is not yet in f, no other goroutine may see v.
-func (f *Result[T]) keep(v *T) error {
-	o := f.Future.up.job.Objects
-	if o == nil || f.Future.word.Load()&flagGated == 0 || !MayBeLarge(v) {
+// keep tells Objects of a value that may be large, to which v points. Where it is not yet in c, no other goroutine may see it.
+func (c *Future) keep(v any) error {
+	o := c.up.job.Objects
+	if o == nil || c.word.Load()&flagGated == 0 || !mayBeLarge(reflect.ValueOf(v).Elem()) {
 		return nil
 	}
-	f.Future.word.Or(flagKept)
-	kept, err := o.Keep(&f.Future, v)
+	c.word.Or(flagKept)
+	kept, err := o.Keep(c, v)
 	if !kept || err != nil {
-		f.Future.word.And(^flagKept)
+		c.word.And(^flagKept)
 	}
 	return err
 }
 
-// resolveKept is Resolve where there is a store.
-func (f *Result[T]) resolveKept() bool {
-	err := f.keep(&f.val)
-	if err == nil && f.Future.settle(phaseReady) {
-		f.Future.settleReleased()
+// resolvedKept is resolved where there is a store.
+func (c *Future) resolvedKept() bool {
+	err := c.keep(c.pointer(c.valueType()))
+	if err == nil && c.settle(phaseReady) {
+		c.settleReleased()
 		return true
 	}
-	f.forget()
-	f.dropped(f.Future.word.Load()&flagKept != 0)
-	return err != nil && f.Future.Fail(fmt.Errorf("keep the value of %s: %w", f.Future.work.Name(), err))
+	c.forget()
+	c.dropped(c.word.Load()&flagKept != 0)
+	return err != nil && c.Fail(fmt.Errorf("keep the value of %s: %w", c.work.Name(), err))
 }
 
 // settleReleased frees a value that was released before it came.
 func (c *Future) settleReleased() {
 	if c.word.Load()&flagReleased != 0 {
-		if h, ok := c.holder(); ok {
-			h.release()
+		if c.valueType() != nil {
+			c.release()
 		}
 	}
 }
 
 // dropped tells Objects of a value that it kept. No lock may be held.
-func (f *Result[T]) dropped(kept bool) {
+func (c *Future) dropped(kept bool) {
 	if kept {
-		f.Future.up.job.Objects.Drop(&f.Future)
+		c.up.job.Objects.Drop(c)
 	}
 }
 
 // MayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks
 // nothing up.
-func MayBeLarge[T any](v *T) bool {
-	r := reflect.ValueOf(v).Elem()
+func MayBeLarge[T any](v *T) bool { return mayBeLarge(reflect.ValueOf(v).Elem()) }
+
+func mayBeLarge(r reflect.Value) bool {
 	switch r.Kind() {
 	case reflect.String:
 		return r.Len() > ObjectSize

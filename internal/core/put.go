@@ -3,17 +3,29 @@ package core
 import (
 	"context"
 	"errors"
+	"reflect"
 )
 
-// object is a future without work: a value from Put or Ready, or a failure that happened before there was any work.
-type object[T any] struct{ Result[T] }
+// object is the Work of a future without work: of a value from Put or Ready, or of a failure that happened before there was any work.
+type object ValueType
 
-func (o *object[T]) Name() string                { return "object" }
-func (o *object[T]) Help(*Turn) bool             { return false }
-func (o *object[T]) Expires() int64              { return 0 }
-func (o *object[T]) Waits() ([]*Turn, []*Future) { return nil, nil }
-func (o *object[T]) Break([]string) bool         { return false }
-func (o *object[T]) unmade()                     {} // Explain says so
+func (o *object) ValueType() *ValueType     { return (*ValueType)(o) }
+func (*object) Name() string                { return "object" }
+func (*object) Help(*Turn) bool             { return false }
+func (*object) Expires() int64              { return 0 }
+func (*object) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (*object) Break([]string) bool         { return false }
+func (*object) unmade()                     {} // Explain says so
+
+// objectOf is a future without work, submitted by up as its seq-th submission; up is nil for none.
+func objectOf[T any](up *Turn, seq uint64) *Result[T] {
+	t := TypeOf[T]()
+	o := &Result[T]{}
+	if o.Future.work = (*object)(t); up != nil {
+		o.Future.Init((*object)(t), up, seq, t.gated)
+	}
+	return o
+}
 
 // Put is raysys.Put, which is its only caller: the place in reports is that caller's.
 func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
@@ -26,30 +38,44 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 			return FailedRef[T](err)
 		}
 	}
-	o := &object[T]{}
-	o.Future.Init(o, t, t.Next(), HasPointers[T]())
-	o.Resolve(v)
+	o := objectOf[T](t, t.Next())
+	Resolve(o, v)
 	if len(opts) > 0 {
 		if err := publish(ctx, t, &o.Future, opts); err != nil {
 			return FailedRef[T](err)
 		}
 	}
-	return o.Ref()
+	return RefTo(o)
 }
 
 // Hold makes an object of a part of c's argument that is too large to travel along.
 func Hold[T any](c *Future, part int, v T) Ref[T] {
-	o := &object[T]{}
-	o.Future.Init(o, c.up, firstHeld+c.seq<<2+uint64(part), HasPointers[T]())
-	o.Resolve(v)
-	return o.Ref()
+	o := objectOf[T](c.up, firstHeld+c.seq<<2+uint64(part))
+	Resolve(o, v)
+	return RefTo(o)
+}
+
+// HoldAt is Hold of a value of t; v is a *T to it.
+func HoldAt(c *Future, part int, t *ValueType, v any) *Future {
+	o := t.make()
+	o.Init((*object)(t), c.up, firstHeld+c.seq<<2+uint64(part), t.gated)
+	o.value(t).Set(reflect.ValueOf(v).Elem())
+	o.resolved()
+	return o
+}
+
+// FailedOf is FailedRef for a value of t.
+func FailedOf(t *ValueType, err error) *Future {
+	o := t.make()
+	o.work = (*object)(t)
+	o.failed(err)
+	return o
 }
 
 // Own makes an object of a value that the node keeps for itself: its n-th.
 func Own[T any](job *Job, n uint64, v T) *Future {
-	o := &object[T]{}
-	o.Future.Init(o, job.Top, firstOwn+n, HasPointers[T]())
-	o.Resolve(v)
+	o := objectOf[T](job.Top, firstOwn+n)
+	Resolve(o, v)
 	return &o.Future
 }
 
@@ -61,24 +87,27 @@ const firstHeld = 1 << 62
 
 // Ready is raysys.Ready.
 func Ready[T any](v T) Ref[T] {
-	o := &object[T]{}
-	o.Future.work = o
-	o.Resolve(v)
-	return o.Ref()
+	o := objectOf[T](nil, 0)
+	Resolve(o, v)
+	return RefTo(o)
 }
 
 // FailedRef returns a reference that has failed with err. Submissions report everything through their
 // reference.
 func FailedRef[T any](err error) Ref[T] {
-	o := &object[T]{}
-	o.Future.work = o
+	o := objectOf[T](nil, 0)
+	o.Future.failed(err)
+	return RefTo(o)
+}
+
+// failed has a future that no other goroutine knows fail with err.
+func (c *Future) failed(err error) {
 	t := &Turn{}
 	t.base = t
 	to := failurePhase(err)
 	t.failed.Store(&failure{err: err, phase: to})
-	o.Future.own.Store(t)
-	o.Future.word.Store(to)
-	return o.Ref()
+	c.own.Store(t)
+	c.word.Store(to)
 }
 
 // Phase is raysys.Phase; the two number the phases alike.
@@ -94,18 +123,18 @@ const (
 	PhaseReleased
 )
 
-// PhaseOf is raysys.PhaseOf.
-func PhaseOf[T any](r Ref[T]) Phase {
-	if r.f == nil {
+// Phase is raysys.PhaseOf of a reference to c, which may be nil.
+func (c *Future) Phase() Phase {
+	if c == nil {
 		return PhasePending
 	}
-	w := r.f.Future.word.Load()
+	w := c.word.Load()
 	if w&flagReleased != 0 {
 		return PhaseReleased
 	}
 	switch w & phaseMask {
 	case phaseReady:
-		if w&flagAbsent != 0 && errors.Is(r.f.Future.lostFetch(), ErrObjectLost) {
+		if w&flagAbsent != 0 && errors.Is(c.lostFetch(), ErrObjectLost) {
 			return PhaseLost
 		}
 		return PhaseReady
@@ -118,18 +147,29 @@ func PhaseOf[T any](r Ref[T]) Phase {
 	case phaseReleased:
 		return PhaseReleased
 	}
-	if f, ok := r.f.Future.work.(lazy); ok {
+	if f, ok := c.work.(lazy); ok {
 		f.wanted()
 	}
 	// Cancellation is pulled, so an open future in a cancelled scope settles when it is looked at.
-	if at := r.f.Future.work.Expires(); at != 0 {
-		r.f.Future.expire()
+	if at := c.work.Expires(); at != 0 {
+		c.expire()
 	}
-	if err := r.f.Future.up.Cancelled(); err != nil {
-		r.f.Future.Cancel(err)
+	if err := c.up.Cancelled(); err != nil {
+		c.Cancel(err)
 	}
-	if r.f.Future.Settled() {
-		return PhaseOf(r)
+	if c.Settled() {
+		return c.Phase()
 	}
 	return PhasePending
 }
+
+// IDOf returns the id of the submission that produces the value; zero for values of Ready.
+func IDOf(l Link) TaskID {
+	if l.future == nil {
+		return TaskID{}
+	}
+	return l.future.ID()
+}
+
+// CancelOf ends the work behind a reference, and reports whether its future was still open.
+func CancelOf(l Link) bool { return l.future != nil && l.future.Cancel(ErrCancelled) }

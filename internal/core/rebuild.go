@@ -168,11 +168,11 @@ func (c *Future) rebuilt(a *absence, r *rebuild, src Source, err error) {
 }
 
 // rebuild has the value made again that src has lost, and fetches it from where it is then.
-func (o *fetched[T]) rebuild(src Source, lost error, hops int) {
+func (o *fetched) rebuild(src Source, lost error, hops int) {
 	if o.absent != nil {
-		o.absent.Future.Rebuild(src, lost, func(err error) {
+		o.absent.Rebuild(src, lost, func(err error) {
 			if err != nil {
-				o.Future.Fail(err)
+				o.future.Fail(err)
 			} else if src := o.again(); src != nil {
 				o.begin(src, hops+1)
 			}
@@ -181,12 +181,12 @@ func (o *fetched[T]) rebuild(src Source, lost error, hops int) {
 	}
 	by, ok := src.(Remaker)
 	if !ok {
-		o.Future.Fail(lost)
+		o.future.Fail(lost)
 		return
 	}
-	by.Remake(&o.Future, lost, func(src Source, err error) {
+	by.Remake(o.future, lost, func(src Source, err error) {
 		if err != nil {
-			o.Future.Fail(err)
+			o.future.Fail(err)
 			return
 		}
 		o.begin(src, hops+1)
@@ -195,20 +195,21 @@ func (o *fetched[T]) rebuild(src Source, lost error, hops int) {
 
 // again returns where the value of the absent future is after a rebuild. It returns nil when it has settled o: the value
 // is here by now, or was released.
-func (o *fetched[T]) again() Source {
-	f := o.absent
-	f.Future.mu.Lock()
-	w, v := f.Future.word.Load(), f.val
-	a := f.Future.absenceLocked()
-	f.Future.mu.Unlock()
+func (o *fetched) again() Source {
+	c := o.absent
+	c.mu.Lock()
+	w, a := c.word.Load(), c.absenceLocked()
+	v := reflect.New(o.of.Type)
+	v.Elem().Set(c.value(o.of))
+	c.mu.Unlock()
 	switch {
 	case w&phaseMask != phaseReady || a == nil:
-		o.Future.Fail(ErrReleased)
+		o.future.Fail(ErrReleased)
 	case w&flagAbsent != 0:
-		return SourceOf(&f.Future)
+		return SourceOf(c)
 	default:
-		o.Future.Start()
-		o.Resolve(v)
+		o.future.Start()
+		o.resolve(v.Interface())
 	}
 	return nil
 }

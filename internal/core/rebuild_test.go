@@ -27,6 +27,9 @@ type made struct {
 	shared *shared
 }
 
+// ValueType says what the Future's value is.
+func (*made) ValueType() *core.ValueType { return core.TypeOf[[]byte]() }
+
 // shared counts what happens to one made, and says what is to happen.
 type shared struct {
 	mu       sync.Mutex // guards the rest
@@ -163,12 +166,12 @@ func TestRebuild(t *testing.T) {
 			all.Go(func() {
 				switch kind {
 				case 0:
-					v, err := m.Ref().Get(ctx)
+					v, err := core.Get(ctx, core.RefTo(&m.Result))
 					if errs[i] = err; err == nil {
 						got[i] = v[0]
 					}
 				case 1:
-					errs[i] = core.View(ctx, m.Ref(), func(v []byte) error { got[i] = v[0]; return nil })
+					errs[i] = core.View(ctx, core.RefTo(&m.Result), func(v []byte) error { got[i] = v[0]; return nil })
 				default: // as for another node that asks
 					done := make(chan error, 1) // it may be called at once
 					m.Future.Rebuild(first, core.ErrObjectLost, func(err error) { done <- err })
@@ -193,10 +196,10 @@ func TestRebuild(t *testing.T) {
 		}
 		if first.lost && left == 0 && s.rebuilds == 1 {
 			before := s.rebuilds
-			if _, err := m.Ref().Get(ctx); !errors.Is(err, core.ErrObjectLost) || s.rebuilds != before {
+			if _, err := core.Get(ctx, core.RefTo(&m.Result)); !errors.Is(err, core.ErrObjectLost) || s.rebuilds != before {
 				t.Fatalf("another Get: %v after %d rebuilds, was %d: a rebuild that failed stays", err, s.rebuilds, before)
 			}
-			if p := core.PhaseOf(m.Ref()); p != core.PhaseLost {
+			if p := m.Future.Phase(); p != core.PhaseLost {
 				t.Fatalf("phase %d after the value was lost for good, want %d", p, core.PhaseLost)
 			}
 		}
@@ -210,7 +213,7 @@ func TestRebuildAgain(t *testing.T) {
 	first := &brittle{s: s, lost: true}
 	m, ctx := newMade(first, s)
 	for i := 1; i <= 5; i++ {
-		v, err := m.Ref().Get(ctx)
+		v, err := core.Get(ctx, core.RefTo(&m.Result))
 		if err != nil || int(v[0]) != i || s.rebuilds != i {
 			t.Fatalf("value %v, %v after %d rebuilds: loss %d is followed by one rebuild", v, err, s.rebuilds, i)
 		}
@@ -233,12 +236,12 @@ func TestLocal(t *testing.T) {
 	has := &made{shared: s}
 	has.Future.Init(has, j.Top, 2, true)
 	has.Future.Start()
-	has.Resolve(large(9))
+	core.Resolve(&has.Result, large(9))
 	lost := &made{shared: s}
 	lost.Future.Init(lost, j.Top, 2, true)
 	lost.Future.Forward(core.Local(&has.Future))
 	for range 2 {
-		v, err := lost.Ref().Get(ctx)
+		v, err := core.Get(ctx, core.RefTo(&lost.Result))
 		if err != nil || v[0] != 9 {
 			t.Fatalf("got %v, %v: the value of the other future is given", v, err)
 		}
@@ -246,8 +249,8 @@ func TestLocal(t *testing.T) {
 			t.Fatal("the value is stored in both futures")
 		}
 	}
-	has.Ref().Release()
-	if _, err := lost.Ref().Get(ctx); err == nil {
+	has.Future.Release()
+	if _, err := core.Get(ctx, core.RefTo(&lost.Result)); err == nil {
 		t.Fatal("a value that was released in the other future is given")
 	}
 }

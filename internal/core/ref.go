@@ -3,165 +3,176 @@ package core
 import (
 	"fmt"
 	"reflect"
+	"unsafe"
 )
 
-// Link is what a reference consists of: one word. The codec's methods sit here, so that raysys.Ref, whose type is made
-// of a Link, has them without showing them.
-type Link[T any] struct{ f *Result[T] }
+// Link is what a reference consists of: one word. It has no methods, which raysys.Ref would have for each type of value:
+// functions and methods of Future take what FutureOf returns.
+type Link struct{ future *Future }
+
+// Of says that a Link beside it is to a value of T, and has no size.
+type Of[T any] [0]*Result[T]
+
+// HandleOf is Of in a Handle.
+type HandleOf[T any] [0]*Result[T]
 
 // Ref is the reference of this package. raysys.Ref is the same struct under a name of its own, so either converts to
-// the other for nothing. It has the methods that engines need; those of a program are the root's.
-type Ref[T any] struct{ Link[T] }
-
-// HandleLink is the Link of a Handle.
-type HandleLink[T any] struct{ link Link[T] }
+// the other for nothing.
+type Ref[T any] struct {
+	Of[T]
+	Link
+}
 
 // Handle is a Ref that is passed on as a value.
-type Handle[T any] struct{ HandleLink[T] }
-
-// RefValue is implemented by pointers to Refs and Handles. The codec uses it to find and to place the references inside
-// a value without knowing T.
-type RefValue interface {
-	// RefFuture returns the record behind the reference, nil for the zero reference.
-	RefFuture() *Future
-	// SetRefFuture points the reference at c. It fails when c holds another type than T.
-	SetRefFuture(c *Future) error
-	// IsDependency is true for a Ref, which a task waits for, and false for a Handle.
-	IsDependency() bool
+type Handle[T any] struct {
+	HandleOf[T]
+	Link
 }
 
-var (
-	refValue = reflect.TypeFor[RefValue]()
-	corePath = reflect.TypeFor[Future]().PkgPath()
-)
+// FutureOf returns the record behind a reference, nil for the zero reference.
+func FutureOf(l Link) *Future { return l.future }
 
-// IsRef reports whether t is a Ref or a Handle: a struct of nothing but a link. A program's struct that embeds a Ref
-// has its methods too, and is none.
-func IsRef(t reflect.Type) bool {
-	link, ok := only(t)
-	if !ok || link.PkgPath() != corePath || !reflect.PointerTo(link).Implements(refValue) {
-		return false
-	}
-	_, deeper := only(link) // it is this package's own Ref that is embedded
-	return !deeper
+// resultOf is the Result that c, a future of a value of T, is in.
+func resultOf[T any](c *Future) *Result[T] { return (*Result[T])(unsafe.Pointer(c)) }
+
+// LinkTo returns the link to c.
+func LinkTo(c *Future) Link { return Link{c} }
+
+// RefValue is a Ref or a Handle that lies somewhere. The codec uses it to find and to place the references inside a value
+// without knowing their types.
+type RefValue struct {
+	link *Link
+	of   *RefType
 }
 
-// only returns the type of the one field of t, which is embedded.
-func only(t reflect.Type) (embedded reflect.Type, ok bool) {
-	if t.Kind() != reflect.Struct || t.NumField() != 1 || !t.Field(0).Anonymous {
-		return nil, false
-	}
-	return t.Field(0).Type, true
+// RefType is the type of a Ref or a Handle.
+type RefType struct {
+	*ValueType        // of what it refers to
+	IsDependency bool // it is a Ref, which a task waits for
 }
 
-// RefFuture implements RefValue.
-func (l *Link[T]) RefFuture() *Future {
-	if l.f == nil {
-		return nil
-	}
-	return &l.f.Future
-}
+// At is the reference of the type at p.
+func (t *RefType) At(p unsafe.Pointer) RefValue { return RefValue{(*Link)(p), t} }
 
-// SetRefFuture implements RefValue.
-func (l *Link[T]) SetRefFuture(c *Future) error {
-	if c == nil {
-		l.f = nil
-		return nil
-	}
-	if u, ok := c.work.(untypedWork); ok {
-		got, err := adopt[T](u.f)
-		if err == nil {
-			l.f = got
-		}
-		return err
-	}
-	src, ok := c.holder()
-	if ok {
-		if f, same := src.self().(*Result[T]); same {
-			l.f = f
-			return nil
+// RefFuture returns the record behind the reference, nil for the zero reference.
+func (r RefValue) RefFuture() *Future { return r.link.future }
+
+// Type is that of what it refers to.
+func (r RefValue) Type() reflect.Type { return r.of.Type }
+
+// SetRefFuture points the reference at c. It fails when c holds another type.
+func (r RefValue) SetRefFuture(c *Future) (err error) {
+	if c != nil {
+		if c, err = c.As(r.of.ValueType); err != nil {
+			return err
 		}
 	}
-	return fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
-}
-
-// IsDependency implements RefValue.
-func (*Link[T]) IsDependency() bool { return true }
-
-// RefFuture implements RefValue.
-func (h *HandleLink[T]) RefFuture() *Future { return h.link.RefFuture() }
-
-// SetRefFuture implements RefValue.
-func (h *HandleLink[T]) SetRefFuture(c *Future) error { return h.link.SetRefFuture(c) }
-
-// IsDependency implements RefValue.
-func (*HandleLink[T]) IsDependency() bool { return false }
-
-// Handle returns r as a value to pass on.
-func (r Ref[T]) Handle() Handle[T] { return Handle[T]{HandleLink[T]{r.Link}} }
-
-// Ref returns the reference that h carries.
-func (h Handle[T]) Ref() Ref[T] { return Ref[T]{h.link} }
-
-// ID returns the id of the submission that produces the value; zero for Ready values.
-func (r Ref[T]) ID() TaskID {
-	if r.f == nil {
-		return TaskID{}
-	}
-	return r.f.Future.ID()
-}
-
-// IsZero reports whether r refers to nothing.
-func (r Ref[T]) IsZero() bool { return r.f == nil }
-
-// Settled reports whether the future has its outcome.
-func (r Ref[T]) Settled() bool { return r.f.Future.Settled() }
-
-// Cancel ends the work behind r, and reports whether the future was still open.
-func (r Ref[T]) Cancel() bool { return r.f != nil && r.f.Future.Cancel(ErrCancelled) }
-
-// Release says that the program needs the value no longer.
-func (r Ref[T]) Release() {
-	if r.f != nil {
-		r.f.release()
-	}
-}
-
-// Borrow keeps the value behind r readable until Return: a submission by reference borrows at once, so that the program
-// may release the reference right after. t is the turn that submits: one that holds a pin may lend a released value on.
-func (r Ref[T]) Borrow(t *Turn) error {
-	f := r.f
-	f.Future.mu.Lock()
-	defer f.Future.mu.Unlock()
-	if w := f.Future.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(&f.Future)) {
-		return ErrReleased
-	}
-	f.Future.pins++
+	r.link.future = c
 	return nil
 }
 
-// Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it
-// was here a moment ago: see Future.Follow.
-func (r Ref[T]) Peek() (v T, here bool, err error) {
-	f := r.f
-	if at := f.Future.at(); at != &f.Future {
-		if h, ok := at.holder(); ok {
-			if g, ok := h.self().(*Result[T]); ok {
-				return Ref[T]{Link[T]{g}}.Peek()
-			}
-		}
-		return v, true, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
+// IsDependency is true for a Ref, which a task waits for, and false for a Handle.
+func (r RefValue) IsDependency() bool { return r.of.IsDependency }
+
+// SetRefFuture points r at c. It fails when c holds another type.
+func SetRefFuture[T any](r *Ref[T], c *Future) error {
+	t := RefType{ValueType: TypeOf[T]()}
+	return t.At(unsafe.Pointer(r)).SetRefFuture(c)
+}
+
+var (
+	linkType = reflect.TypeFor[Link]()
+	corePath = linkType.PkgPath()
+)
+
+// RefTypeOf returns the type of t where that is a Ref or a Handle: a struct of nothing but Of and Link; else nil. A program's
+// struct that embeds a Ref is none.
+func RefTypeOf(t reflect.Type) *RefType {
+	if !IsRef(t) {
+		return nil
 	}
-	if err := f.Future.Failure(); err != nil {
-		return v, true, err
+	of := t.Field(0).Type
+	return &RefType{valueTypeOf(of.Elem().Elem()), of.Name()[0] == 'O'}
+}
+
+// IsRef reports whether RefTypeOf knows t.
+func IsRef(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct || t.NumField() != 2 || t.Field(1).Type != linkType || !t.Field(1).Anonymous {
+		return false
 	}
-	f.Future.mu.Lock()
-	defer f.Future.mu.Unlock()
-	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady {
-		return v, false, nil
+	of := t.Field(0)
+	return of.Anonymous && of.Type.PkgPath() == corePath && of.Type.Kind() == reflect.Array
+}
+
+// As returns c, or the future that stands for it, where that is in a Result of t.
+func (c *Future) As(t *ValueType) (*Future, error) {
+	if u, ok := c.work.(untypedWork); ok {
+		return u.f.adopt(t)
 	}
-	return f.val, true, nil
+	if c.valueType() != t {
+		return nil, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, t.Type)
+	}
+	return c, nil
+}
+
+// Release says that the program needs the value of c, which may be nil, no longer.
+func (c *Future) Release() {
+	if c != nil {
+		c.release()
+	}
+}
+
+// Borrow keeps the value of c readable until Return: a submission by reference borrows at once, so that the program
+// may release the reference right after. t is the turn that submits: one that holds a pin may lend a released value on.
+func (c *Future) Borrow(t *Turn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(c)) {
+		return ErrReleased
+	}
+	c.pins++
+	return nil
 }
 
 // Return ends a Borrow.
-func (r Ref[T]) Return() { r.f.unpin() }
+func (c *Future) Return() { c.unpin() }
+
+// Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it
+// was here a moment ago: see Future.Follow.
+func Peek[T any](r Ref[T]) (v T, here bool, err error) {
+	at, here, err := r.future.peek(TypeOf[T]())
+	if at != nil {
+		v = resultOf[T](at).val
+		at.mu.Unlock()
+	}
+	return v, here, err
+}
+
+// PeekInto is Peek for a value of t; into is a *T for it.
+func (c *Future) PeekInto(t *ValueType, into any) (here bool, err error) {
+	at, here, err := c.peek(t)
+	if at != nil {
+		reflect.ValueOf(into).Elem().Set(at.value(t))
+		at.mu.Unlock()
+	}
+	return here, err
+}
+
+// peek is Peek, but for the value, which is that of at, whose mu is locked.
+func (c *Future) peek(t *ValueType) (at *Future, here bool, err error) {
+	if to := c.at(); to != c {
+		if to.valueType() != t {
+			return nil, true, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, t.Type)
+		}
+		c = to
+	}
+	if err := c.Failure(); err != nil {
+		return nil, true, err
+	}
+	c.mu.Lock()
+	if c.word.Load()&(phaseMask|flagAbsent) != phaseReady {
+		c.mu.Unlock()
+		return nil, false, nil
+	}
+	return c, true, nil
+}

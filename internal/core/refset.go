@@ -6,34 +6,34 @@ import (
 	"sync"
 )
 
-// RefSet is what raysys.RefSet is made of; R is the program's Ref[T].
-type RefSet[T any, R ~struct{ Link[T] }] struct {
+// RefSet is what raysys.RefSet is made of.
+type RefSet struct {
 	mu    sync.Mutex // guards the rest
-	open  []*member[T, R]
+	open  []*member
 	added int
-	loop  *arrivals[T, R] // nil while none runs
+	loop  *arrivals // nil while none runs
 }
 
 // member is one future of a set until the loop has yielded it.
-type member[T any, R ~struct{ Link[T] }] struct {
-	ref     R
+type member struct {
+	ref     Link
 	index   int
 	waiter  Waiter
-	loop    *arrivals[T, R]
+	loop    *arrivals
 	yielded bool // guarded by the set's mu
 }
 
 // Resolved implements Resolved.
-func (m *member[T, R]) Resolved(*Waiter) {
+func (m *member) Resolved(*Waiter) {
 	m.loop.put(m)
 	m.loop.wake()
 }
 
 // Add puts refs into the set.
-func (s *RefSet[T, R]) Add(refs []R) {
+func (s *RefSet) Add(refs []Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	members := make([]member[T, R], len(refs))
+	members := make([]member, len(refs))
 	for i, r := range refs {
 		m := &members[i]
 		m.ref, m.index = r, s.added
@@ -49,8 +49,8 @@ func (s *RefSet[T, R]) Add(refs []R) {
 }
 
 // AsCompleted yields the futures of the set as they settle.
-func (s *RefSet[T, R]) AsCompleted(ctx context.Context) iter.Seq2[int, R] {
-	return func(yield func(int, R) bool) {
+func (s *RefSet) AsCompleted(ctx context.Context) iter.Seq2[int, Link] {
+	return func(yield func(int, Link) bool) {
 		t, own, err := TurnOf(ctx)
 		if err != nil {
 			return
@@ -73,8 +73,7 @@ func (s *RefSet[T, R]) AsCompleted(ctx context.Context) iter.Seq2[int, R] {
 			}
 			ref := m.ref
 			s.mu.Lock()
-			var none R
-			m.yielded, m.ref, m.waiter = true, none, Waiter{} // the references that were added with it may stay for long
+			m.yielded, m.ref, m.waiter = true, Link{}, Waiter{} // the references that were added with it may stay for long
 			s.mu.Unlock()
 			if !yield(m.index, ref) {
 				return
@@ -83,13 +82,13 @@ func (s *RefSet[T, R]) AsCompleted(ctx context.Context) iter.Seq2[int, R] {
 	}
 }
 
-func (s *RefSet[T, R]) begin() *arrivals[T, R] {
+func (s *RefSet) begin() *arrivals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loop != nil {
 		panic("raysys: two loops over one RefSet at the same time: give each a set of its own")
 	}
-	s.loop = &arrivals[T, R]{parker: &parker{poke: make(chan struct{}, 1)}}
+	s.loop = &arrivals{parker: &parker{poke: make(chan struct{}, 1)}}
 	for _, m := range s.open {
 		s.loop.follow(m)
 	}
@@ -97,7 +96,7 @@ func (s *RefSet[T, R]) begin() *arrivals[T, R] {
 }
 
 // end takes back what the loop subscribed to.
-func (s *RefSet[T, R]) end() {
+func (s *RefSet) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loop = nil
@@ -106,12 +105,12 @@ func (s *RefSet[T, R]) end() {
 		if c := m.waiter.future; c != nil {
 			c.Unsubscribe(&m.waiter)
 		}
-		s.open[i] = &member[T, R]{ref: m.ref, index: m.index} // another goroutine may be calling m.Resolved at this moment
+		s.open[i] = &member{ref: m.ref, index: m.index} // another goroutine may be calling m.Resolved at this moment
 	}
 }
 
 // compact drops what was yielded; the caller holds mu.
-func (s *RefSet[T, R]) compact() {
+func (s *RefSet) compact() {
 	kept := s.open[:0]
 	for _, m := range s.open {
 		if !m.yielded {
@@ -123,49 +122,49 @@ func (s *RefSet[T, R]) compact() {
 }
 
 // unsettled returns the futures that have not settled, and how many members are left.
-func (s *RefSet[T, R]) unsettled() (futures []*Future, left int) {
+func (s *RefSet) unsettled() (futures []*Future, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compact()
 	for _, m := range s.open {
-		if f := futureOf(m.ref); f != nil && !f.Future.Settled() {
-			futures = append(futures, &f.Future)
+		if c := m.ref.future; c != nil && !c.Settled() {
+			futures = append(futures, c)
 		}
 	}
 	return futures, len(s.open)
 }
 
 // arrivals is the queue of settled members, in the order they settled.
-type arrivals[T any, R ~struct{ Link[T] }] struct {
+type arrivals struct {
 	*parker
 	mu    sync.Mutex // guards the rest
-	queue []*member[T, R]
+	queue []*member
 	grown bool // since the last take
 }
 
 // follow has m arrive once it has settled.
-func (q *arrivals[T, R]) follow(m *member[T, R]) {
+func (q *arrivals) follow(m *member) {
 	m.loop = q
-	if f := futureOf(m.ref); f == nil || !f.Future.Subscribe(&m.waiter, m) {
+	if c := m.ref.future; c == nil || !c.Subscribe(&m.waiter, m) {
 		q.put(m)
 	}
 }
 
-func (q *arrivals[T, R]) put(m *member[T, R]) {
+func (q *arrivals) put(m *member) {
 	q.mu.Lock()
 	q.queue = append(q.queue, m)
 	q.mu.Unlock()
 }
 
 // grow has a loop that waits look at the set again.
-func (q *arrivals[T, R]) grow() {
+func (q *arrivals) grow() {
 	q.mu.Lock()
 	q.grown = true
 	q.mu.Unlock()
 	q.wake()
 }
 
-func (q *arrivals[T, R]) take() *member[T, R] {
+func (q *arrivals) take() *member {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.grown = false
@@ -177,7 +176,7 @@ func (q *arrivals[T, R]) take() *member[T, R] {
 	return m
 }
 
-func (q *arrivals[T, R]) some() bool {
+func (q *arrivals) some() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue) > 0 || q.grown

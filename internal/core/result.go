@@ -2,13 +2,13 @@ package core
 
 import (
 	"errors"
+	"reflect"
 	"runtime"
 	"sync/atomic"
 )
 
-// Result is a Future with its value, the record behind a Ref: tasks and grains embed it at the start of theirs. The Future
-// is a plain field: were it embedded, the compiler would write a wrapper of each of its 56 methods for each record and each
-// argument and result type, nearly half of all functions of a program like examples/sgd.
+// Result is a Future with its value, the record behind a Ref: tasks and grains embed it at the start of theirs. It has no
+// methods (see ValueType), and its Future is a plain field, whose methods the compiler need not wrap for each type.
 type Result[T any] struct {
 	Future Future
 	val    T
@@ -16,127 +16,131 @@ type Result[T any] struct {
 
 // Resolve settles the future with v, and reports whether it was first. Only the goroutine that started the work may
 // call it.
-func (f *Result[T]) Resolve(v T) bool {
+func Resolve[T any](f *Result[T], v T) bool {
 	f.val = v
-	if f.Future.word.Load()&flagGated != 0 && f.Future.up != nil && f.Future.up.job.Objects != nil {
-		return f.resolveKept()
+	return f.Future.resolved()
+}
+
+// resolved is Resolve once the value is in place.
+func (c *Future) resolved() bool {
+	if c.word.Load()&flagGated != 0 && c.up != nil && c.up.job.Objects != nil {
+		return c.resolvedKept()
 	}
-	if f.Future.settle(phaseReady) {
+	if c.settle(phaseReady) {
 		return true
 	}
-	var zero T
-	f.val = zero // cancelled meanwhile: val is read in phase ready only
+	c.forget() // cancelled meanwhile: the value is read in phase ready only
 	return false
 }
 
 // Into returns the memory of the value, for a goroutine that started the work and has the value written there before it
 // calls Resolve.
-func (f *Result[T]) Into() *T { return &f.val }
+func Into[T any](f *Result[T]) *T { return &f.val }
 
 // Here returns the memory of the value of a ready future, for work that no other goroutine can release or evict; false
 // when it is not here, or not so simple: Outcome tells.
-func (f *Result[T]) Here() (*T, bool) {
+func Here[T any](f *Result[T]) (*T, bool) {
 	return &f.val, f.Future.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
 }
 
-// Ref returns the reference to hand out.
-func (f *Result[T]) Ref() Ref[T] { return Ref[T]{Link[T]{f}} }
+// RefTo returns the reference to hand out.
+func RefTo[T any](f *Result[T]) Ref[T] { return Ref[T]{Link: Link{&f.Future}} }
 
 // read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the
 // turn that reads, which may hold a pin.
-func (f *Result[T]) read(t *Turn) (v T, from *fetched[T], err error) {
-	w := f.Future.word.Load()
-	if w&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
+func read[T any](f *Result[T], t *Turn) (v T, from *Future, err error) {
+	if f.Future.word.Load()&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
 		return f.val, nil, nil
 	}
-	if w&phaseMask != phaseReady {
-		return v, nil, f.Future.Failure()
+	locked, from, err := f.Future.beginRead(t)
+	if locked {
+		v = f.val
+		f.Future.mu.Unlock()
 	}
-	f.Future.mu.Lock()
-	defer f.Future.mu.Unlock()
-	w = f.Future.word.Load()
+	return v, from, err
+}
+
+// beginRead begins to read the value of a settled future: mu is locked for as long as it is copied. It is not where the value is elsewhere,
+// with the future that brings it, or where there is none.
+func (c *Future) beginRead(t *Turn) (locked bool, from *Future, err error) {
+	if c.word.Load()&phaseMask != phaseReady {
+		return false, nil, c.Failure()
+	}
+	c.mu.Lock()
+	w := c.word.Load()
 	switch {
-	case w&phaseMask == phaseReleased:
-		return v, nil, ErrReleased
-	case w&flagReleased != 0 && (t == nil || !t.pinned(&f.Future)):
-		return v, nil, ErrReleased
+	case w&phaseMask == phaseReleased, w&flagReleased != 0 && (t == nil || !t.pinned(c)):
+		err = ErrReleased
 	case w&flagAbsent != 0:
-		return v, f.fetchLocked(), nil
+		from = c.fetchLocked().future
+	default:
+		return true, nil, nil
 	}
-	return f.val, nil, nil
+	c.mu.Unlock()
+	return false, from, err
 }
 
 // pin keeps the value readable for a dependant although the program releases it; unpin ends that.
-func (f *Result[T]) pin() {
-	f.Future.mu.Lock()
-	f.Future.pins++
-	f.Future.mu.Unlock()
+func (c *Future) pin() {
+	c.mu.Lock()
+	c.pins++
+	c.mu.Unlock()
 }
 
-func (f *Result[T]) unpin() {
-	f.Future.mu.Lock()
-	f.Future.pins--
-	freed := f.dropLocked()
-	f.Future.mu.Unlock()
-	f.dropped(freed)
+func (c *Future) unpin() {
+	c.mu.Lock()
+	c.pins--
+	freed := c.dropLocked()
+	c.mu.Unlock()
+	c.dropped(freed)
 }
 
 // dropLocked frees the value once it is released and has no pin, and reports whether Objects.Drop is to be called.
-func (f *Result[T]) dropLocked() (kept bool) {
-	w := f.Future.word.Load()
-	if f.Future.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
+func (c *Future) dropLocked() (kept bool) {
+	w := c.word.Load()
+	if c.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
 		return false
 	}
-	if !f.Future.move(phaseReady, phaseReleased) {
+	if !c.move(phaseReady, phaseReleased) {
 		return false
 	}
-	if f.Future.absenceLocked() != nil {
-		f.Future.waiters = nil // and with it the source, which releases the object
+	if c.absenceLocked() != nil {
+		c.waiters = nil // and with it the source, which releases the object
 	}
-	if t := f.Future.own.Load(); t != nil {
+	if t := c.own.Load(); t != nil {
 		t.recipe.Store(nil)
 	}
 	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
-		var zero T
-		f.val = zero
+		c.forget()
 	}
 	return w&flagKept != 0
 }
 
-func (f *Result[T]) release() {
-	f.Future.mu.Lock()
-	f.Future.word.Or(flagReleased)
-	freed := f.dropLocked()
-	f.Future.mu.Unlock()
-	f.dropped(freed)
+func (c *Future) release() {
+	c.mu.Lock()
+	c.word.Or(flagReleased)
+	freed := c.dropLocked()
+	c.mu.Unlock()
+	c.dropped(freed)
 }
 
-// typed is how a Future finds its Result again: every producer of a Future registers one.
-type typed interface {
-	self() any
-	futureOf() *Future
-	pin()
-	unpin()
-	release()
-	valuePtr() any
-	copyPtr() any
-	fetching() *Future
-	forget()
+// forget drops the value.
+func (c *Future) forget() {
+	if t := c.valueType(); t != nil {
+		c.value(t).SetZero()
+	}
 }
 
-func (f *Result[T]) valuePtr() any     { return &f.val }
-func (f *Result[T]) self() any         { return f }
-func (f *Result[T]) futureOf() *Future { return &f.Future }
-
-// copyPtr returns a copy of the value, which may be forgotten at any moment; nil when it was.
-func (f *Result[T]) copyPtr() any {
-	f.Future.mu.Lock()
-	defer f.Future.mu.Unlock()
-	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady {
+// copyOf returns a *T to a copy of the value, which may be forgotten at any moment; nil when it was.
+func (c *Future) copyOf(t *ValueType) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.word.Load()&(phaseMask|flagAbsent) != phaseReady {
 		return nil
 	}
-	v := f.val
-	return &v
+	v := reflect.New(t.Type)
+	v.Elem().Set(c.value(t))
+	return v.Interface()
 }
 
 // failure is the outcome of a future that did not become ready.

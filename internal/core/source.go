@@ -27,7 +27,7 @@ type Untyped struct {
 	job   *Job
 	src   Source
 	mu    sync.Mutex // guards typed
-	typed typed      // *Result[T], once T is known: it replaces this one
+	typed *Future    // of a Result, once its type is known: it replaces this one
 }
 
 // NewUntyped makes the stand-in. The outcome is fetched for the first waiter.
@@ -45,7 +45,7 @@ func (f *Untyped) Fresh() bool {
 	if f.typed == nil {
 		return true
 	}
-	w := f.typed.futureOf().word.Load()
+	w := f.typed.word.Load()
 	return w&flagReleased == 0 && w&phaseMask <= phaseReady
 }
 
@@ -83,59 +83,67 @@ func (c *Future) Untyped() bool {
 	return ok
 }
 
-// adopt makes the future of T behind f, or returns the one made before.
-func adopt[T any](f *Untyped) (*Result[T], error) {
+// adopt makes the future of t behind f, or returns the one made before.
+func (f *Untyped) adopt(t *ValueType) (*Future, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.typed != nil {
-		known, ok := f.typed.self().(*Result[T])
-		if !ok {
-			return nil, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
-		}
-		return known, nil
+	if f.typed == nil {
+		f.typed = newFetched(t, f.src, nil, f.job, t.gated).future
+	} else if f.typed.valueType() != t {
+		return nil, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, t.Type)
 	}
-	o := &fetched[T]{src: f.src}
-	o.Future.Init(o, f.job.Top, 0, HasPointers[T]())
-	f.typed = o
-	return &o.Result, nil
+	return f.typed, nil
 }
 
-// fetched is the future of a value that a Source brings: of a reference from another node, or of an absent future.
-type fetched[T any] struct {
-	Result[T]
+// fetched is the Work of the future of a value that a Source brings: of a reference from another node, or of an absent future.
+type fetched struct {
+	of     *ValueType
+	future *Future
 	src    Source
-	absent *Result[T] // the absent future whose value this brings; nil for a reference from another node
+	absent *Future // the absent future whose value this brings; nil for a reference from another node
 	once   sync.Once
 }
 
-func (o *fetched[T]) Name() string                { return o.src.Name() }
-func (o *fetched[T]) Expires() int64              { return 0 }
-func (o *fetched[T]) Waits() ([]*Turn, []*Future) { return nil, nil }
-func (o *fetched[T]) Break([]string) bool         { return false }
-func (o *fetched[T]) source() Source              { return o.src }
+func newFetched(t *ValueType, src Source, absent *Future, job *Job, gated bool) *fetched {
+	o := &fetched{of: t, future: t.make(), src: src, absent: absent}
+	o.future.Init(o, job.Top, 0, gated)
+	return o
+}
+
+func (o *fetched) ValueType() *ValueType       { return o.of }
+func (o *fetched) Name() string                { return o.src.Name() }
+func (o *fetched) Expires() int64              { return 0 }
+func (o *fetched) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (o *fetched) Break([]string) bool         { return false }
+func (o *fetched) source() Source              { return o.src }
 
 // Help fetches nothing in place: the caller parks.
-func (o *fetched[T]) Help(*Turn) bool { return false }
+func (o *fetched) Help(*Turn) bool { return false }
 
 // wanted is called for the first waiter, or question for the state.
-func (o *fetched[T]) wanted() { o.once.Do(func() { o.begin(o.src, 0) }) }
+func (o *fetched) wanted() { o.once.Do(func() { o.begin(o.src, 0) }) }
 
 // Stopped tells the source that this side gave up; see Future.Cancel.
-func (o *fetched[T]) Stopped() { o.src.Cancelled() }
+func (o *fetched) Stopped() { o.src.Cancelled() }
+
+// resolve settles it with what v, a *T, points to.
+func (o *fetched) resolve(v any) bool {
+	o.future.value(o.of).Set(reflect.ValueOf(v).Elem())
+	return o.future.resolved()
+}
 
 // Pin keeps the value of c readable although the program releases it; Unpin ends that. A future that
 // another node knows is pinned for it. Pin fails with ErrReleased when the value may be gone.
 func (c *Future) Pin() error {
-	h, ok := c.holder()
-	if !ok {
+	if c.valueType() == nil {
 		if c.Untyped() {
 			return nil // no reference here can release it
 		}
 		return fmt.Errorf("%w: its type is not known here", ErrInvalidRef)
 	}
-	h.pin()
+	c.pin()
 	if c.word.Load()&phaseMask == phaseReleased {
-		h.unpin()
+		c.unpin()
 		return ErrReleased
 	}
 	return nil
@@ -143,8 +151,8 @@ func (c *Future) Pin() error {
 
 // Unpin ends Pin.
 func (c *Future) Unpin() {
-	if h, ok := c.holder(); ok {
-		h.unpin()
+	if c.valueType() != nil {
+		c.unpin()
 	}
 }
 
@@ -155,16 +163,16 @@ func (c *Future) Outcome() (value any, err error) {
 	if err := c.Failure(); err != nil {
 		return nil, err
 	}
-	h, ok := c.holder()
-	if !ok || !c.Settled() {
+	t := c.valueType()
+	if t == nil || !c.Settled() {
 		return nil, fmt.Errorf("%w: no value is known here", ErrInvalidRef)
 	}
 	switch w := c.word.Load(); {
 	case w&flagAbsent != 0:
 	case w&flagKept == 0:
-		return h.valuePtr(), nil
+		return c.pointer(t), nil
 	default:
-		if v := h.copyPtr(); v != nil {
+		if v := c.copyOf(t); v != nil {
 			return v, nil
 		}
 		if err := c.Failure(); err != nil { // released this moment

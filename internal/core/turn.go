@@ -66,7 +66,7 @@ type Turn struct {
 	stop       context.CancelCauseFunc
 	alarm      Alarm
 	derived    map[derivedKey]*Turn
-	pins       []typed
+	pins       []*Future
 	rnd        *rand.Rand
 	done       <-chan struct{} // of a derived turn: the channel of its context
 }
@@ -376,7 +376,7 @@ func (t *Turn) pinned(c *Future) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.pins {
-		if p.futureOf() == c {
+		if p == c {
 			return true
 		}
 	}
@@ -389,9 +389,9 @@ func (t *Turn) Pin(futures []*Future) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range futures {
-		if h, ok := c.holder(); ok {
-			h.pin()
-			b.pins = append(b.pins, h)
+		if c.valueType() != nil {
+			c.pin()
+			b.pins = append(b.pins, c)
 		}
 	}
 }

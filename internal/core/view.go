@@ -16,27 +16,32 @@ type Viewer interface {
 
 // View is raysys.View.
 func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
-	if r.f == nil {
-		return fmt.Errorf("%w: View of a zero Ref[%s]", ErrInvalidRef, reflect.TypeFor[T]())
+	if r.future == nil {
+		return zeroRef("View of", TypeOf[T]())
 	}
 	t, own, err := TurnOf(ctx)
 	if err != nil {
 		return err
 	}
-	v, from, err := r.outcome(ctx, t, own)
+	v, from, err := outcome(ctx, r, t, own)
 	if from != nil {
-		if _, ok := from.src.(Viewer); ok {
+		if src := from.work.(*fetched).src; isViewer(src) {
 			return show(ctx, t, own, from, f)
 		}
-		if err := await(ctx, t, own, &from.Future); err != nil {
+		if err := await(ctx, t, own, from); err != nil {
 			return err
 		}
-		v, _, err = from.read(t)
+		v, _, err = read(resultOf[T](from), t)
 	}
 	if err != nil {
 		return err
 	}
 	return call(t, v, f)
+}
+
+func isViewer(src Source) bool {
+	_, ok := src.(Viewer)
+	return ok
 }
 
 // call lends the value to f. In strict mode f gets a copy, so that a change by f is found; the value itself is not
@@ -56,63 +61,72 @@ func call[T any](t *Turn, v T, f func(T) error) error {
 }
 
 // show opens the value at its source.
-func show[T any](ctx context.Context, t *Turn, own bool, from *fetched[T], f func(T) error) error {
-	o := &showing[T]{fetched: fetched[T]{src: from.src, absent: from.absent}}
-	o.Future.Init(o, t.job.Top, 0, false)
-	if err := await(ctx, t, own, &o.Future); err != nil {
-		if !o.Future.Cancel(err) {
-			o.end()
-		}
+func show[T any](ctx context.Context, t *Turn, own bool, from *Future, f func(T) error) error {
+	o, err := open(ctx, t, own, from.work.(*fetched))
+	if err != nil {
 		return err
 	}
 	defer o.end()
-	v, _, err := o.read(t)
+	v, _, err := read(resultOf[T](o.future), t)
 	if err != nil {
 		return err
 	}
 	return call(t, v, f)
 }
 
-// showing is the future of a value that is open for a View.
-type showing[T any] struct {
-	fetched[T]
+// open waits until the value is open that from would bring.
+func open(ctx context.Context, t *Turn, own bool, from *fetched) (*showing, error) {
+	o := &showing{fetched: fetched{of: from.of, future: from.of.make(), src: from.src, absent: from.absent}}
+	o.future.Init(o, t.job.Top, 0, false)
+	if err := await(ctx, t, own, o.future); err != nil {
+		if !o.future.Cancel(err) {
+			o.end()
+		}
+		return nil, err
+	}
+	return o, nil
+}
+
+// showing is the Work of the future of a value that is open for a View.
+type showing struct {
+	fetched
 	close func() // set before it settles as ready
 }
 
 // end puts the value back.
-func (o *showing[T]) end() {
-	if o.Future.word.Load()&phaseMask == phaseReady && o.close != nil {
+func (o *showing) end() {
+	if o.future.word.Load()&phaseMask == phaseReady && o.close != nil {
 		o.close()
 	}
 }
 
 // wanted is called when the View begins to wait.
-func (o *showing[T]) wanted() { o.once.Do(func() { o.open(o.src, 0) }) }
+func (o *showing) wanted() { o.once.Do(func() { o.open(o.src, 0) }) }
 
-func (o *showing[T]) open(src Source, hops int) {
-	into := new(T)
+func (o *showing) open(src Source, hops int) {
+	into := reflect.New(o.of.Type).Interface()
 	done := func(close func(), err error) {
 		var e *Elsewhere
 		switch {
 		case errors.As(err, &e) && hops < maxHops:
-			o.absent.Future.passedOn(src, e.Source)
+			o.absent.passedOn(src, e.Source)
 			o.open(e.Source, hops+1)
 		case e != nil:
-			o.Future.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
+			o.future.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
 		case errors.Is(err, ErrObjectLost) && hops < maxHops:
-			o.absent.Future.Rebuild(src, err, func(err error) {
+			o.absent.Rebuild(src, err, func(err error) {
 				if err != nil {
-					o.Future.Fail(err)
+					o.future.Fail(err)
 				} else if src := o.again(); src != nil {
 					o.open(src, hops+1)
 				}
 			})
 		case err != nil:
-			o.Future.Fail(err)
+			o.future.Fail(err)
 		default:
 			o.close = close
-			o.Future.Start()
-			if !o.Resolve(*into) && close != nil {
+			o.future.Start()
+			if !o.resolve(into) && close != nil {
 				close() // the View has given up meanwhile
 			}
 		}
@@ -125,4 +139,4 @@ func (o *showing[T]) open(src Source, hops int) {
 }
 
 // Stopped implements Stoppable: an object that is opened later is closed at once.
-func (o *showing[T]) Stopped() {}
+func (o *showing) Stopped() {}

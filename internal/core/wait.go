@@ -5,49 +5,87 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 )
 
+// links is the same list as links, and refs one of links as references of R: both are one word.
+func links[T any, R ~struct {
+	Of[T]
+	Link
+}](list []R) []Link {
+	return unsafe.Slice((*Link)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+}
+
+func refs[T any, R ~struct {
+	Of[T]
+	Link
+}](list []Link) []R {
+	return unsafe.Slice((*R)(unsafe.Pointer(unsafe.SliceData(list))), cap(list))[:len(list)]
+}
+
+// LinksOf is the list of the links of refs, in the same memory.
+func LinksOf[T any, R ~struct {
+	Of[T]
+	Link
+}](refs []R) []Link {
+	return links[T](refs)
+}
+
 // GetAll waits for all refs and tells each one's outcome.
-func GetAll[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, tell func(i int, v T, err error)) {
-	for _, r := range refs { // of other nodes: their answers have what is small, and say where the rest is
-		if f := futureOf(r); f != nil && !f.Future.Settled() {
-			if w, ok := f.Future.work.(lazy); ok {
-				w.wanted()
-			}
-		}
-	}
+func GetAll[T any, R ~struct {
+	Of[T]
+	Link
+}](ctx context.Context, refs []R, tell func(i int, v T, err error)) {
+	list := links[T](refs)
+	ask(list)
 	for i, r := range refs {
-		if f := futureOf(r); f != nil && f.Future.Absent() {
-			for _, next := range refs[i:min(i+fetchAhead, len(refs))] {
-				prefetch(futureOf(next))
-			}
-		}
-		v, err := Ref[T](r).Get(ctx)
+		ahead(list[i:])
+		v, err := Get(ctx, Ref[T](r))
 		tell(i, v, err)
 	}
 }
 
-// futureOf returns what r refers to, nil for the zero reference. Lists of references stay what they are to the program,
-// so that nothing copies them.
-func futureOf[T any, R ~struct{ Link[T] }](r R) *Result[T] { return Ref[T](r).f }
+// ask asks for what other nodes have: their answers have what is small, and say where the rest is.
+func ask(list []Link) {
+	for _, l := range list {
+		if c := l.future; c != nil && !c.Settled() {
+			if w, ok := c.work.(lazy); ok {
+				w.wanted()
+			}
+		}
+	}
+}
 
 // fetchAhead is how many values that are elsewhere come at the same time.
 const fetchAhead = 8
 
-// prefetch has the value come if it is elsewhere: a Get follows.
-func prefetch[T any](f *Result[T]) {
-	if f == nil || !f.Future.Absent() {
+// ahead has the first values of the list come if the first is elsewhere: a Get of each follows.
+func ahead(list []Link) {
+	if c := list[0].future; c == nil || !c.Absent() {
 		return
 	}
-	if c := f.fetching(); c != nil {
-		if w, ok := c.work.(lazy); ok {
-			w.wanted()
+	for _, l := range list[:min(fetchAhead, len(list))] {
+		if l.future == nil || !l.future.Absent() {
+			continue
+		}
+		if c := l.future.fetching(); c != nil {
+			if w, ok := c.work.(lazy); ok {
+				w.wanted()
+			}
 		}
 	}
 }
 
 // Wait is raysys.Wait.
-func Wait[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, n int) (ready, rest []R, err error) {
+func Wait[T any, R ~struct {
+	Of[T]
+	Link
+}](ctx context.Context, list []R, n int) (ready, rest []R, err error) {
+	some, others, err := wait(ctx, links[T](list), n)
+	return refs[T, R](some), refs[T, R](others), err
+}
+
+func wait(ctx context.Context, refs []Link, n int) (ready, rest []Link, err error) {
 	if n < 0 {
 		return nil, refs, fmt.Errorf("%w: Wait for %d references: give 0 or more", ErrBadOption, n)
 	}
@@ -57,23 +95,23 @@ func Wait[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, n int) (re
 		return nil, refs, err
 	}
 	k := 0
-	for k < n && settled(futureOf(refs[k])) {
+	for k < n && refs[k].future != nil && refs[k].future.Settled() {
 		k++
 	}
 	if k == n { // many Waits of one over a list look at one each, and copy nothing
-		return refs[:k:k], refs[k:len(refs):len(refs)], twice[T](refs[:k])
+		return refs[:k:k], refs[k:len(refs):len(refs)], twice(refs[:k])
 	}
 	if n == len(refs) { // before any of it runs in place: one that comes twice would end no sooner than the work does
-		if err := twice[T](refs); err != nil {
+		if err := twice(refs); err != nil {
 			return nil, refs, err
 		}
 	}
-	s := &selection[T, R]{refs: refs, n: n, got: make([]bool, len(refs))}
+	s := &selection{refs: refs, n: n, got: make([]bool, len(refs))}
 	err = s.wait(ctx, t, own)
-	if bad := twice[T](s.ready); err == nil || bad != nil {
+	if bad := twice(s.ready); err == nil || bad != nil {
 		err = bad
 	}
-	rest = make([]R, 0, len(refs)-len(s.ready))
+	rest = make([]Link, 0, len(refs)-len(s.ready))
 	for i, r := range refs {
 		if !s.got[i] {
 			rest = append(rest, r)
@@ -82,27 +120,25 @@ func Wait[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, n int) (re
 	return s.ready, rest, err
 }
 
-func settled[T any](f *Result[T]) bool { return f != nil && f.Future.Settled() }
-
 // selection is what one Wait has found so far.
-type selection[T any, R ~struct{ Link[T] }] struct {
-	refs  []R
+type selection struct {
+	refs  []Link
 	n     int
 	got   []bool // by position in refs
 	first int    // all before it are found
-	ready []R
+	ready []Link
 }
 
 // sweep finds what has settled. It ends at the nth, and at a zero Ref.
-func (s *selection[T, R]) sweep() error {
+func (s *selection) sweep() error {
 	for s.first < len(s.refs) && s.got[s.first] {
 		s.first++
 	}
 	for i := s.first; i < len(s.refs) && len(s.ready) < s.n; i++ {
-		switch f := futureOf(s.refs[i]); {
-		case f == nil:
+		switch c := s.refs[i].future; {
+		case c == nil:
 			return fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, i)
-		case !s.got[i] && f.Future.Settled():
+		case !s.got[i] && c.Settled():
 			s.got[i] = true
 			s.ready = append(s.ready, s.refs[i])
 		}
@@ -110,7 +146,7 @@ func (s *selection[T, R]) sweep() error {
 	return nil
 }
 
-func (s *selection[T, R]) wait(ctx context.Context, t *Turn, own bool) error {
+func (s *selection) wait(ctx context.Context, t *Turn, own bool) error {
 	for {
 		if err := s.sweep(); err != nil || len(s.ready) >= s.n {
 			return err
@@ -119,14 +155,14 @@ func (s *selection[T, R]) wait(ctx context.Context, t *Turn, own bool) error {
 			s.first++
 		}
 		// Work run in place keeps this goroutine until it is done, so only when all of it is waited for anyway.
-		if !own || s.n < len(s.refs) || !futureOf(s.refs[s.first]).Future.work.Help(t) {
+		if !own || s.n < len(s.refs) || !s.refs[s.first].future.work.Help(t) {
 			break
 		}
 	}
 	open := make([]*Future, 0, len(s.refs)-len(s.ready))
 	for i, r := range s.refs {
 		if !s.got[i] {
-			open = append(open, &futureOf(r).Future)
+			open = append(open, r.future)
 		}
 	}
 	err := awaitMany(ctx, t, own, open, s.n-len(s.ready))
@@ -137,20 +173,20 @@ func (s *selection[T, R]) wait(ctx context.Context, t *Turn, own bool) error {
 }
 
 // twice refuses references of which one comes twice.
-func twice[T any, R ~struct{ Link[T] }](refs []R) error {
+func twice(refs []Link) error {
 	if len(refs) < 2 {
 		return nil
 	}
-	seen := make(map[*Result[T]]struct{}, len(refs))
+	seen := make(map[*Future]struct{}, len(refs))
 	for _, r := range refs {
-		f := futureOf(r)
-		if f == nil {
+		c := r.future
+		if c == nil {
 			continue // refused where Wait comes upon it
 		}
-		if _, has := seen[f]; has {
-			return comesTwice(&f.Future)
+		if _, has := seen[c]; has {
+			return comesTwice(c)
 		}
-		seen[f] = struct{}{}
+		seen[c] = struct{}{}
 	}
 	return nil
 }

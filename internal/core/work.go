@@ -50,15 +50,16 @@ type lazy interface{ wanted() }
 // sourced is a Work whose value comes from a Source, which also knows its id.
 type sourced interface{ source() Source }
 
-// The futures of this package whose work is of another kind than a task or a grain call.
+// The works of this package that are of another kind than a task or a grain call.
 var (
 	_ Work      = untypedWork{}
-	_ Work      = (*fetched[int])(nil)
-	_ typed     = (*fetched[int])(nil)
-	_ lazy      = (*fetched[int])(nil)
-	_ sourced   = (*fetched[int])(nil)
-	_ Stoppable = (*fetched[int])(nil)
-	_ lazy      = (*showing[int])(nil)
-	_ sourced   = (*showing[int])(nil)
-	_ Stoppable = (*showing[int])(nil)
+	_ Work      = (*object)(nil)
+	_ Work      = (*fetched)(nil)
+	_ typed     = (*fetched)(nil)
+	_ lazy      = (*fetched)(nil)
+	_ sourced   = (*fetched)(nil)
+	_ Stoppable = (*fetched)(nil)
+	_ lazy      = (*showing)(nil)
+	_ sourced   = (*showing)(nil)
+	_ Stoppable = (*showing)(nil)
 )

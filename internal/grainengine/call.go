@@ -43,6 +43,9 @@ func (c *call[G, A, R]) queueAt(a *activation) { c.act.Store(a) }
 func (c *call[G, A, R]) isReadOnly() bool      { return c.method.readOnly }
 func (c *call[G, A, R]) isReentrant() bool     { return c.method.reentrant }
 
+// ValueType says what the Future's value is.
+func (c *call[G, A, R]) ValueType() *core.ValueType { return c.method.value }
+
 // Name implements core.Work.
 func (c *call[G, A, R]) Name() string {
 	if a := c.act.Load(); a != nil {

@@ -123,6 +123,7 @@ type method[G, A, R any] struct {
 	arg   *codec.Plan
 	res   *codec.Plan
 	gated bool
+	value *core.ValueType // of results
 	opts  core.Options
 	bad   error  // why no call can have opts
 	place string // of an attempt in strict mode: the program's line that made the call
@@ -157,7 +158,7 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	if arg != nil && res != nil {
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
-	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: core.HasPointers[R](), opts: core.NewOptions[core.Option](nil)}
+	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: core.HasPointers[R](), value: core.TypeOf[R](), opts: core.NewOptions[core.Option](nil)}
 	m.reentrant = k.k.Reentrant
 	if bad == nil {
 		m.bad = m.usable()

@@ -131,7 +131,7 @@ func (c *call[G, A, R]) finish(v R, err error) {
 		}
 		return
 	}
-	if c.Resolve(v) {
+	if core.Resolve(&c.Result, v) {
 		c.arg = zero
 	}
 }

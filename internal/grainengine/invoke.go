@@ -46,7 +46,7 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 		}
 	}
 	if err == nil {
-		c.Resolve(v)
+		core.Resolve(&c.Result, v)
 		return panicked
 	}
 	// An error that only reports the call's own end is that end.
@@ -109,7 +109,7 @@ func (c *call[G, A, R]) AnswerLater(v R) {
 			return
 		}
 	}
-	c.Resolve(v)
+	core.Resolve(&c.Result, v)
 }
 
 // Copies implements Call: an answer to another node is encoded when the call settles.

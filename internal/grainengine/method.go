@@ -76,9 +76,9 @@ func (f Func[G, A, R]) Tell(ctx context.Context, id ID, arg A) error {
 		return err
 	}
 	r := f.m.submit(ctx, id, arg)
-	if !r.ID().IsZero() {
+	if !core.IDOf(r.Link).IsZero() {
 		return nil // it was queued, and may even have failed since
 	}
-	_, err := r.Get(ctx)
+	_, err := core.Get(ctx, r)
 	return err
 }

@@ -8,15 +8,15 @@ import (
 // valueOrWait returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
 // here is false, and to.Resolved(next) follows. resolved is what Resolved was called with, nil at first.
 func valueOrWait[A any](r core.Ref[A], resolved, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
-	c := r.RefFuture()
+	c := core.FutureOf(r.Link)
 	if resolved != nil {
 		c = resolved.Future() // one whose fetch has failed just now is not fetched again
 	}
 	for !c.Follow(next, to) {
-		if v, here, err = r.Peek(); here {
+		if v, here, err = core.Peek(r); here {
 			return v, true, err
 		}
-		c = r.RefFuture()
+		c = core.FutureOf(r.Link)
 	}
 	return v, false, nil
 }
@@ -32,15 +32,15 @@ type pulled[G, A, R any] struct {
 // pull implements remote.
 func (c *call[G, A, R]) pull(v *inboundCall, object *core.Future) {
 	p := &pulled[G, A, R]{call: c, inboundCall: v}
-	err := p.ref.SetRefFuture(object)
+	err := core.SetRefFuture(&p.ref, object)
 	if err == nil {
-		err = p.ref.RefFuture().Pin()
+		err = core.FutureOf(p.ref.Link).Pin()
 	}
 	if err != nil {
 		v.fail(err)
 		return
 	}
-	if !p.ref.RefFuture().Subscribe(&p.waiter, p) {
+	if !core.FutureOf(p.ref.Link).Subscribe(&p.waiter, p) {
 		p.Resolved(nil)
 	}
 }
@@ -51,7 +51,7 @@ func (p *pulled[G, A, R]) Resolved(w *core.Waiter) {
 	if !here {
 		return
 	}
-	p.ref.Return()
+	core.FutureOf(p.ref.Link).Return()
 	if err != nil {
 		p.inboundCall.fail(err) // and the calls behind it go on
 		return

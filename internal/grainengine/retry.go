@@ -87,7 +87,7 @@ func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, b
 		r.until = e.cfg.Now() + int64(defaultDeadline)
 	}
 	r.attempt()
-	return r.Ref()
+	return core.RefTo(&r.Result)
 }
 
 // attempt makes a call; the one before has failed.
@@ -100,12 +100,12 @@ func (r *retried[G, A, R]) attempt() {
 		r.Future.Turn().Next()
 	}
 	ctx := core.HookContext(r.Future.Turn())
-	if r.by.IsZero() {
+	if core.FutureOf(r.by.Link) == nil {
 		r.made = r.once.submit(ctx, r.id, r.arg)
 	} else {
 		r.made = r.once.submitOn(ctx, r.id, r.by)
 	}
-	c := r.made.RefFuture()
+	c := core.FutureOf(r.made.Link)
 	if !c.Settled() {
 		r.needs.Store(c)
 		// The search for cycles finds the attempt by what the turn above it waits for.
@@ -125,7 +125,7 @@ func (r *retried[G, A, R]) attempt() {
 // Resolved implements core.Resolved: the attempt has ended. After a failure the program's RetryIf is called, and a call
 // is made: that does not run on the goroutine that settled the attempt.
 func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
-	if r.made.RefFuture().Failure() == nil {
+	if core.FutureOf(r.made.Link).Failure() == nil {
 		r.attemptEnded(w)
 		return
 	}
@@ -140,7 +140,7 @@ func (r *retried[G, A, R]) attemptEnded(w *core.Waiter) {
 	r.Future.Turn().RestoreBlocked(nil)
 	if err == nil {
 		r.end()
-		r.Resolve(v)
+		core.Resolve(&r.Result, v)
 		return
 	}
 	t := r.Future.Turn()
@@ -226,13 +226,16 @@ func (r *retried[G, A, R]) end() {
 	if t := r.Future.OwnTurn(); t != nil {
 		t.End()
 	}
-	if by := r.by; !by.IsZero() {
+	if by := r.by; core.FutureOf(by.Link) != nil {
 		r.by = core.Ref[A]{}
-		by.Return()
+		core.FutureOf(by.Link).Return()
 	}
 	var zero A
 	r.arg = zero
 }
+
+// ValueType says what the Future's value is.
+func (r *retried[G, A, R]) ValueType() *core.ValueType { return r.method.value }
 
 // Name implements core.Work.
 func (r *retried[G, A, R]) Name() string {

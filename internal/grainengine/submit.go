@@ -118,7 +118,7 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A) core.Ref[R] 
 	if err := e.deliver(m.kind, id.Key, w); err != nil {
 		return core.FailedRef[R](fmt.Errorf("call %s: %w", e.bind(m.kind).nameOf(id.Key, m.entry), err))
 	}
-	return c.Ref()
+	return core.RefTo(&c.Result)
 }
 
 // onCall is a call that waits for its argument first.
@@ -140,14 +140,14 @@ func (o *onCall[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
 }
 
 func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) core.Ref[R] {
-	if arg.IsZero() {
+	if core.FutureOf(arg.Link) == nil {
 		return core.FailedRef[R](fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
 	}
 	e, t, err := m.check(ctx, id)
 	if err != nil {
 		return core.FailedRef[R](err)
 	}
-	if err := arg.Borrow(t); err != nil {
+	if err := core.FutureOf(arg.Link).Borrow(t); err != nil {
 		return core.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
 	}
 	if m.opts.Retried {
@@ -156,11 +156,11 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) 
 	}
 	o := &onCall[G, A, R]{engine: e, key: id.Key, ref: arg}
 	o.prepare(o, m, e, t)
-	o.needs.Store(arg.RefFuture())
-	if !arg.RefFuture().Subscribe(&o.waiter, o) {
+	o.needs.Store(core.FutureOf(arg.Link))
+	if !core.FutureOf(arg.Link).Subscribe(&o.waiter, o) {
 		o.Resolved(nil)
 	}
-	return o.Ref()
+	return core.RefTo(&o.Result)
 }
 
 // Stopped implements core.Stoppable.
@@ -176,7 +176,7 @@ func (o *onCall[G, A, R]) Lapsed() bool { return o.Future.Settled() }
 
 // Swept implements core.Lapsing.
 func (o *onCall[G, A, R]) Swept() {
-	o.ref.Return()
+	core.FutureOf(o.ref.Link).Return()
 	o.ref = core.Ref[A]{}
 	o.needs.Store(nil)
 }
@@ -187,7 +187,7 @@ func (o *onCall[G, A, R]) Resolved(w *core.Waiter) {
 	if !here {
 		return
 	}
-	o.ref.Return()
+	core.FutureOf(o.ref.Link).Return()
 	if err == nil {
 		v, err = core.HandOver(o.Future.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
 	}

@@ -86,7 +86,7 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 		}
 	}
 	object := core.Hold(&c.Future, 0, c.arg)
-	return wire.AppendLarge(dst, refs, object.RefFuture())
+	return wire.AppendLarge(dst, refs, core.FutureOf(object.Link))
 }
 
 func (c *call[G, A, R]) exports() bool { return !c.method.arg.Fixed() }
@@ -111,7 +111,7 @@ func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
 }
 
 func (c *call[G, A, R]) answer(dst []byte, refs wire.References) ([]byte, bool, error) {
-	v, here := c.Here()
+	v, here := core.Here(&c.Result)
 	if !here {
 		return dst, false, nil
 	}
@@ -144,7 +144,7 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 	var zero A
 	if c.Future.Start() { // nothing else reads the argument now
 		c.arg = zero
-		c.Resolve(v)
+		core.Resolve(&c.Result, v)
 	}
 	return nil
 }

@@ -13,6 +13,9 @@ type ready struct {
 	key    string
 }
 
+// ValueType says what the Future's value is.
+func (*ready) ValueType() *core.ValueType { return core.TypeOf[[]core.NodeID]() }
+
 func (r *ready) Name() string                        { return "room for " + Shown(r.key) }
 func (*ready) Help(*core.Turn) bool                  { return false }
 func (*ready) Expires() int64                        { return 0 }
@@ -24,7 +27,7 @@ func (c *Client) Ready(t *core.Turn, key string) core.Ref[[]core.NodeID] {
 	r := &ready{client: c, key: key}
 	r.Future.Init(r, t, t.Next(), core.HasPointers[[]core.NodeID]())
 	r.ask(Question{Op: Find, Key: key})
-	return r.Ref()
+	return core.RefTo(&r.Result)
 }
 
 func (r *ready) ask(q Question) {
@@ -50,6 +53,6 @@ func (r *ready) answered(e Entry, err error) {
 			r.ask(Question{Op: Await, Key: r.key, Seen: e.Version})
 		}
 	case r.Future.Start():
-		r.Resolve(e.Record.nodes())
+		core.Resolve(&r.Result, e.Record.nodes())
 	}
 }

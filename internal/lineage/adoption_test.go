@@ -28,7 +28,7 @@ func TestAnotherAdopts(t *testing.T) {
 	b := newBed(t)
 	defer close(b.open)
 	r := b.held.Go(b.ctx, "a")
-	c := r.RefFuture()
+	c := core.FutureOf(r.Link)
 	rec := b.submitted(c, other)
 	src, got := b.succeed(c.ID())
 	src2, got2 := b.succeed(c.ID())
@@ -54,7 +54,7 @@ func TestAnotherAdopts(t *testing.T) {
 func TestAdopts(t *testing.T) {
 	b := newBed(t)
 	r := b.held.Go(b.ctx, "a")
-	rec, id := b.submitted(r.RefFuture(), fallen), r.RefFuture().ID()
+	rec, id := b.submitted(core.FutureOf(r.Link), fallen), core.FutureOf(r.Link).ID()
 	_, got := b.succeed(id)
 	b.answer(registry.TaskEntry{Exists: true, Refused: true, Record: rec}, nil) // the leader does not know of the death yet
 	b.pass(int64(20 * time.Millisecond))
@@ -86,7 +86,7 @@ func TestAdoptsNewer(t *testing.T) {
 	b := newBed(t)
 	defer close(b.open)
 	r := b.held.Go(b.ctx, "a")
-	rec, id := b.submitted(r.RefFuture(), self), r.RefFuture().ID()
+	rec, id := b.submitted(core.FutureOf(r.Link), self), core.FutureOf(r.Link).ID()
 	rec.Recipe[0] += 2 // 2 is a recipe that is an object
 	_, got := b.succeed(id)
 	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
@@ -104,7 +104,7 @@ func TestClaimInDoubt(t *testing.T) {
 	b := newBed(t)
 	defer close(b.open)
 	r := b.held.Go(b.ctx, "a")
-	rec, id := b.submitted(r.RefFuture(), self), r.RefFuture().ID()
+	rec, id := b.submitted(core.FutureOf(r.Link), self), core.FutureOf(r.Link).ID()
 	_, got := b.succeed(id)
 	for range 300 {
 		for _, err := range away {
@@ -124,7 +124,7 @@ func TestNewerNameStays(t *testing.T) {
 	b := newBed(t)
 	defer close(b.open)
 	r := b.held.Go(b.ctx, "a")
-	rec, id := b.submitted(r.RefFuture(), self), r.RefFuture().ID()
+	rec, id := b.submitted(core.FutureOf(r.Link), self), core.FutureOf(r.Link).ID()
 	const version, inputs, unknown = 1, 1, 200
 	rec.Recipe = append([]byte{version, inputs, unknown}, rec.Recipe[2:]...)
 	rec.Detached, rec.Name, rec.Function = true, "nightly", "task held"

@@ -199,9 +199,9 @@ func (l *Lineage) largeOf(at *recorded) *largeRecipe {
 // counts more.
 func (o *largeRecipe) read(from []core.Source, then func([]byte, error)) {
 	var r core.Ref[[]byte]
-	err := r.SetRefFuture(&core.NewUntyped(o.lineage.cfg.Job, from[0]).Future)
+	err := core.SetRefFuture(&r, &core.NewUntyped(o.lineage.cfg.Job, from[0]).Future)
 	if err == nil {
-		o.future = r.RefFuture()
+		o.future = core.FutureOf(r.Link)
 		err = o.future.Pin()
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ func computed(t *testing.T) (*bed, *core.Future) {
 	t.Helper()
 	b := newBed(t)
 	r := b.bulk.Go(b.ctx, "a")
-	c := r.RefFuture()
+	c := core.FutureOf(r.Link)
 	b.leave(c)
 	b.answer(entered, nil)
 	close(b.open)
@@ -96,7 +96,7 @@ func TestAdoptsObject(t *testing.T) {
 	for law, err := range map[string]error{"the owner has it": nil, "it is lost": errLost} {
 		b := newBed(t)
 		r := b.bulk.Go(b.ctx, "a")
-		rec, id := b.objectOf(r.RefFuture(), self), r.RefFuture().ID()
+		rec, id := b.objectOf(core.FutureOf(r.Link), self), core.FutureOf(r.Link).ID()
 		_, got := b.succeed(id)
 		b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
 		for range 600 { // no other node looks for the object while this one lives
@@ -117,8 +117,8 @@ func TestJoinsObject(t *testing.T) {
 	for law, err := range map[string]error{"the owner has it": nil, "it is lost": errLost} {
 		b := newBed(t)
 		r := b.bulk.Go(b.ctx, "a")
-		src, got := b.join(r.RefFuture())
-		b.answer(registry.TaskEntry{Exists: true, Record: b.objectOf(r.RefFuture(), self)}, nil)
+		src, got := b.join(core.FutureOf(r.Link))
+		b.answer(registry.TaskEntry{Exists: true, Record: b.objectOf(core.FutureOf(r.Link), self)}, nil)
 		for range 100 {
 			b.reply(nil, raysys.ErrUnreachable)
 			got.wants(t, "the owner does not answer")

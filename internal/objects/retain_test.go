@@ -54,7 +54,7 @@ func alone(t *testing.T) *Objects {
 func retained(t *testing.T, o *Objects, n int) (c *core.Future, key string, oid raysys.TaskID) {
 	t.Helper()
 	r := raysys.Ready(make([]byte, 1<<20))
-	c = r.RefFuture()
+	c = core.FutureOf(r.Link)
 	oid, err := o.ensure(c)
 	if err != nil {
 		t.Fatal(err)

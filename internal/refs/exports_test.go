@@ -59,7 +59,7 @@ func TestExportsCount(t *testing.T) {
 		futures := make([]*core.Future, 3)
 		for i := range futures {
 			r := raysys.Ready(i)
-			futures[i] = r.RefFuture()
+			futures[i] = core.FutureOf(r.Link)
 		}
 		holders := make([]*holderModel, 2)
 		for i := range holders {

@@ -18,6 +18,7 @@ var update = flag.Bool("update", false, "write the files in testdata/v1 anew")
 // computed is the future of a task of this node.
 type computed struct{ core.Result[[]byte] }
 
+func (c *computed) ValueType() *core.ValueType            { return core.TypeOf[[]byte]() }
 func (c *computed) Name() string                          { return "task" }
 func (c *computed) Help(*core.Turn) bool                  { return false }
 func (c *computed) Expires() int64                        { return 0 }
@@ -35,8 +36,8 @@ func TestForms(t *testing.T) {
 	large := raysys.Ready(make([]byte, 2*raysys.ObjectSize))
 	small := raysys.Ready(5)
 	for name, future := range map[string]func(*References) *core.Future{
-		"mine":     func(*References) *core.Future { return large.RefFuture() },
-		"inline":   func(*References) *core.Future { return small.RefFuture() },
+		"mine":     func(*References) *core.Future { return core.FutureOf(large.Link) },
+		"inline":   func(*References) *core.Future { return core.FutureOf(small.Link) },
 		"yours":    func(r *References) *core.Future { return r.Take(id, peer, 9) },
 		"borrowed": func(r *References) *core.Future { return r.Take(id, owner, 9) },
 		"pair-of-submitter": func(r *References) *core.Future {
@@ -46,7 +47,7 @@ func TestForms(t *testing.T) {
 			c.Future.Forward(core.SourceOf(r.Take(id, owner, 9)))
 			return &c.Future
 		},
-		"pair-of-owner": func(r *References) *core.Future { return r.pair(large.RefFuture(), r.Take(id, other, 10)) },
+		"pair-of-owner": func(r *References) *core.Future { return r.pair(core.FutureOf(large.Link), r.Take(id, other, 10)) },
 		"pair-of-third": func(r *References) *core.Future { return r.pair(r.Take(id, owner, 9), r.Take(id, other, 10)) },
 		"yours-of-pair": func(r *References) *core.Future { return r.pair(r.Take(id, owner, 9), r.Take(id, peer, 10)) },
 		"pair-for-owner": func(r *References) *core.Future {

@@ -90,10 +90,10 @@ func (a *Adopted) Fail(err error) {
 }
 
 func (r *record[A, R]) settleRecorded(value []byte, inputs []*core.Future) error {
-	v := r.Into()
+	v := core.Into(&r.Result)
 	if err := r.spec.res.Decode(value, reflect.ValueOf(v).Elem(), inputs); err != nil {
 		return fmt.Errorf("the recorded result of task %s: %w", r.Name(), err)
 	}
-	r.Resolve(*v)
+	core.Resolve(&r.Result, *v)
 	return nil
 }

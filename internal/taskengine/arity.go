@@ -26,7 +26,7 @@ func (k Task2[A, B, R]) Go(ctx context.Context, a A, b B) raysys.Ref[R] {
 
 // On is tasks.Task2.On.
 func (k Task2[A, B, R]) On(ctx context.Context, a raysys.Ref[A], b raysys.Ref[B]) raysys.Ref[R] {
-	return raysys.Ref[R](on(ctx, k.t.spec, &a, &b))
+	return raysys.Ref[R](on(ctx, k.t.spec, a.Link, b.Link))
 }
 
 // With is tasks.Task3.With.
@@ -41,5 +41,5 @@ func (k Task3[A, B, C, R]) Go(ctx context.Context, a A, b B, c C) raysys.Ref[R] 
 
 // On is tasks.Task3.On.
 func (k Task3[A, B, C, R]) On(ctx context.Context, a raysys.Ref[A], b raysys.Ref[B], c raysys.Ref[C]) raysys.Ref[R] {
-	return raysys.Ref[R](on(ctx, k.t.spec, &a, &b, &c))
+	return raysys.Ref[R](on(ctx, k.t.spec, a.Link, b.Link, c.Link))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -37,13 +38,13 @@ type (
 
 // definition is the untyped part of a task that all its handles share.
 type definition struct {
-	entry *core.Entry
-	arg   *codec.Plan
-	res   *codec.Plan
-	fixed bool // arguments hold nothing beyond their own size
-	refs  bool // arguments may hold references
-	// params are the parameters of the argument it is given a pointer to, as references that refer to nothing yet.
-	params func(arg any) []param
+	entry  *core.Entry
+	arg    *codec.Plan
+	res    *codec.Plan
+	fixed  bool    // arguments hold nothing beyond their own size
+	refs   bool    // arguments may hold references
+	fields []field // the parameters in the argument
+	runAt  func(c *core.Future, s *core.CPUSlot)
 }
 
 // Define is tasks.DefineIn. It and its siblings are called by package tasks alone, in one line: reports of a bad
@@ -60,20 +61,16 @@ func Define0[R any](t *raysys.Table, name string, fn func(context.Context) (R, e
 // Define2 is tasks.Define2In.
 func Define2[A, B, R any](t *raysys.Table, name string, fn func(context.Context, A, B) (R, error)) Task2[A, B, R] {
 	k := define(t, name, fn == nil, func(ctx context.Context, a args2[A, B]) (R, error) { return fn(ctx, a.A, a.B) })
-	k.spec.params = func(arg any) []param {
-		a := arg.(*args2[A, B])
-		return []param{&refParam[A]{at: &a.A}, &refParam[B]{at: &a.B}}
-	}
+	var a args2[A, B]
+	k.spec.fields = []field{{core.TypeOf[A](), 0}, {core.TypeOf[B](), unsafe.Offsetof(a.B)}}
 	return Task2[A, B, R]{k}
 }
 
 // Define3 is tasks.Define3In.
 func Define3[A, B, C, R any](t *raysys.Table, name string, fn func(context.Context, A, B, C) (R, error)) Task3[A, B, C, R] {
 	k := define(t, name, fn == nil, func(ctx context.Context, a args3[A, B, C]) (R, error) { return fn(ctx, a.A, a.B, a.C) })
-	k.spec.params = func(arg any) []param {
-		a := arg.(*args3[A, B, C])
-		return []param{&refParam[A]{at: &a.A}, &refParam[B]{at: &a.B}, &refParam[C]{at: &a.C}}
-	}
+	var a args3[A, B, C]
+	k.spec.fields = []field{{core.TypeOf[A](), 0}, {core.TypeOf[B](), unsafe.Offsetof(a.B)}, {core.TypeOf[C](), unsafe.Offsetof(a.C)}}
 	return Task3[A, B, C, R]{k}
 }
 
@@ -90,7 +87,7 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 	bad = errors.Join(bad, wrapType("argument", err))
 	res, err := codec.PlanOf(reflect.TypeFor[R]())
 	bad = errors.Join(bad, wrapType("result", err))
-	d := &definition{arg: arg, res: res, fixed: true, params: func(a any) []param { return []param{&refParam[A]{at: a.(*A)}} }}
+	d := &definition{arg: arg, res: res, fixed: true, fields: []field{{of: core.TypeOf[A]()}}, runAt: runAt[A, R]}
 	var print uint64
 	if arg != nil && res != nil {
 		d.fixed, d.refs = arg.Fixed(), arg.HasRefs()
@@ -101,6 +98,9 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 	d.entry.Impl = s // how tasks of other nodes find it
 	return Task[A, R]{s}
 }
+
+// runAt runs the record that c is in.
+func runAt[A, R any](c *core.Future, s *core.CPUSlot) { (*record[A, R])(unsafe.Pointer(c)).run(s) }
 
 func wrapType(what string, err error) error {
 	if err == nil {
@@ -130,7 +130,7 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	if n.opts.Conditional() && n.opts.Bundle.Group != "" {
 		n.opts.Fail(core.ErrBesideBundle)
 	}
-	n.gated = core.HasPointers[R]()
+	n.gated, n.value = core.HasPointers[R](), core.TypeOf[R]()
 	return &n
 }
 

@@ -177,7 +177,7 @@ func TestListOfResults(t *testing.T) {
 	}
 	settled := 0
 	for i, r := range refs {
-		if core.Ref[int](r).Settled() {
+		if core.FutureOf(r.Link).Settled() {
 			settled++
 			if v, err := r.Get(ctx); v != i*i && err == nil {
 				t.Errorf("square of %d is %d", i, v)

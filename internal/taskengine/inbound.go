@@ -275,7 +275,7 @@ func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
 
 // tell sends the outcome; waits says that a drain waits for that.
 func (t *inboundTask[A, R]) tell(x *exchange, waits bool) {
-	if v, here := t.Here(); here {
+	if v, here := core.Here(&t.Result); here {
 		t.answerValue(x, v)
 	} else {
 		t.answer(x)

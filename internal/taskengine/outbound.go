@@ -200,7 +200,7 @@ func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node r
 	if rd.Large() {
 		return r.forwardFrom(rd, refs)
 	}
-	v := r.Into()
+	v := core.Into(&r.Result)
 	if err := wire.ReadOf(rd, r.spec.res, v, refs); err != nil {
 		var zero R
 		*v = zero
@@ -218,7 +218,7 @@ func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node r
 		return nil
 	}
 	r.drop()
-	r.Resolve(*v)
+	core.Resolve(&r.Result, *v)
 	r.endLate()
 	return nil
 }

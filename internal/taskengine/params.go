@@ -3,59 +3,79 @@ package taskengine
 import (
 	"fmt"
 	"reflect"
+	"unsafe"
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// param is one parameter of a task while it is given by reference.
-type param interface {
-	core.RefValue
-	Borrow(*core.Turn) error
-	Return()
-	// take puts the value into the argument; false when it is elsewhere.
-	take(*core.Job) (here bool, err error)
-	// taken reports whether take has.
-	taken() bool
-	// pin keeps the value readable until Return, also where the program has released it: another node holds it.
-	pin()
-	// makeObject makes an object of what the argument of c has.
-	makeObject(c *core.Future, part int)
+// param is one parameter of a task while it is given by reference: the value of that type which is to be at some place of an
+// argument.
+type param struct {
+	of     *core.ValueType
+	at     unsafe.Pointer
+	future *core.Future
+	has    bool // the value is there
 }
 
-// refParam is the parameter of type T at some place of an argument.
-type refParam[T any] struct {
-	core.Ref[T]
-	at  *T
-	has bool
+// field is where the argument of a function has a parameter.
+type field struct {
+	of *core.ValueType
+	at uintptr
 }
 
-func (p *refParam[T]) taken() bool { return p.has }
+// params are the parameters of the argument at arg, as references that refer to nothing yet.
+func (d *definition) params(arg unsafe.Pointer) []*param {
+	list := make([]*param, len(d.fields))
+	for i, f := range d.fields {
+		list[i] = &param{of: f.of, at: unsafe.Add(arg, f.at)}
+	}
+	return list
+}
 
-func (p *refParam[T]) take(j *core.Job) (bool, error) {
+// value is a pointer to the place of the parameter.
+func (p *param) value() any { return reflect.NewAt(p.of.Type, p.at).Interface() }
+
+// set has p refer to c. It fails when c holds another type.
+func (p *param) set(c *core.Future) (err error) {
+	c, err = c.As(p.of)
+	if err == nil {
+		p.future = c
+	}
+	return err
+}
+
+// take puts the value into the argument; false when it is elsewhere.
+func (p *param) take(j *core.Job) (here bool, err error) {
 	if p.has {
 		return true, nil
 	}
-	v, here, err := p.Peek()
+	here, err = p.future.PeekInto(p.of, p.value())
 	if err == nil && here {
-		*p.at, err = core.HandOver(j, "argument by reference", v)
+		if j.Inspect != nil {
+			err = j.Inspect.HandOver("argument by reference", p.value())
+		}
 		p.has = err == nil
 	}
 	return here, err
 }
 
-func (p *refParam[T]) pin() {
-	if err := p.RefFuture().Pin(); err != nil {
-		p.Ref = core.FailedRef[T](err)
-		_ = p.RefFuture().Pin()
+// pin keeps the value readable until Return, also where the program has released it: another node holds it.
+func (p *param) pin() {
+	if err := p.future.Pin(); err != nil {
+		p.future = core.FailedOf(p.of, err)
+		_ = p.future.Pin()
 	}
 }
 
-func (p *refParam[T]) makeObject(c *core.Future, part int) { p.Ref = core.Hold(c, part, *p.at) }
+// makeObject makes an object of what the argument of c has.
+func (p *param) makeObject(c *core.Future, part int) {
+	p.future = core.HoldAt(c, part, p.of, p.value())
+}
 
 // takeAll takes every parameter; false when one is elsewhere.
-func takeAll(params []param, j *core.Job) (here bool, err error) {
+func takeAll(params []*param, j *core.Job) (here bool, err error) {
 	here = true
 	for _, p := range params {
 		h, bad := p.take(j)
@@ -78,10 +98,10 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 	}
 	params := d.params.Load()
 	if params == nil {
-		list := r.spec.params(&r.arg)
+		list := r.spec.params(unsafe.Pointer(&r.arg))
 		for i, p := range list {
 			p.makeObject(&r.Future, i)
-			if err := p.Borrow(t); err != nil {
+			if err := p.future.Borrow(t); err != nil {
 				return dst, err
 			}
 		}
@@ -90,7 +110,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 	}
 	futures := make([]*core.Future, len(*params))
 	for i, p := range *params {
-		futures[i] = p.RefFuture()
+		futures[i] = p.future
 	}
 	return wire.AppendParams(dst, refs, futures...)
 }
@@ -98,13 +118,13 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 // readParams is the receiving side: the objects are fetched once the task is accepted.
 func (t *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
 	d := &deps{remakes: t.spec.remakes}
-	params := t.spec.params(&t.arg)
+	params := t.spec.params(unsafe.Pointer(&t.arg))
 	for _, p := range params {
 		c, err := refs.ReadRef(r)
 		if err != nil {
 			return err
 		}
-		if err := p.SetRefFuture(c); err != nil {
+		if err := p.set(c); err != nil {
 			return fmt.Errorf("parameter of %s: %w", t.Name(), err)
 		}
 	}
@@ -133,7 +153,7 @@ func (t *inboundTask[A, R]) awaitParams() *deps {
 	}
 	for _, p := range *d.params.Load() {
 		p.pin()
-		d.futures = append(d.futures, p.RefFuture())
+		d.futures = append(d.futures, p.future)
 	}
 	t.hold(t.Future.Up(), d)
 	d.task = t

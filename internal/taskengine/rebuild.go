@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unsafe"
 	"weak"
 
 	"github.com/raysys/raysys"
@@ -218,16 +219,16 @@ func (r *record[A, R]) fill(arg []byte, byRef bool, inputs []*core.Future) error
 	t.Pin(inputs) // which lets it read what the program has released
 	d := &deps{remakes: true}
 	if byRef {
-		params := r.spec.params(&r.arg)
+		params := r.spec.params(unsafe.Pointer(&r.arg))
 		for i, p := range params {
-			err := p.SetRefFuture(inputs[i])
+			err := p.set(inputs[i])
 			if err == nil {
-				err = p.Borrow(t)
+				err = p.future.Borrow(t)
 			}
-			inputs[i] = p.RefFuture() // its type may not have been known before
+			inputs[i] = p.future // its type may not have been known before
 			if err != nil {
 				for _, b := range params[:i] {
-					b.Return()
+					b.future.Return()
 				}
 				return err
 			}

@@ -36,7 +36,7 @@ func (g *gone) Fetch(_ any, done func(error)) { done(fmt.Errorf("%w: dropped", r
 // loseObject loses the object behind r, wherever it is by now.
 func loseObject(t rapid.TB, r raysys.Ref[bulky]) {
 	t.Helper()
-	c := r.RefFuture()
+	c := core.FutureOf(r.Link)
 	for core.HeldBy(core.SourceOf(c)) != nil {
 		c = core.HeldBy(core.SourceOf(c))
 	}
@@ -268,7 +268,7 @@ func collect(t testing.TB, refs []raysys.Ref[bulky]) {
 	t.Helper()
 	var weaks []weak.Pointer[core.Future]
 	for i := range refs {
-		weaks = append(weaks, weak.Make(refs[i].RefFuture()))
+		weaks = append(weaks, weak.Make(core.FutureOf(refs[i].Link)))
 		refs[i] = raysys.Ref[bulky]{}
 	}
 	nodetest.EventuallyGC(t, "dropped futures are collected", func() bool {
@@ -327,7 +327,7 @@ func TestRebuildReleasedSmall(t *testing.T) {
 		if _, err := small.Get(s.ctx); !errors.Is(err, raysys.ErrReleased) {
 			t.Errorf("%s: the released reference gives %v", name, err)
 		}
-		kept := small.RefFuture()
+		kept := core.FutureOf(small.Link)
 		if err := kept.Pin(); err != nil {
 			t.Errorf("%s: %v, while the recipe needs the value", name, err)
 		} else {

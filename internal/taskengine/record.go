@@ -19,6 +19,7 @@ type spec[A, R any] struct {
 	need  ledger.Need
 	plain bool // asks for one CPU, on any node: its tasks go through the run queue
 	gated bool // results hold pointers
+	value *core.ValueType
 
 	labels string // of opts, as they are sent
 
@@ -44,8 +45,11 @@ var (
 	_ core.Remaker   = (*record[none, none])(nil)
 	_ arrival        = (*inboundTask[none, none])(nil)
 	_ inboundFunc    = (*spec[none, none])(nil)
-	_ batch          = (*bulkItem[none, none])(nil)
+	_ batch          = (*bulkItem)(nil)
 )
+
+// ValueType says what the Future's value is.
+func (r *record[A, R]) ValueType() *core.ValueType { return r.spec.value }
 
 // Name implements core.Work.
 func (r *record[A, R]) Name() string { return r.spec.entry.Name }
@@ -131,7 +135,7 @@ func (r *record[A, R]) run(s *core.CPUSlot) {
 		return
 	}
 	if r.spec.gated && r.keepsRecipes() {
-		at := r.Into()
+		at := core.Into(&r.Result)
 		if *at = v; r.spec.large(at) {
 			r.keepRecipe()
 		}
@@ -200,7 +204,7 @@ func (r *record[A, R]) lend() (back func(), err error) {
 // settle resolves the task with what its function returned.
 func (r *record[A, R]) settle(v R) {
 	r.drop()
-	r.Resolve(v)
+	core.Resolve(&r.Result, v)
 	r.endLate()
 }
 

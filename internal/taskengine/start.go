@@ -73,7 +73,7 @@ func (s *spec[A, R]) start(ctx context.Context, t *core.Turn, r *record[A, R], d
 		if err != nil {
 			return core.FailedRef[R](err)
 		}
-		return r.Ref()
+		return core.RefTo(&r.Result)
 	case <-ctx.Done():
 		return core.FailedRef[R](fmt.Errorf("submit %s: %w: the store has not answered, and the task %q runs if it is recorded yet: %w",
 			s.entry, raysys.ErrOutcomeUnknown, s.opts.Name, context.Cause(ctx)))

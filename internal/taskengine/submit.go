@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -107,7 +108,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 		d := &deps{}
 		r.hold(t, d)
 		r.join(j, d)
-		return r.Ref()
+		return core.RefTo(&r.Result)
 	}
 	if !e.hasRoom() {
 		ran, err := s.overflow(ctx, e, t, r)
@@ -115,12 +116,12 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 			return core.FailedRef[R](err)
 		}
 		if ran { // it may have a further attempt before it, which comes by itself
-			return r.Ref()
+			return core.RefTo(&r.Result)
 		}
 	}
 	r.count(e)
 	r.queueOrPlace(e)
-	return r.Ref()
+	return core.RefTo(&r.Result)
 }
 
 // ownTurn gives the task a turn, with its deadline and its class.
@@ -198,12 +199,12 @@ func (k Task[A, R]) Go(ctx context.Context, arg A) raysys.Ref[R] {
 
 // On is tasks.Task.On.
 func (k Task[A, R]) On(ctx context.Context, arg raysys.Ref[A]) raysys.Ref[R] {
-	return raysys.Ref[R](on(ctx, k.spec, &arg))
+	return raysys.Ref[R](on(ctx, k.spec, arg.Link))
 }
 
 // on submits a task whose parameters are the values behind refs. Each is borrowed now, so that the program may
 // release it right after.
-func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) core.Ref[R] {
+func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.Link) core.Ref[R] {
 	e, t, err := s.check(ctx)
 	if err != nil {
 		return core.FailedRef[R](err)
@@ -212,21 +213,21 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 		s = s.within(b)
 	}
 	futures := make([]*core.Future, len(refs))
-	for i, v := range refs {
-		if futures[i] = v.RefFuture(); futures[i] == nil {
+	for i, l := range refs {
+		if futures[i] = core.FutureOf(l); futures[i] == nil {
 			return core.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
 		}
 	}
 	r := &record[A, R]{spec: s}
-	params := s.params(&r.arg)
+	params := s.params(unsafe.Pointer(&r.arg))
 	for i, p := range params {
-		err := p.SetRefFuture(futures[i])
+		err := p.set(futures[i])
 		if err == nil {
-			err = p.Borrow(t)
+			err = p.future.Borrow(t)
 		}
 		if err != nil {
 			for _, b := range params[:i] {
-				b.Return()
+				b.future.Return()
 			}
 			return core.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
 		}
@@ -237,7 +238,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 	}
 	if err := s.roomForHeld(ctx, e, t); err != nil {
 		for _, p := range params {
-			p.Return()
+			p.future.Return()
 		}
 		return core.FailedRef[R](err)
 	}
@@ -258,5 +259,5 @@ func (s *spec[A, R]) release(ctx context.Context, t *core.Turn, r *record[A, R],
 	} else {
 		d.wait()
 	}
-	return r.Ref()
+	return core.RefTo(&r.Result)
 }

@@ -23,12 +23,17 @@ func New[T any](root Root, name string) *Promise[T] {
 // Settle counts the first time only.
 func (p *Promise[T]) Settle(v T) {
 	if p.Future.Start() {
-		p.Resolve(v)
+		core.Resolve(&p.Result, v)
 	}
 }
 
 // Handle is what others wait for.
-func (p *Promise[T]) Handle() raysys.Handle[T] { return raysys.Handle[T](p.Ref().Handle()) }
+func (p *Promise[T]) Handle() raysys.Handle[T] {
+	return raysys.Handle[T]{Link: core.RefTo(&p.Result).Link}
+}
+
+// ValueType says what the Future's value is.
+func (p *Promise[T]) ValueType() *core.ValueType { return core.TypeOf[T]() }
 
 // Name implements core.Work, as the methods below do.
 func (p *Promise[T]) Name() string { return p.name }
@@ -88,7 +93,7 @@ type Watch struct {
 // On calls tell once ref has settled, on the goroutine that settled it or this one: it must not block. It asks for the
 // outcome where that is another node's. The zero ref never settles.
 func On[T any](ref raysys.Ref[T], tell func(failure error)) *Watch {
-	w := &Watch{future: ref.RefFuture(), tell: tell}
+	w := &Watch{future: core.FutureOf(ref.Link), tell: tell}
 	if w.future != nil && !w.future.Subscribe(&w.waiter, w) {
 		w.Resolved(nil)
 	}
@@ -107,7 +112,7 @@ func (w *Watch) Stop() {
 
 // Hurry sends the call behind ref at once, as Get does: for calls whose outcome is awaited, but not in a Get.
 func Hurry[T any](root Root, ref raysys.Ref[T]) {
-	if c := ref.RefFuture(); c != nil && !c.Settled() {
+	if c := core.FutureOf(ref.Link); c != nil && !c.Settled() {
 		c.Work().Help(root.turn)
 	}
 }

@@ -49,8 +49,8 @@ func (h *holder) Keep(_ context.Context, l lot) (bool, error) {
 	ref := l.Ref.Ref()
 	h.held[l.Number] = ref
 	link := core.Ref[draw](ref)
-	run, _ := refs.RecordedAs(link.RefFuture())
-	return run != 0 && refs.RemoteOf(link.RefFuture()) != nil, nil
+	run, _ := refs.RecordedAs(core.FutureOf(link.Link))
+	return run != 0 && refs.RemoteOf(core.FutureOf(link.Link)) != nil, nil
 }
 
 // Outcome waits for the number.

@@ -1,0 +1,77 @@
+package arch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// definitions is a package of n tasks, or of n methods with their kinds, each with types of its own and used in each way.
+func definitions(kind string, n int) string {
+	var b strings.Builder
+	b.WriteString("package thin\n\nimport (\n\t\"context\"\n\n\t\"github.com/raysys/raysys\"\n\t\"github.com/raysys/raysys/grains\"\n\t\"github.com/raysys/raysys/tasks\"\n)\n\n" +
+		"var _ = grains.Define[struct{}](\"z\")\nvar _ = tasks.Define0[int]\n")
+	for i := range n {
+		fmt.Fprintf(&b, "\ntype A%[1]d struct{ X%[1]d int; S string }\ntype R%[1]d struct{ Y%[1]d float64; L []int }\n", i)
+		uses := "[]raysys.Ref[R%[1]d]{t%[1]d.Go(ctx, A%[1]d{}), t%[1]d.On(ctx, raysys.Put(ctx, A%[1]d{})), t%[1]d.Map(ctx, []A%[1]d{{}})[0]}"
+		if kind == "task" {
+			fmt.Fprintf(&b, "var t%[1]d = tasks.Define(\"t%[1]d\", func(ctx context.Context, a A%[1]d) (R%[1]d, error) { return R%[1]d{}, nil })\n", i)
+		} else {
+			fmt.Fprintf(&b, "type G%[1]d struct{}\nfunc (*G%[1]d) M(ctx context.Context, a A%[1]d) (R%[1]d, error) { return R%[1]d{}, nil }\nvar k%[1]d = grains.Define[G%[1]d](\"g%[1]d\")\nvar m%[1]d = grains.Method(k%[1]d, \"m\", (*G%[1]d).M)\n", i)
+			uses = "[]raysys.Ref[R%[1]d]{m%[1]d.Call(ctx, k%[1]d.Get(\"x\"), A%[1]d{}), m%[1]d.On(ctx, k%[1]d.Get(\"x\"), raysys.Put(ctx, A%[1]d{}))}"
+		}
+		fmt.Fprintf(&b, "func use%[1]d(ctx context.Context) {\n\ts := "+uses+"\n\ts[0].Get(ctx)\n\traysys.GetAll(ctx, s).Values()\n\traysys.Wait(ctx, s, 1)\n}\n", i)
+	}
+	return b.String()
+}
+
+// compiled is how many functions the compiler makes of the package.
+func compiled(t *testing.T, kind string, n int) int {
+	t.Helper()
+	dir := t.TempDir()
+	src, overlay, object := filepath.Join(dir, "thin.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "thin.a")
+	if err := os.WriteFile(src, []byte(definitions(kind, n)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	place, err := filepath.Abs("thin/thin.go") // which is not there: a package of the module in the build alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {place: src}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", object, "./thin").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command("go", "tool", "nm", object).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) >= 3 && (f[1] == "T" || f[1] == "t") {
+			count++
+		}
+	}
+	return count
+}
+
+// TestDefinitionsAreThin: one task more, or one method with its kind, costs the compiler so many functions, which is about its time and its
+// memory: a millisecond and 40 KB each.
+func TestDefinitionsAreThin(t *testing.T) {
+	for kind, most := range map[string]int{"task": 560, "method": 700} {
+		if n := compiled(t, kind, 2) - compiled(t, kind, 1); n > most {
+			t.Errorf("one more %s costs %d functions, %d are allowed", kind, n, most)
+		} else {
+			t.Logf("one more %s costs %d functions", kind, n)
+		}
+	}
+}
