@@ -17,14 +17,15 @@ func (*object) Waits() ([]*Turn, []*Future) { return nil, nil }
 func (*object) Break([]string) bool         { return false }
 func (*object) unmade()                     {} // Explain says so
 
-// objectOf is a future without work, submitted by up as its seq-th submission; up is nil for none.
-func objectOf[T any](up *Turn, seq uint64) *Result[T] {
-	t := TypeOf[T]()
-	o := &Result[T]{}
-	if o.Future.work = (*object)(t); up != nil {
-		o.Future.Init((*object)(t), up, seq, t.gated)
+// put makes c, whose value is in place, the future of an object that up submits as its seq-th; nil for one that nothing submits.
+func (c *Future) put(t *ValueType, up *Turn, seq uint64) {
+	c.work, c.up, c.seq = (*object)(t), up, seq
+	if !t.gated || up == nil { // no other goroutine knows it yet
+		c.word.Store(phaseReady)
+		return
 	}
-	return o
+	c.word.Store(flagGated)
+	c.resolved()
 }
 
 // Put is raysys.Put, which is its only caller: the place in reports is that caller's.
@@ -38,8 +39,8 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 			return FailedRef[T](err)
 		}
 	}
-	o := objectOf[T](t, t.Next())
-	Resolve(o, v)
+	o := &Result[T]{val: v}
+	o.Future.put(TypeOf[T](), t, t.Next())
 	if len(opts) > 0 {
 		if err := publish(ctx, t, &o.Future, opts); err != nil {
 			return FailedRef[T](err)
@@ -50,17 +51,16 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 
 // Hold makes an object of a part of c's argument that is too large to travel along.
 func Hold[T any](c *Future, part int, v T) Ref[T] {
-	o := objectOf[T](c.up, firstHeld+c.seq<<2+uint64(part))
-	Resolve(o, v)
+	o := &Result[T]{val: v}
+	o.Future.put(TypeOf[T](), c.up, firstHeld+c.seq<<2+uint64(part))
 	return RefTo(o)
 }
 
 // HoldAt is Hold of a value of t; v is a *T to it.
 func HoldAt(c *Future, part int, t *ValueType, v any) *Future {
 	o := t.make()
-	o.Init((*object)(t), c.up, firstHeld+c.seq<<2+uint64(part), t.gated)
 	o.value(t).Set(reflect.ValueOf(v).Elem())
-	o.resolved()
+	o.put(t, c.up, firstHeld+c.seq<<2+uint64(part))
 	return o
 }
 
@@ -74,8 +74,8 @@ func FailedOf(t *ValueType, err error) *Future {
 
 // Own makes an object of a value that the node keeps for itself: its n-th.
 func Own[T any](job *Job, n uint64, v T) *Future {
-	o := objectOf[T](job.Top, firstOwn+n)
-	Resolve(o, v)
+	o := &Result[T]{val: v}
+	o.Future.put(TypeOf[T](), job.Top, firstOwn+n)
 	return &o.Future
 }
 
@@ -87,17 +87,15 @@ const firstHeld = 1 << 62
 
 // Ready is raysys.Ready.
 func Ready[T any](v T) Ref[T] {
-	o := objectOf[T](nil, 0)
-	Resolve(o, v)
+	o := &Result[T]{val: v}
+	o.Future.put(TypeOf[T](), nil, 0)
 	return RefTo(o)
 }
 
 // FailedRef returns a reference that has failed with err. Submissions report everything through their
 // reference.
 func FailedRef[T any](err error) Ref[T] {
-	o := objectOf[T](nil, 0)
-	o.Future.failed(err)
-	return RefTo(o)
+	return Ref[T]{Link: Link{FailedOf(TypeOf[T](), err)}}
 }
 
 // failed has a future that no other goroutine knows fail with err.

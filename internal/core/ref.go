@@ -92,7 +92,7 @@ func RefTypeOf(t reflect.Type) *RefType {
 		return nil
 	}
 	of := t.Field(0).Type
-	return &RefType{valueTypeOf(of.Elem().Elem()), of.Name()[0] == 'O'}
+	return &RefType{valueTypeOf(of.Elem()), of.Name()[0] == 'O'}
 }
 
 // IsRef reports whether RefTypeOf knows t.

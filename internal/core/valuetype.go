@@ -3,6 +3,7 @@ package core
 import (
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -10,30 +11,44 @@ import (
 // not, so a Result has none: functions of this package take its Future, behind which the value lies.
 type ValueType struct {
 	Type   reflect.Type // T
-	record reflect.Type // Result[T]
+	result reflect.Type // *Result[T]
 	gated  bool         // T holds pointers
+	key    uintptr      // of result
 }
 
 // typed is a Work whose Future is that of a Result.
 type typed interface{ ValueType() *ValueType }
 
-// valueTypes are those that programs use: reflect.Type of Result[T] -> *ValueType
-var valueTypes sync.Map
+// valueTypes are those that programs use, by the reflect.Type of *Result[T]; recent are the last of them, so that Put need not look there.
+var (
+	valueTypes sync.Map
+	recent     [64]atomic.Pointer[ValueType]
+)
 
 // TypeOf returns that of T, the same each time.
-func TypeOf[T any]() *ValueType { return valueTypeOf(reflect.TypeOf((*Result[T])(nil)).Elem()) }
+func TypeOf[T any]() *ValueType { return valueTypeOf(reflect.TypeOf((*Result[T])(nil))) }
 
-func valueTypeOf(record reflect.Type) *ValueType {
-	if t, ok := valueTypes.Load(record); ok {
-		return t.(*ValueType)
+func valueTypeOf(result reflect.Type) *ValueType {
+	key := (*[2]uintptr)(unsafe.Pointer(&result))[1] // the address of the type, which never moves
+	last := &recent[key/64%uintptr(len(recent))]
+	if t := last.Load(); t != nil && t.key == key {
+		return t
 	}
-	of := record.Field(1).Type
-	t, _ := valueTypes.LoadOrStore(record, &ValueType{Type: of, record: record, gated: hasPointers(of)})
+	return findValueType(result, key, last)
+}
+
+func findValueType(result reflect.Type, key uintptr, last *atomic.Pointer[ValueType]) *ValueType {
+	t, ok := valueTypes.Load(result)
+	if !ok {
+		of := result.Elem().Field(1).Type
+		t, _ = valueTypes.LoadOrStore(result, &ValueType{Type: of, result: result, key: key, gated: hasPointers(of)})
+	}
+	last.Store(t.(*ValueType))
 	return t.(*ValueType)
 }
 
 // make makes a Result and returns its Future.
-func (t *ValueType) make() *Future { return (*Future)(reflect.New(t.record).UnsafePointer()) }
+func (t *ValueType) make() *Future { return (*Future)(reflect.New(t.result.Elem()).UnsafePointer()) }
 
 // valueAt is where the value of a Result lies, whatever its type: no type wants more than the alignment of a Future.
 const valueAt = unsafe.Sizeof(Future{})
