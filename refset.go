@@ -30,10 +30,7 @@ func AsCompleted[T any](ctx context.Context, refs []Ref[T]) iter.Seq2[int, Ref[T
 //
 // The zero value is an empty set. Any goroutine may call Add; one loop at a time runs over a set. A RefSet must not be
 // copied.
-type RefSet[T any] struct {
-	set core.RefSet
-	of  core.Of[T]
-}
+type RefSet[T any] struct{ set core.RefSet }
 
 // Add puts refs into the set, under the next indices.
 func (s *RefSet[T]) Add(refs ...Ref[T]) { s.set.Add(core.LinksOf(refs)) }

@@ -12,6 +12,7 @@ import (
 type ValueType struct {
 	Type   reflect.Type // T
 	result reflect.Type // *Result[T]
+	at     uintptr      // of the value, in a Result, which begins with its Future
 	gated  bool         // T holds pointers
 	key    uintptr      // of result
 }
@@ -40,8 +41,8 @@ func valueTypeOf(result reflect.Type) *ValueType {
 func findValueType(result reflect.Type, key uintptr, last *atomic.Pointer[ValueType]) *ValueType {
 	t, ok := valueTypes.Load(result)
 	if !ok {
-		of := result.Elem().Field(1).Type
-		t, _ = valueTypes.LoadOrStore(result, &ValueType{Type: of, result: result, key: key, gated: hasPointers(of)})
+		val := result.Elem().Field(1)
+		t, _ = valueTypes.LoadOrStore(result, &ValueType{Type: val.Type, result: result, key: key, at: val.Offset, gated: hasPointers(val.Type)})
 	}
 	last.Store(t.(*ValueType))
 	return t.(*ValueType)
@@ -49,9 +50,6 @@ func findValueType(result reflect.Type, key uintptr, last *atomic.Pointer[ValueT
 
 // make makes a Result and returns its Future.
 func (t *ValueType) make() *Future { return (*Future)(reflect.New(t.result.Elem()).UnsafePointer()) }
-
-// valueAt is where the value of a Result lies, whatever its type: no type wants more than the alignment of a Future.
-const valueAt = unsafe.Sizeof(Future{})
 
 // valueType is that of the Result which c is in, nil where it is in none.
 func (c *Future) valueType() *ValueType {
@@ -63,7 +61,7 @@ func (c *Future) valueType() *ValueType {
 
 // value is the value of c, which is in a Result of t; it can be set.
 func (c *Future) value(t *ValueType) reflect.Value {
-	return reflect.NewAt(t.Type, unsafe.Add(unsafe.Pointer(c), valueAt)).Elem()
+	return reflect.NewAt(t.Type, unsafe.Add(unsafe.Pointer(c), t.at)).Elem()
 }
 
 // pointer is a *T to the value.
