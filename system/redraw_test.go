@@ -32,6 +32,9 @@ func TestRebuildDrawsTheSame(t *testing.T) {
 	f.place("w1", system.Worker)
 	f.place("w2", system.Worker)
 	_, ctx := f.place("d", system.Driver)
+	drawnOfMu.Lock()
+	clear(drawnOf)
+	drawnOfMu.Unlock()
 	const n = 12
 	var refs []raysys.Ref[parcel]
 	for i := range n {
