@@ -289,6 +289,7 @@ func TestAdoptedOnce(t *testing.T) {
 		w := scales.With(on("w2")).Go(sctx, weighing{r, gate + " to weigh"})
 		hold(sctx, t, "w3", w.Handle())
 		settles(t, "the task that weighs is recorded", func() bool { return f.recordedAt("s") == 1 })
+		settles(t, "it is at w2, which has the crate from w1", func() bool { return system.Held(f.node("w1"), "w2") > 0 })
 		f.kill("s")
 		openGate(gate + " to weigh")
 		if n := summed(ctx, t, "w3"); n != seed {
