@@ -33,7 +33,7 @@ func AsCompleted[T any](ctx context.Context, refs []Ref[T]) iter.Seq2[int, Ref[T
 type RefSet[T any] struct{ set core.RefSet }
 
 // Add puts refs into the set, under the next indices.
-func (s *RefSet[T]) Add(refs ...Ref[T]) { s.set.Add(core.LinksOf(refs)) }
+func (s *RefSet[T]) Add(refs ...Ref[T]) { s.set.Add(core.Links[T](refs)) }
 
 // AsCompleted yields the futures of the set as they settle, first come first, each with the number of its Add, and takes
 // them out. It ends when the set is empty, or when ctx ends, which the caller sees in ctx.Err(). What a loop that was left

@@ -262,6 +262,17 @@ func TestCancellationCostsNothingPerTask(t *testing.T) {
 	})
 }
 
+// lateUntil defines a task that returns 1 once the gate is open.
+func lateUntil(table *raysys.Table, gate chan struct{}) tasks.Task0[int] {
+	return tasks.Define0In(table, "late", func(ctx context.Context) (int, error) {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+		return 1, ctx.Err()
+	})
+}
+
 // heavy is an argument that waits for a value.
 type heavy struct {
 	In    raysys.Ref[int]
@@ -273,13 +284,7 @@ func TestCancelledLetsGo(t *testing.T) {
 	const each = 100
 	table := raysys.NewTable()
 	gate := make(chan struct{})
-	late := tasks.Define0In(table, "late", func(ctx context.Context) (int, error) {
-		select {
-		case <-gate:
-		case <-ctx.Done():
-		}
-		return 1, ctx.Err()
-	})
+	late := lateUntil(table, gate)
 	inside := tasks.DefineIn(table, "inside", func(_ context.Context, h heavy) (int, error) { return len(h.Bytes), nil })
 	beside := tasks.Define2In(table, "beside", func(_ context.Context, b []byte, n int) (int, error) { return len(b) + n, nil })
 	_, ctx := nodetest.Node(t, table, 2)
@@ -315,13 +320,7 @@ func TestPendingInputForgetsCancelled(t *testing.T) {
 	const n = 20_000
 	table := raysys.NewTable()
 	gate := make(chan struct{})
-	late := tasks.Define0In(table, "late", func(ctx context.Context) (int, error) {
-		select {
-		case <-gate:
-		case <-ctx.Done():
-		}
-		return 1, ctx.Err()
-	})
+	late := lateUntil(table, gate)
 	one := tasks.DefineIn(table, "one", func(_ context.Context, x int) (int, error) { return x, nil })
 	kind := grains.DefineIn[struct{}](table, "kind")
 	call := grains.Method(kind, "call", func(_ *struct{}, _ context.Context, x int) (int, error) { return x, nil })

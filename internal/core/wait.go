@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// links is the same list as links, and refs one of links as references of R: both are one word.
-func links[T any, R ~struct {
+// Links is the list of the links of references, and refs one of links as references of R: in the same memory, since both are one word.
+func Links[T any, R ~struct {
 	Of[T]
 	Link
 }](list []R) []Link {
@@ -23,20 +23,12 @@ func refs[T any, R ~struct {
 	return unsafe.Slice((*R)(unsafe.Pointer(unsafe.SliceData(list))), cap(list))[:len(list)]
 }
 
-// LinksOf is the list of the links of refs, in the same memory.
-func LinksOf[T any, R ~struct {
-	Of[T]
-	Link
-}](refs []R) []Link {
-	return links[T](refs)
-}
-
 // GetAll waits for all refs and tells each one's outcome.
 func GetAll[T any, R ~struct {
 	Of[T]
 	Link
 }](ctx context.Context, refs []R, tell func(i int, v T, err error)) {
-	list := links[T](refs)
+	list := Links[T](refs)
 	ask(list)
 	for i, r := range refs {
 		ahead(list[i:])
@@ -81,7 +73,7 @@ func Wait[T any, R ~struct {
 	Of[T]
 	Link
 }](ctx context.Context, list []R, n int) (ready, rest []R, err error) {
-	some, others, err := wait(ctx, links[T](list), n)
+	some, others, err := wait(ctx, Links[T](list), n)
 	return refs[T, R](some), refs[T, R](others), err
 }
 
