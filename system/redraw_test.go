@@ -2,6 +2,7 @@ package system_test
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 
@@ -11,17 +12,17 @@ import (
 )
 
 var (
-	drawnOf   = map[int][]int{} // what each task has drawn when it succeeded
+	drawnOf   = map[int][]int{} // what each task has drawn, in all its attempts
 	drawnOfMu sync.Mutex        // guards drawnOf
 	// lucky returns an object once it has drawn a half or more, which takes some attempts.
 	lucky = tasks.DefineIn(table, "lucky", func(ctx context.Context, i int) (parcel, error) {
 		x := raysys.Rand(ctx).Float64()
+		drawnOfMu.Lock()
+		drawnOf[i] = append(drawnOf[i], int(x*1e9))
+		drawnOfMu.Unlock()
 		if x < 0.5 {
 			return parcel{}, errTorn
 		}
-		drawnOfMu.Lock()
-		defer drawnOfMu.Unlock()
-		drawnOf[i] = append(drawnOf[i], int(x*1e9))
 		return newParcel(raysys.Attempt(ctx), large), nil
 	}).With(raysys.Retries(30), raysys.Backoff(0, 0), raysys.RetryIf(func(error) bool { return true }))
 )
@@ -43,6 +44,9 @@ func TestRebuildDrawsTheSame(t *testing.T) {
 	if _, _, err := raysys.Wait(ctx, refs, n); err != nil {
 		t.Fatal(err)
 	}
+	drawnOfMu.Lock()
+	before := maps.Clone(drawnOf)
+	drawnOfMu.Unlock()
 	f.join("spare", system.Worker, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": "w1"} })
 	f.kill("w1")
 	later := 0
@@ -52,8 +56,8 @@ func TestRebuildDrawsTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		drawnOfMu.Lock()
-		if d := drawnOf[i]; len(d) != 2 || d[0] != d[1] {
-			t.Errorf("task %d drew %v", i, d)
+		if d, n := drawnOf[i], len(before[i]); len(d) != n+1 || d[n] != d[n-1] {
+			t.Errorf("task %d drew %v and then %v", i, d[:n], d[n:])
 		}
 		drawnOfMu.Unlock()
 		if a, err := p.seed(); err != nil || a > 2 { // the rebuild is one attempt more
