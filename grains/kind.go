@@ -9,21 +9,24 @@ import (
 )
 
 // Kind is a typed handle of a grain kind: the struct G under a stable name. Make it once, in a package variable.
-type Kind[G any] grainengine.Kind[G]
+type Kind[G any] struct {
+	_ [0]*G
+	k grainengine.Kind
+}
 
 // Define makes G a kind of grain under name, in the process-wide table. G is any struct; its methods become callable
 // with Method and its siblings. A bad definition is reported by system.New with its file and line.
 func Define[G any](name string, opts ...Option) Kind[G] {
-	return Kind[G](grainengine.Define[G](core.DefaultTable, name, opts))
+	return Kind[G]{k: grainengine.Define[G](core.DefaultTable, name, opts)}
 }
 
 // DefineIn is Define in a table of your own, for tests; give the table to system.Config.Table.
 func DefineIn[G any](t *raysys.Table, name string, opts ...Option) Kind[G] {
-	return Kind[G](grainengine.Define[G](t, name, opts))
+	return Kind[G]{k: grainengine.Define[G](t, name, opts)}
 }
 
 // Name returns the kind's name.
-func (k Kind[G]) Name() string { return grainengine.Kind[G](k).Name() }
+func (k Kind[G]) Name() string { return k.k.Name() }
 
 // Get returns the grain of this kind with the given key: any bytes, 1,024 of them at most. A call of one with a longer key
 // fails with ErrTooLarge. The grain exists always; the first call activates it.

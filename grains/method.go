@@ -8,50 +8,53 @@ import (
 )
 
 // Func is a typed handle of a method with an argument and a result. Make it once beside its kind, with Method.
-type Func[G, A, R any] grainengine.Func[G, A, R]
+type Func[G, A, R any] struct {
+	_ [0]*func(*G, A) R
+	f grainengine.Func
+}
 
 // Method makes fn, usually a method expression such as (*Counter).Add, callable under name.
 func Method[G, A, R any](k Kind[G], name string, fn func(*G, context.Context, A) (R, error)) Func[G, A, R] {
-	return Func[G, A, R](grainengine.Method(grainengine.Kind[G](k), name, fn))
+	return Func[G, A, R]{f: grainengine.Method(k.k, name, fn)}
 }
 
 // Method0 is Method for a method without argument.
 func Method0[G, R any](k Kind[G], name string, fn func(*G, context.Context) (R, error)) Func0[G, R] {
-	return Func0[G, R](grainengine.Method0(grainengine.Kind[G](k), name, fn))
+	return Func0[G, R]{f: grainengine.Method0(k.k, name, fn)}
 }
 
 // Action is Method for a method without result.
 func Action[G, A any](k Kind[G], name string, fn func(*G, context.Context, A) error) Act[G, A] {
-	return Act[G, A](grainengine.Action(grainengine.Kind[G](k), name, fn))
+	return Act[G, A]{f: grainengine.Action(k.k, name, fn)}
 }
 
 // Action0 is Method for a method with neither argument nor result.
 func Action0[G any](k Kind[G], name string, fn func(*G, context.Context) error) Act0[G] {
-	return Act0[G](grainengine.Action0(grainengine.Kind[G](k), name, fn))
+	return Act0[G]{f: grainengine.Action0(k.k, name, fn)}
 }
 
 // With returns a handle whose calls have opts (Deadline, Detached, ...) beside those that f has; of two that contradict
 // each other the later one counts. Keep it and reuse it. Options that calls cannot have fail each of them with
 // ErrBadOption: CPU and its siblings, and Retries, RetryIf and Backoff unless the method is Idempotent.
 func (f Func[G, A, R]) With(opts ...raysys.Option) Func[G, A, R] {
-	return Func[G, A, R](grainengine.Func[G, A, R](f).With(opts...))
+	return Func[G, A, R]{f: f.f.With(opts)}
 }
 
 // ReadOnly declares that the method changes nothing: while a read-only turn waits, further read-only calls may run.
 func (f Func[G, A, R]) ReadOnly() Func[G, A, R] {
-	return Func[G, A, R](grainengine.Func[G, A, R](f).ReadOnly())
+	return Func[G, A, R]{f: f.f.ReadOnly()}
 }
 
 // Idempotent declares that a call may run twice: the runtime then repeats it when its outcome is unknown, and With takes
 // raysys.Retries, RetryIf and Backoff, which say how often, for which errors and after what pause.
 func (f Func[G, A, R]) Idempotent() Func[G, A, R] {
-	return Func[G, A, R](grainengine.Func[G, A, R](f).Idempotent())
+	return Func[G, A, R]{f: f.f.Idempotent()}
 }
 
 // Reentrant admits a call of this method that comes back to a grain whose turn waits for it. One that comes back over
 // another node is admitted while that turn waits for anything.
 func (f Func[G, A, R]) Reentrant() Func[G, A, R] {
-	return Func[G, A, R](grainengine.Func[G, A, R](f).Reentrant())
+	return Func[G, A, R]{f: f.f.Reentrant()}
 }
 
 // Call calls the method on grain g and returns the future of its result at once. Calls from one goroutine to one
@@ -62,26 +65,26 @@ func (f Func[G, A, R]) Reentrant() Func[G, A, R] {
 // Everything that can be wrong is reported through the future: ErrNoRuntime, ErrUnknownFunc, ErrOverloaded (the
 // mailbox is full), ErrCycle, ErrActivation, a *raysys.TaskError from the method.
 func (f Func[G, A, R]) Call(ctx context.Context, g Grain[G], arg A) raysys.Ref[R] {
-	return grainengine.Func[G, A, R](f).Call(ctx, grainengine.ID(g.id), arg)
+	return raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, grainengine.ID(g.id), arg)}
 }
 
 // On is Call with the argument given by reference: it returns at once, and the call takes its place in the grain's
 // order when the value is there. If the reference fails, the call fails with its error and the method does not run.
 func (f Func[G, A, R]) On(ctx context.Context, g Grain[G], arg raysys.Ref[A]) raysys.Ref[R] {
-	return grainengine.Func[G, A, R](f).On(ctx, grainengine.ID(g.id), arg)
+	return raysys.Ref[R]{Link: f.f.On(ctx, grainengine.ID(g.id), arg.Link)}
 }
 
 // Tell is Call without a future. The error says why the call was not queued; a failure of the method itself is
 // logged.
 func (f Func[G, A, R]) Tell(ctx context.Context, g Grain[G], arg A) error {
-	return grainengine.Func[G, A, R](f).Tell(ctx, grainengine.ID(g.id), arg)
+	return grainengine.Tell(ctx, f.f, grainengine.ID(g.id), arg)
 }
 
 // Each calls the method on every grain of gs with the same argument and returns the futures in their order.
 func (f Func[G, A, R]) Each(ctx context.Context, gs []Grain[G], arg A) []raysys.Ref[R] {
 	refs := make([]raysys.Ref[R], len(gs))
 	for i, g := range gs {
-		refs[i] = grainengine.Func[G, A, R](f).Call(ctx, grainengine.ID(g.id), arg)
+		refs[i] = raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, grainengine.ID(g.id), arg)}
 	}
 	return refs
 }

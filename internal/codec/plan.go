@@ -103,6 +103,13 @@ func (p *Plan) Refs(v reflect.Value, visit func(core.RefValue)) {
 	}
 }
 
+// RefsAt is Refs for the value at v, which has the type of the plan.
+func (p *Plan) RefsAt(v unsafe.Pointer, visit func(core.RefValue)) {
+	if p.root.referrer != nil {
+		p.root.referrer.refs(v, visit)
+	}
+}
+
 // Fixed reports whether Size is zero for every value.
 func (p *Plan) Fixed() bool { return p.root.sizer == nil }
 
@@ -114,6 +121,14 @@ func (p *Plan) Size(v reflect.Value) int {
 		return 0
 	}
 	return p.root.sizer.size(p.pointer(v), measure{})
+}
+
+// SizeAt is Size for the value at v, which has the type of the plan.
+func (p *Plan) SizeAt(v unsafe.Pointer) int {
+	if p.root.sizer == nil {
+		return 0
+	}
+	return p.root.sizer.size(v, measure{})
 }
 
 // pointer returns the address of v, or of a copy where v has none.

@@ -10,24 +10,18 @@ import (
 // A value that is one number, bool or string, as most of what small tasks and calls take and return, goes straight to
 // its shape: the call is direct, so that the decoder stays on the stack.
 
-// AppendOf is Plan.Append for a value whose type is known when the program is compiled. It panics when p is not the plan
-// of T.
-func AppendOf[T any](dst []byte, p *Plan, v *T, refs *[]*core.Future) ([]byte, error) {
-	p.check(reflect.TypeFor[T]())
-	return p.append(dst, unsafe.Pointer(v), refs)
+// AppendAt is Append for the value at v, which has the type of the plan.
+func (p *Plan) AppendAt(dst []byte, v unsafe.Pointer, refs *[]*core.Future) ([]byte, error) {
+	return p.append(dst, v, refs)
 }
 
-// DecodeOf is Plan.Decode for a value whose type is known when the program is compiled. It panics when p is not the plan
-// of T.
-func DecodeOf[T any](data []byte, p *Plan, v *T, refs []*core.Future) error {
-	p.check(reflect.TypeFor[T]())
-	var zero T
-	*v = zero
-	if err := p.decode(data, unsafe.Pointer(v), refs); err != nil {
-		*v = zero
-		return err
+// DecodeAt is Decode into v, which has the type of the plan and is zero.
+func (p *Plan) DecodeAt(data []byte, v unsafe.Pointer, refs []*core.Future) error {
+	err := p.decode(data, v, refs)
+	if err != nil {
+		reflect.NewAt(p.typ, v).Elem().SetZero()
 	}
-	return nil
+	return err
 }
 
 // appendScalar appends the value if it is a scalar of the plan's type; ok says so.

@@ -113,7 +113,7 @@ func (c *Future) Evict(src Source) bool {
 	}
 	a.src, a.fetch = src, nil
 	c.word.Or(flagAbsent)
-	c.forget()
+	c.Forget()
 	return true
 }
 

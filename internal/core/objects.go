@@ -169,7 +169,7 @@ func Forget(ctx context.Context, name string) error {
 // keep tells Objects of a value that may be large, to which v points. Where it is not yet in c, no other goroutine may see it.
 func (c *Future) keep(v any) error {
 	o := c.up.job.Objects
-	if o == nil || c.word.Load()&flagGated == 0 || !mayBeLarge(reflect.ValueOf(v).Elem()) {
+	if o == nil || c.word.Load()&flagGated == 0 || !MayBeLarge(reflect.ValueOf(v).Elem()) {
 		return nil
 	}
 	c.word.Or(flagKept)
@@ -187,7 +187,7 @@ func (c *Future) resolvedKept() bool {
 		c.settleReleased()
 		return true
 	}
-	c.forget()
+	c.Forget()
 	c.dropped(c.word.Load()&flagKept != 0)
 	return err != nil && c.Fail(fmt.Errorf("keep the value of %s: %w", c.work.Name(), err))
 }
@@ -210,9 +210,7 @@ func (c *Future) dropped(kept bool) {
 
 // MayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks
 // nothing up.
-func MayBeLarge[T any](v *T) bool { return mayBeLarge(reflect.ValueOf(v).Elem()) }
-
-func mayBeLarge(r reflect.Value) bool {
+func MayBeLarge(r reflect.Value) bool {
 	switch r.Kind() {
 	case reflect.String:
 		return r.Len() > ObjectSize

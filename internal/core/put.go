@@ -3,7 +3,7 @@ package core
 import (
 	"context"
 	"errors"
-	"reflect"
+	"unsafe"
 )
 
 // object is the Work of a future without work: of a value from Put or Ready, or of a failure that happened before there was any work.
@@ -25,7 +25,7 @@ func (c *Future) put(t *ValueType, up *Turn, seq uint64) {
 		return
 	}
 	c.word.Store(flagGated)
-	c.resolved()
+	c.Resolve()
 }
 
 // Put is raysys.Put, which is its only caller: the place in reports is that caller's.
@@ -49,17 +49,10 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 	return RefTo(o)
 }
 
-// Hold makes an object of a part of c's argument that is too large to travel along.
-func Hold[T any](c *Future, part int, v T) Ref[T] {
-	o := &Result[T]{val: v}
-	o.Future.put(TypeOf[T](), c.up, firstHeld+c.seq<<2+uint64(part))
-	return RefTo(o)
-}
-
-// HoldAt is Hold of a value of t; v is a *T to it.
-func HoldAt(c *Future, part int, t *ValueType, v any) *Future {
+// Hold makes an object of a part of c's argument, the value of t at p, which is too large to travel along.
+func Hold(c *Future, part int, t *ValueType, p unsafe.Pointer) *Future {
 	o := t.make()
-	o.value(t).Set(reflect.ValueOf(v).Elem())
+	o.value(t).Set(t.At(p))
 	o.put(t, c.up, firstHeld+c.seq<<2+uint64(part))
 	return o
 }

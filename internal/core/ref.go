@@ -32,6 +32,9 @@ type Handle[T any] struct {
 // FutureOf returns the record behind a reference, nil for the zero reference.
 func FutureOf(l Link) *Future { return l.future }
 
+// LinkTo is the reference to c.
+func LinkTo(c *Future) Link { return Link{c} }
+
 // resultOf is the Result that c, a future of a value of T, is in.
 func resultOf[T any](c *Future) *Result[T] { return (*Result[T])(unsafe.Pointer(c)) }
 
@@ -145,11 +148,11 @@ func Peek[T any](r Ref[T]) (v T, here bool, err error) {
 	return v, here, err
 }
 
-// PeekInto is Peek for a value of t; into is a *T for it.
-func (c *Future) PeekInto(t *ValueType, into any) (here bool, err error) {
+// PeekInto is Peek for a value of t, which it puts at p.
+func (c *Future) PeekInto(t *ValueType, p unsafe.Pointer) (here bool, err error) {
 	at, here, err := c.peek(t)
 	if at != nil {
-		reflect.ValueOf(into).Elem().Set(at.value(t))
+		t.At(p).Set(at.value(t))
 		at.mu.Unlock()
 	}
 	return here, err

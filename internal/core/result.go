@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"runtime"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Result is a Future with its value, the record behind a Ref: tasks and grains embed it at the start of theirs. It has no
@@ -14,33 +15,33 @@ type Result[T any] struct {
 	val    T
 }
 
-// Resolve settles the future with v, and reports whether it was first. Only the goroutine that started the work may
-// call it.
+// ValueAt is the memory of the value of c, the Future of a Result[T]: a *T. Only the goroutine that started the work may write
+// there, before it calls Resolve.
+func (c *Future) ValueAt() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(c), unsafe.Sizeof(*c)) }
+
+// Resolve settles the future with v; see Future.Resolve.
 func Resolve[T any](f *Result[T], v T) bool {
 	f.val = v
-	return f.Future.resolved()
+	return f.Future.Resolve()
 }
 
-// resolved is Resolve once the value is in place.
-func (c *Future) resolved() bool {
+// Resolve settles the future with the value that is in place, and reports whether it was first. Only the goroutine that
+// started the work may call it.
+func (c *Future) Resolve() bool {
 	if c.word.Load()&flagGated != 0 && c.up != nil && c.up.job.Objects != nil {
 		return c.resolvedKept()
 	}
 	if c.settle(phaseReady) {
 		return true
 	}
-	c.forget() // cancelled meanwhile: the value is read in phase ready only
+	c.Forget() // cancelled meanwhile: the value is read in phase ready only
 	return false
 }
 
-// Into returns the memory of the value, for a goroutine that started the work and has the value written there before it
-// calls Resolve.
-func Into[T any](f *Result[T]) *T { return &f.val }
-
-// Here returns the memory of the value of a ready future, for work that no other goroutine can release or evict; false
+// Here reports whether c is ready and Value has its value, for work that no other goroutine can release or evict; false
 // when it is not here, or not so simple: Outcome tells.
-func Here[T any](f *Result[T]) (*T, bool) {
-	return &f.val, f.Future.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
+func (c *Future) Here() bool {
+	return c.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
 }
 
 // RefTo returns the reference to hand out.
@@ -111,7 +112,7 @@ func (c *Future) dropLocked() (kept bool) {
 		t.recipe.Store(nil)
 	}
 	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
-		c.forget()
+		c.Forget()
 	}
 	return w&flagKept != 0
 }
@@ -124,8 +125,8 @@ func (c *Future) release() {
 	c.dropped(freed)
 }
 
-// forget drops the value.
-func (c *Future) forget() {
+// Forget drops the value: nothing reads it any more, or shall.
+func (c *Future) Forget() {
 	if t := c.valueType(); t != nil {
 		c.value(t).SetZero()
 	}

@@ -1,6 +1,9 @@
 package core
 
-import "sync"
+import (
+	"sync"
+	"unsafe"
+)
 
 // Runtime is what the verbs of this package need from the system that runs the work. An unexported type of package
 // system implements it for each node.
@@ -63,6 +66,14 @@ func HandOver[T any](j *Job, place string, v T) (T, error) {
 	*at = v
 	err := j.Inspect.HandOver(place, at)
 	return *at, err
+}
+
+// HandOverAt is HandOver of the value of t at p, which it changes.
+func HandOverAt(j *Job, place string, t *ValueType, p unsafe.Pointer) error {
+	if j.Inspect == nil {
+		return nil
+	}
+	return j.Inspect.HandOver(place, t.At(p).Addr().Interface())
 }
 
 // HandOverError passes the failure of a program's function through the job's inspector, if there is one.

@@ -129,7 +129,7 @@ func (o *fetched) Stopped() { o.src.Cancelled() }
 // resolve settles it with what v, a *T, points to.
 func (o *fetched) resolve(v any) bool {
 	o.future.value(o.of).Set(reflect.ValueOf(v).Elem())
-	return o.future.resolved()
+	return o.future.Resolve()
 }
 
 // Pin keeps the value of c readable although the program releases it; Unpin ends that. A future that

@@ -12,7 +12,6 @@ import (
 type ValueType struct {
 	Type   reflect.Type // T
 	result reflect.Type // *Result[T]
-	at     uintptr      // of the value, in a Result, which begins with its Future
 	gated  bool         // T holds pointers
 	key    uintptr      // of result
 }
@@ -41,12 +40,18 @@ func valueTypeOf(result reflect.Type) *ValueType {
 func findValueType(result reflect.Type, key uintptr, last *atomic.Pointer[ValueType]) *ValueType {
 	t, ok := valueTypes.Load(result)
 	if !ok {
-		val := result.Elem().Field(1)
-		t, _ = valueTypes.LoadOrStore(result, &ValueType{Type: val.Type, result: result, key: key, at: val.Offset, gated: hasPointers(val.Type)})
+		val := result.Elem().Field(1).Type
+		t, _ = valueTypes.LoadOrStore(result, &ValueType{Type: val, result: result, key: key, gated: hasPointers(val)})
 	}
 	last.Store(t.(*ValueType))
 	return t.(*ValueType)
 }
+
+// Gated reports whether values hold pointers: see Future.Init.
+func (t *ValueType) Gated() bool { return t.gated }
+
+// At is the value of the type at p; it can be set.
+func (t *ValueType) At(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.Type, p).Elem() }
 
 // make makes a Result and returns its Future.
 func (t *ValueType) make() *Future { return (*Future)(reflect.New(t.result.Elem()).UnsafePointer()) }
@@ -61,7 +66,7 @@ func (c *Future) valueType() *ValueType {
 
 // value is the value of c, which is in a Result of t; it can be set.
 func (c *Future) value(t *ValueType) reflect.Value {
-	return reflect.NewAt(t.Type, unsafe.Add(unsafe.Pointer(c), t.at)).Elem()
+	return t.At(c.ValueAt())
 }
 
 // pointer is a *T to the value.

@@ -111,6 +111,6 @@ func (a *activation) leave() {
 }
 
 // queuedAt returns the activation whose mailbox holds the call.
-func (c *call[G, A, R]) queuedAt() *activation { return c.act.Load() }
+func (c *call) queuedAt() *activation { return c.act.Load() }
 
-var _ core.Work = (*call[none, none, none])(nil)
+var _ core.Work = (*call)(nil)

@@ -4,25 +4,90 @@ import (
 	"cmp"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 )
 
-// call is the record of one grain call: future, mail and the method's context in one allocation, 128 bytes for an int
-// argument and result.
-type call[G, A, R any] struct {
-	core.Result[R]
+// call is the record of one grain call: future, mail and the method's context in one allocation, 128 bytes with an int argument
+// and an int result, which follow it in memory: see tailOf. Larger records end with it.
+type call struct {
 	mail
-	method *method[G, A, R]
+	method *method
 	act    atomic.Pointer[activation] // where it is queued; another when that one stops before the call's turn
 	until  int64                      // its deadline on the runtime's clock
+	Future core.Future                // the last: the value follows it
+}
+
+// tailOf is how the records of all calls with these types end. They have no methods, which would be compiled for each type: plain
+// code goes by method.argOffset.
+type tailOf[A, R any] struct {
+	future core.Future
+	val    R
 	arg    A
 }
+
+// form is what a call is to its node.
+type form int
+
+const (
+	callHere form = iota
+	callOut
+	callIn
+	callOn
+	callRetried
+)
+
+// makeRecord makes the record of a call. Each is that of its form with the types' tail.
+func makeRecord[A, R any](f form) unsafe.Pointer {
+	switch f {
+	case callOut:
+		return unsafe.Pointer(new(struct {
+			record outboundRecord
+			val    R
+			arg    A
+		}))
+	case callIn:
+		return unsafe.Pointer(new(struct {
+			record inboundRecord
+			val    R
+			arg    A
+		}))
+	case callOn:
+		return unsafe.Pointer(new(struct {
+			record onCall
+			val    R
+			arg    A
+		}))
+	case callRetried:
+		return unsafe.Pointer(new(struct {
+			record retried
+			val    R
+			arg    A
+		}))
+	}
+	return unsafe.Pointer(new(struct {
+		record call
+		val    R
+		arg    A
+	}))
+}
+
+// argAt is where the argument of the call is whose future is c.
+func (m *method) argAt(c *core.Future) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(c), m.argOffset)
+}
+
+func (c *call) argAt() unsafe.Pointer { return c.method.argAt(&c.Future) }
+
+// dropArg drops the argument: nothing reads it any more.
+func (c *call) dropArg() { c.method.empty(&c.Future) }
 
 // anyCall is a call to code that does not know its types: the engine, and every mailbox.
 type anyCall interface {
 	core.Work
+	base() *call
 	future() *core.Future
 	ownMail() *mail
 	// queueAt says in which activation's mailbox the call is. It comes again when that one stops before the call's
@@ -37,17 +102,18 @@ type anyCall interface {
 	remote
 }
 
-func (c *call[G, A, R]) future() *core.Future  { return &c.Future }
-func (c *call[G, A, R]) ownMail() *mail        { return &c.mail }
-func (c *call[G, A, R]) queueAt(a *activation) { c.act.Store(a) }
-func (c *call[G, A, R]) isReadOnly() bool      { return c.method.readOnly }
-func (c *call[G, A, R]) isReentrant() bool     { return c.method.reentrant }
+func (c *call) base() *call           { return c }
+func (c *call) future() *core.Future  { return &c.Future }
+func (c *call) ownMail() *mail        { return &c.mail }
+func (c *call) queueAt(a *activation) { c.act.Store(a) }
+func (c *call) isReadOnly() bool      { return c.method.readOnly }
+func (c *call) isReentrant() bool     { return c.method.reentrant }
 
 // ValueType says what the Future's value is.
-func (c *call[G, A, R]) ValueType() *core.ValueType { return c.method.value }
+func (c *call) ValueType() *core.ValueType { return c.method.value }
 
 // Name implements core.Work.
-func (c *call[G, A, R]) Name() string {
+func (c *call) Name() string {
 	if a := c.act.Load(); a != nil {
 		return a.kind.nameOf(a.key, c.method.entry)
 	}
@@ -55,17 +121,17 @@ func (c *call[G, A, R]) Name() string {
 }
 
 // Expires implements core.Work.
-func (c *call[G, A, R]) Expires() int64 { return c.until }
+func (c *call) Expires() int64 { return c.until }
 
 // Limit is how long the call may take.
-func (c *call[G, A, R]) Limit() time.Duration { return cmp.Or(c.method.opts.Deadline, defaultDeadline) }
+func (c *call) Limit() time.Duration { return cmp.Or(c.method.opts.Deadline, defaultDeadline) }
 
 // Help implements core.Work. A grain's turn never runs on its caller's goroutine: it may hang, and the caller has a
 // deadline to keep.
-func (c *call[G, A, R]) Help(*core.Turn) bool { return false }
+func (c *call) Help(*core.Turn) bool { return false }
 
 // Waits implements core.Work: a queued call waits for the turns its activation is in.
-func (c *call[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
+func (c *call) Waits() ([]*core.Turn, []*core.Future) {
 	a := c.act.Load()
 	if a == nil {
 		return nil, nil
@@ -74,7 +140,7 @@ func (c *call[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
 }
 
 // Break implements core.Work: the call is part of a cycle of waits.
-func (c *call[G, A, R]) Break(chain []string) bool {
+func (c *call) Break(chain []string) bool {
 	if a := c.act.Load(); a != nil && (c.method.reentrant || c.method.readOnly && a.onlyReaders()) {
 		if a.admitChain(c, !c.method.reentrant) {
 			return true
@@ -88,13 +154,13 @@ func (c *call[G, A, R]) Break(chain []string) bool {
 }
 
 // Describe tells a new turn what it is; see core.Future.Turn.
-func (c *call[G, A, R]) Describe(t *core.Turn) { t.SetKind(core.TurnGrain, c.act.Load()) }
+func (c *call) Describe(t *core.Turn) { t.SetKind(core.TurnGrain, c.act.Load()) }
 
 // What a call is beyond core.Work.
 var (
-	_ core.Limited   = (*call[none, none, none])(nil)
-	_ core.Describer = (*call[none, none, none])(nil)
-	_ core.Stoppable = (*call[none, none, none])(nil)
-	_ core.Limited   = (*retried[none, none, none])(nil)
-	_ core.Stoppable = (*retried[none, none, none])(nil)
+	_ core.Limited   = (*call)(nil)
+	_ core.Describer = (*call)(nil)
+	_ core.Stoppable = (*call)(nil)
+	_ core.Limited   = (*retried)(nil)
+	_ core.Stoppable = (*retried)(nil)
 )

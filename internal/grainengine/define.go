@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -15,7 +16,7 @@ import (
 )
 
 // Kind is the handle of a grain kind: what grains.Kind is made of.
-type Kind[G any] struct{ k *kind }
+type Kind struct{ k *kind }
 
 // KindOptions are how a kind differs from the default; grains.Option changes them.
 type KindOptions struct {
@@ -70,7 +71,7 @@ const programsCaller = 3
 
 // Define is grains.DefineIn. It and its siblings are called by package grains alone, in one line: reports of a bad
 // definition name the line that calls grains.
-func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, opts []O) Kind[G] {
+func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, opts []O) Kind {
 	k := &kind{name: name, make: func() any { return new(G) }, KindOptions: KindOptions{Idle: 15 * time.Minute, Mailbox: 10_000, Replies: time.Hour}}
 	var bad error
 	for _, o := range opts {
@@ -81,7 +82,7 @@ func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, op
 		bad = errors.Join(bad, o(&k.KindOptions))
 	}
 	k.define(t, reflect.TypeFor[G](), bad)
-	return Kind[G]{k}
+	return Kind{k}
 }
 
 func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
@@ -108,7 +109,7 @@ func (k *kind) checkDurable() error {
 }
 
 // Name returns the kind's name.
-func (k Kind[G]) Name() string {
+func (k Kind) Name() string {
 	if k.k == nil {
 		return ""
 	}
@@ -116,14 +117,11 @@ func (k Kind[G]) Name() string {
 }
 
 // method is what all handles of a method share.
-type method[G, A, R any] struct {
+type method struct {
 	kind  *kind
 	entry *core.Entry
-	fn    func(*G, context.Context, A) (R, error)
 	arg   *codec.Plan
 	res   *codec.Plan
-	gated bool
-	value *core.ValueType // of results
 	opts  core.Options
 	bad   error  // why no call can have opts
 	place string // of an attempt in strict mode: the program's line that made the call
@@ -131,9 +129,39 @@ type method[G, A, R any] struct {
 	effect *core.Effect
 
 	readOnly, idempotent, reentrant bool
+
+	value     *core.ValueType // of results
+	argType   *core.ValueType
+	argOffset uintptr // of the argument, from the future
+
+	// What is compiled for the types of each method. call calls the program's and puts the result into the place of the value, records
+	// makes a record, and empty drops the argument of one.
+	call    func(g any, c *core.Future) error
+	records func(form) unsafe.Pointer
+	empty   func(*core.Future)
 }
 
-func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, context.Context, A) (R, error)) Func[G, A, R] {
+func defineMethod[G, A, R any](k Kind, name string, isNil bool, fn func(*G, context.Context, A) (R, error)) Func {
+	return k.declare(name, isNil, &method{
+		value: core.TypeOf[R](), argType: core.TypeOf[A](), argOffset: unsafe.Offsetof(tailOf[A, R]{}.arg),
+		call: func(g any, c *core.Future) error {
+			at := (*tailOf[A, R])(unsafe.Pointer(c))
+			v, err := fn(g.(*G), c, at.arg)
+			if err == nil {
+				at.val = v
+			}
+			return err
+		},
+		records: makeRecord[A, R],
+		empty: func(c *core.Future) {
+			var zero A
+			(*tailOf[A, R])(unsafe.Pointer(c)).arg = zero
+		},
+	})
+}
+
+// declare enters the method in the table.
+func (k Kind) declare(name string, isNil bool, m *method) Func {
 	var bad error
 	if k.k == nil {
 		// Without a kind there is no table to report to but the process's.
@@ -146,11 +174,11 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	if name == "" {
 		bad = errors.Join(bad, errors.New("the method name is empty"))
 	}
-	arg, err := codec.PlanOf(reflect.TypeFor[A]())
+	arg, err := codec.PlanOf(m.argType.Type)
 	if err != nil {
 		bad = errors.Join(bad, fmt.Errorf("argument: %w", err))
 	}
-	res, err := codec.PlanOf(reflect.TypeFor[R]())
+	res, err := codec.PlanOf(m.value.Type)
 	if err != nil {
 		bad = errors.Join(bad, fmt.Errorf("result: %w", err))
 	}
@@ -158,13 +186,13 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	if arg != nil && res != nil {
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
-	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: core.HasPointers[R](), value: core.TypeOf[R](), opts: core.NewOptions[core.Option](nil)}
+	m.kind, m.arg, m.res, m.opts = k.k, arg, res, core.NewOptions[core.Option](nil)
 	m.reentrant = k.k.Reentrant
 	if bad == nil {
 		m.bad = m.usable()
 	}
-	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, programsCaller)
+	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, programsCaller+1)
 	m.effect = &core.Effect{Method: m.entry.Name}
 	m.entry.Impl = newVariants(m)
-	return Func[G, A, R]{m}
+	return Func{m}
 }

@@ -7,18 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // transacts reports whether each call is a transaction: it is one of a durable kind and no read.
-func (m *method[G, A, R]) transacts() bool { return m.kind.Durable && !m.readOnly }
+func (m *method) transacts() bool { return m.kind.Durable && !m.readOnly }
 
 // doDurable is do for a durable grain. A call that was made before gets its reply and does not run.
-func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
+func (c *call) doDurable(a *activation) (panicked any) {
 	d := a.tenure.durable
 	if !c.Future.Start() {
 		return nil
@@ -65,7 +65,7 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 		a.repeat(c.msg.(anyCall)) // what it would see was discarded this moment
 		return nil
 	}
-	v, panicked, err := c.invoke(a)
+	panicked, err := c.invoke(a)
 	if err == ErrLater {
 		err = c.taskError(fmt.Errorf("%w: a durable grain answers in the turn", raysys.ErrBadOption), nil)
 	}
@@ -75,13 +75,13 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 	}
 	if j := up.Job(); j.Inspect != nil {
 		if err == nil {
-			v, err = core.HandOver(j, "result of "+c.method.entry.Name, v)
+			err = c.handOverResult()
 		} else {
 			err = j.Inspect.Fail(err)
 		}
 	}
 	if !c.method.transacts() {
-		c.conclude(a, &endedTurn{call: c.msg.(anyCall)}, era, v, err)
+		c.conclude(a, &endedTurn{call: c.msg.(anyCall)}, era, err)
 		return panicked
 	}
 	// An error that only reports the call's own end is that end, and no outcome: the call may be made again.
@@ -93,7 +93,7 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 	e := &endedTurn{call: c.msg.(anyCall), reply: p}
 	if err == nil {
 		if e.states, err = a.changes(); err == nil {
-			p.body, err = c.encodeResult(&v)
+			p.body, err = c.encodeResult()
 		}
 		if err != nil {
 			err = c.taskError(err, nil)
@@ -112,49 +112,48 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 	d.mu.Lock()
 	e.tells, d.tells = d.tells, nil
 	d.mu.Unlock()
-	c.conclude(a, e, era, v, err)
+	c.conclude(a, e, era, err)
 	return panicked
 }
 
 // conclude hands on the ended turn with its outcome.
-func (c *call[G, A, R]) conclude(a *activation, e *endedTurn, era uint64, v R, err error) {
-	e.answer = func() { c.finish(v, err) }
+func (c *call) conclude(a *activation, e *endedTurn, era uint64, err error) {
+	e.answer = func() { c.finish(err) }
 	a.conclude(e, era)
 }
 
-// finish settles the call.
-func (c *call[G, A, R]) finish(v R, err error) {
-	var zero A
+// finish settles the call with err, or with the value that is in its place.
+func (c *call) finish(err error) {
 	if err != nil {
+		c.Future.Forget()
 		if c.Future.Fail(err) {
-			c.arg = zero
+			c.dropArg()
 		}
 		return
 	}
-	if core.Resolve(&c.Result, v) {
-		c.arg = zero
+	if c.Future.Resolve() {
+		c.dropArg()
 	}
 }
 
 // answerAgain gives the call the reply to the same call before, once that is stored.
-func (c *call[G, A, R]) answerAgain(a *activation, p *reply) {
+func (c *call) answerAgain(a *activation, p *reply) {
 	d := a.tenure.durable
 	e := &endedTurn{call: c.msg.(anyCall), answer: func() {
 		if call := c.msg.(anyCall); call.inbound() == nil {
 			a.kind.replied(call, a.key, nil)
 		}
-		var v R
 		var err error
 		r := wire.NewReader(p.body)
 		switch p.status {
 		case statusGone:
 			err = fmt.Errorf("%s: %w: the call with this key was made, and the grain had to drop its reply", c.Name(), ErrReplyGone)
 		case statusValue:
-			err = codec.DecodeOf(p.body, c.method.res, &v, nil)
+			err = c.method.res.DecodeAt(p.body, c.Future.ValueAt(), nil)
 		default:
 			err = wire.ReadError(&r)
 		}
-		c.finish(v, err)
+		c.finish(err)
 	}}
 	d.mu.Lock()
 	era, pending := d.era, p.pending
@@ -203,7 +202,7 @@ func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
 
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a
 // time. Whoever knows its key may make a call again.
-func (c *call[G, A, R]) owner(a *activation, named string) (core.NodeKey, int64) {
+func (c *call) owner(a *activation, named string) (core.NodeKey, int64) {
 	e := a.kind.engine
 	v := c.msg.(anyCall).inbound() // the whole record's
 	switch {
@@ -219,9 +218,9 @@ func (c *call[G, A, R]) owner(a *activation, named string) (core.NodeKey, int64)
 }
 
 // digest tells calls of another method or with another argument apart.
-func (c *call[G, A, R]) digest(sum *uint64) error {
+func (c *call) digest(sum *uint64) error {
 	var refs []*core.Future
-	data, err := codec.AppendOf(append([]byte(c.method.entry.Name), 0), c.method.arg, &c.arg, &refs)
+	data, err := c.method.arg.AppendAt(append([]byte(c.method.entry.Name), 0), c.argAt(), &refs)
 	if err != nil {
 		return err
 	}
@@ -233,8 +232,8 @@ func (c *call[G, A, R]) digest(sum *uint64) error {
 	return nil
 }
 
-func (c *call[G, A, R]) encodeResult(v *R) ([]byte, error) {
-	data, err := codec.AppendOf(nil, c.method.res, v, nil)
+func (c *call) encodeResult() ([]byte, error) {
+	data, err := c.method.res.AppendAt(nil, c.Future.ValueAt(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}
@@ -260,7 +259,7 @@ func transaction(t *core.Turn) *activation {
 }
 
 // callable says why the turn t must not make a call of the method.
-func (m *method[G, A, R]) callable(t *core.Turn) error {
+func (m *method) callable(t *core.Turn) error {
 	if m.readOnly || m.idempotent && !m.kind.Durable || transaction(t) == nil {
 		return nil
 	}
@@ -271,31 +270,36 @@ func (m *method[G, A, R]) callable(t *core.Turn) error {
 	return fmt.Errorf("%w: declare the method %s, use Tell, or make both calls from a task", ErrDurableTurn, declare)
 }
 
-// tellLater keeps a Tell of a turn that is a transaction until that is stored. told is false in any other turn.
-func (f Func[G, A, R]) tellLater(ctx context.Context, id ID, arg A) (told bool, err error) {
+// transactionOf is transaction of the turn that ctx is of.
+func transactionOf(ctx context.Context) *activation {
 	t, _, err := core.TurnOf(ctx)
 	if err != nil {
-		return false, nil
+		return nil
 	}
-	a := transaction(t)
-	if a == nil {
-		return false, nil
+	return transaction(t)
+}
+
+// tellLater keeps a Tell of a turn of a that is a transaction until that is stored.
+func (m *method) tellLater(ctx context.Context, a *activation, id ID, arg unsafe.Pointer) error {
+	t, _, err := core.TurnOf(ctx)
+	if err == nil {
+		_, _, err = m.checked(ctx, id)
 	}
-	if _, _, err := f.m.checked(ctx, id); err != nil {
-		return true, err
+	if err == nil {
+		err = core.HandOverAt(t.Job(), "argument of "+m.entry.Name, m.argType, arg)
 	}
-	if arg, err = core.HandOver(t.Job(), "argument of "+f.m.entry.Name, arg); err != nil {
-		return true, err
+	if err != nil {
+		return err
 	}
 	from := core.HookContext(t.Base().Detached())
 	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.tells) >= maxTells {
-		return true, fmt.Errorf("tell %s: %w: the turn has made %d Tells, which leave when it is stored", f.m.entry.Name, raysys.ErrOverloaded, maxTells)
+		return fmt.Errorf("tell %s: %w: the turn has made %d Tells, which leave when it is stored", m.entry.Name, raysys.ErrOverloaded, maxTells)
 	}
-	d.tells = append(d.tells, func() { _ = f.m.submit(from, id, arg) })
-	return true, nil
+	d.tells = append(d.tells, func() { m.callWith(from, id, arg) })
+	return nil
 }
 
 // maxTells bounds the Tells of one turn.

@@ -123,7 +123,7 @@ func (p *peer) forgotten(r *wire.Reader) error {
 		if entry == nil {
 			continue // the peer took another incarnation's number
 		}
-		m, ok := entry.Impl.(inboundMethod)
+		m, ok := entry.Impl.(*methodVariants)
 		if !ok {
 			return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
 		}

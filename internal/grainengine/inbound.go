@@ -43,31 +43,23 @@ const (
 )
 
 // inboundRecord is the record of a call from another node.
-type inboundRecord[G, A, R any] struct {
-	call[G, A, R]
+type inboundRecord struct {
 	inboundCall
+	call // the last: see there
 }
 
-func (a *inboundRecord[G, A, R]) inbound() *inboundCall { return &a.inboundCall }
+func (a *inboundRecord) inbound() *inboundCall { return &a.inboundCall }
 
 // Name implements core.Work.
-func (a *inboundRecord[G, A, R]) Name() string {
+func (a *inboundRecord) Name() string {
 	return a.inboundCall.kind.nameOf(a.inboundCall.key, a.method.entry)
 }
 
 // Limit is not known here: the caller's node has it.
-func (a *inboundRecord[G, A, R]) Limit() time.Duration { return 0 }
+func (a *inboundRecord) Limit() time.Duration { return 0 }
 
 // Stopped implements core.Stoppable: nothing of the call is elsewhere.
-func (a *inboundRecord[G, A, R]) Stopped() {}
-
-// inboundMethod is a method whose types are not known; the function table's Entry has it.
-type inboundMethod interface {
-	// newInbound makes the record of a call.
-	newInbound(head *callHead, up *core.Turn) (*inboundCall, *kind)
-	// of returns the method's kind.
-	of() *kind
-}
+func (a *inboundRecord) Stopped() {}
 
 // calledAll handles KindCalls.
 func (p *peer) calledAll(list []byte) error {
@@ -84,37 +76,36 @@ func (p *peer) calledAll(list []byte) error {
 }
 
 // methodVariants is what a method is to calls from other nodes: one method value for each combination of what handles
-// declare.
-type methodVariants[G, A, R any] struct {
-	variants [8]*method[G, A, R]
-}
+// declare. The function table's Entry has it.
+type methodVariants [8]*method
 
 // variantFlags are those of a call's flags that choose the variant.
 const variantFlags = flagReadOnly | flagReentrant | flagExact
 
-func newVariants[G, A, R any](m *method[G, A, R]) *methodVariants[G, A, R] {
-	r := &methodVariants[G, A, R]{}
-	for i := range r.variants {
+func newVariants(m *method) *methodVariants {
+	r := &methodVariants{}
+	for i := range r {
 		v := *m
 		v.readOnly, v.reentrant = uint32(i)&flagReadOnly != 0, uint32(i)&flagReentrant != 0
 		if uint32(i)&flagExact != 0 {
 			v.opts.Deadline = time.Nanosecond // any but 0: the call's own is in its record
 		}
-		r.variants[i] = &v
+		r[i] = &v
 	}
 	return r
 }
 
-func (r *methodVariants[G, A, R]) newInbound(head *callHead, up *core.Turn) (*inboundCall, *kind) {
-	m := r.variants[head.flags&variantFlags]
-	a := &inboundRecord[G, A, R]{}
+// newInbound makes the record of a call.
+func (r *methodVariants) newInbound(head *callHead, up *core.Turn) (*inboundCall, *kind) {
+	m := r[head.flags&variantFlags]
+	a := (*inboundRecord)(m.records(callIn))
 	a.method, a.mail.msg = m, a
-	a.Future.Init(a, up, head.seq, m.gated)
+	a.Future.Init(a, up, head.seq, m.value.Gated())
 	a.inboundCall.call, a.result = a, m.res
 	return &a.inboundCall, m.kind
 }
 
-func (r *methodVariants[G, A, R]) of() *kind { return r.variants[0].kind }
+func (r *methodVariants) of() *kind { return r[0].kind }
 
 // called handles KindCall.
 func (p *peer) called(r *wire.Reader) error {
@@ -134,7 +125,7 @@ func (p *peer) called(r *wire.Reader) error {
 	if entry == nil {
 		return refuse(fmt.Errorf("%w: this node knows no method number %d", raysys.ErrUnknownFunc, h.method))
 	}
-	c, ok := entry.Impl.(inboundMethod)
+	c, ok := entry.Impl.(*methodVariants)
 	if !ok {
 		return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-func (c *call[G, A, R]) do(a *activation) (panicked any) {
+func (c *call) do(a *activation) (panicked any) {
 	if a.tenure != nil && a.tenure.durable != nil {
 		return c.doDurable(a)
 	}
@@ -26,29 +26,29 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 		c.Future.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
 		return nil
 	}
-	v, panicked, err := c.invoke(a)
+	panicked, err := c.invoke(a)
 	if a.tenure != nil {
 		err = a.mayAnswer(c, err)
 	}
 	if t := c.Future.OwnTurn(); t != nil {
 		t.End()
 	}
-	var zero A
-	c.arg = zero
+	c.dropArg()
 	if err == ErrLater {
 		return panicked
 	}
 	if j := up.Job(); j.Inspect != nil {
 		if err == nil {
-			v, err = core.HandOver(j, "result of "+c.method.entry.Name, v)
+			err = c.handOverResult()
 		} else {
 			err = j.Inspect.Fail(err)
 		}
 	}
 	if err == nil {
-		core.Resolve(&c.Result, v)
+		c.Future.Resolve()
 		return panicked
 	}
+	c.Future.Forget() // a value that may not be answered
 	// An error that only reports the call's own end is that end.
 	if cause := c.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		c.Future.Cancel(cause)
@@ -58,14 +58,20 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	return panicked
 }
 
-func (c *call[G, A, R]) cancelled() error {
+func (c *call) cancelled() error {
 	if t := c.Future.OwnTurn(); t != nil {
 		return t.Cancelled()
 	}
 	return c.Future.Up().Cancelled()
 }
 
-func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
+// handOverResult is for strict mode.
+func (c *call) handOverResult() error {
+	return core.HandOverAt(c.Future.Up().Job(), "result of "+c.method.entry.Name, c.method.value, c.Future.ValueAt())
+}
+
+// invoke calls the method, which puts its result into the place of the value.
+func (c *call) invoke(a *activation) (panicked any, err error) {
 	normal := false
 	defer func() {
 		if normal {
@@ -92,34 +98,25 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 	if s := a.slot(); s != nil {
 		c.Future.SetSlot(s)
 	}
-	v, err = c.method.fn(a.state.(*G), &c.Future, c.arg)
+	err = c.method.call(a.state, &c.Future)
 	normal = true
 	if err != nil && err != ErrLater {
 		err = c.taskError(core.Sound(err), nil)
 	}
-	return v, nil, err
+	return nil, err
 }
 
-// AnswerLater implements Call.
-func (c *call[G, A, R]) AnswerLater(v R) {
-	if j := c.Future.Up().Job(); j.Inspect != nil {
-		var err error
-		if v, err = core.HandOver(j, "result of "+c.method.entry.Name, v); err != nil {
-			c.Future.Fail(err)
-			return
-		}
+// answerLater settles the call with the value that is in its place.
+func (c *call) answerLater() {
+	if err := c.handOverResult(); err != nil {
+		c.Future.Fail(err)
+		return
 	}
-	core.Resolve(&c.Result, v)
-}
-
-// Copies implements Call: an answer to another node is encoded when the call settles.
-func (c *call[G, A, R]) Copies() bool {
-	_, ok := c.msg.(*inboundRecord[G, A, R])
-	return ok
+	c.Future.Resolve()
 }
 
 // clock is exact for deadlines that the program chose, and else the cheap one.
-func (m *method[G, A, R]) clock(cfg *Config) func() int64 {
+func (m *method) clock(cfg *Config) func() int64 {
 	if m.opts.Deadline != 0 {
 		return cfg.Now
 	}
@@ -130,7 +127,7 @@ var errGoexit = errors.New("the method ended its goroutine (runtime.Goexit, or t
 
 // taskError says where err came from. stack is that of a panic in this call, else nil: then the one that err brings is
 // taken.
-func (c *call[G, A, R]) taskError(err error, stack []byte) error {
+func (c *call) taskError(err error, stack []byte) error {
 	if stack == nil {
 		stack = raysys.Stack(err)
 	}

@@ -12,25 +12,17 @@ import (
 // have no State: nothing fences such an answer.
 var ErrLater = errors.New("the call is answered later")
 
-// Call is implemented by a grain's call with result R, whose future is the method's context.
-type Call[R any] interface {
-	// AnswerLater settles the call; it is called at most once.
-	AnswerLater(v R)
-	// Copies reports whether AnswerLater has copied what v holds when it returns: the caller is another node.
-	Copies() bool
-}
-
 // Later is a call that is answered after its turn.
 type Later[R any] struct {
-	call     Call[R]
+	call     *call
 	answered atomic.Bool
 }
 
 // LaterOf returns the call of a method with results R that ctx is the context of. A turn takes it once.
 func LaterOf[R any](ctx context.Context) (*Later[R], error) {
 	if f, ok := ctx.(*core.Future); ok {
-		if c, ok := f.Work().(Call[R]); ok {
-			return &Later[R]{call: c}, nil
+		if w, ok := f.Work().(anyCall); ok && w.base().method.value == core.TypeOf[R]() {
+			return &Later[R]{call: w.base()}, nil
 		}
 	}
 	return nil, errors.New("the context is not that of a call with this result")
@@ -40,9 +32,11 @@ func LaterOf[R any](ctx context.Context) (*Later[R], error) {
 // to the caller, but see Copies.
 func (l *Later[R]) Answer(v R) {
 	if !l.answered.Swap(true) {
-		l.call.AnswerLater(v)
+		*(*R)(l.call.Future.ValueAt()) = v
+		l.call.answerLater()
 	}
 }
 
-// Copies reports whether Answer has copied what v holds when it returns: the caller is another node.
-func (l *Later[R]) Copies() bool { return l.call.Copies() }
+// Copies reports whether Answer has copied what v holds when it returns: the caller is another node, and the answer is encoded when
+// the call settles.
+func (l *Later[R]) Copies() bool { return l.call.msg.(anyCall).inbound() != nil }

@@ -2,83 +2,87 @@ package grainengine
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 )
 
-// Func is the handle of a method: what grains.Func and its siblings are made of. Where the method has no argument or no
-// result, none stands for it.
-type Func[G, A, R any] struct{ m *method[G, A, R] }
+// Func is the handle of a method: what grains.Func and its siblings are made of. They know the types of the method and give them to
+// functions of this package. Where the method has no argument or no result, none stands for it.
+type Func struct{ m *method }
 
 type none = struct{}
 
 // Method is grains.Method.
-func Method[G, A, R any](k Kind[G], name string, fn func(*G, context.Context, A) (R, error)) Func[G, A, R] {
+func Method[G, A, R any](k Kind, name string, fn func(*G, context.Context, A) (R, error)) Func {
 	return defineMethod(k, name, fn == nil, fn)
 }
 
 // Method0 is grains.Method0.
-func Method0[G, R any](k Kind[G], name string, fn func(*G, context.Context) (R, error)) Func[G, none, R] {
+func Method0[G, R any](k Kind, name string, fn func(*G, context.Context) (R, error)) Func {
 	return defineMethod(k, name, fn == nil, func(g *G, ctx context.Context, _ none) (R, error) { return fn(g, ctx) })
 }
 
 // Action is grains.Action.
-func Action[G, A any](k Kind[G], name string, fn func(*G, context.Context, A) error) Func[G, A, none] {
+func Action[G, A any](k Kind, name string, fn func(*G, context.Context, A) error) Func {
 	return defineMethod(k, name, fn == nil, func(g *G, ctx context.Context, a A) (none, error) { return none{}, fn(g, ctx, a) })
 }
 
 // Action0 is grains.Action0.
-func Action0[G any](k Kind[G], name string, fn func(*G, context.Context) error) Func[G, none, none] {
+func Action0[G any](k Kind, name string, fn func(*G, context.Context) error) Func {
 	return defineMethod(k, name, fn == nil, func(g *G, ctx context.Context, _ none) (none, error) { return none{}, fn(g, ctx) })
 }
 
-func (f Func[G, A, R]) but(change func(*method[G, A, R])) Func[G, A, R] {
+func (f Func) but(change func(*method)) Func {
 	m := *f.m
 	change(&m)
 	m.bad = m.usable()
-	return Func[G, A, R]{&m}
+	return Func{&m}
 }
 
-// With is grains.Func.With.
-func (f Func[G, A, R]) With(opts ...raysys.Option) Func[G, A, R] {
-	return f.but(func(m *method[G, A, R]) { m.opts = core.With(m.opts, opts) })
+// With is the With of the handles, ReadOnly, Idempotent and Reentrant are theirs too.
+func (f Func) With(opts []raysys.Option) Func {
+	return f.but(func(m *method) { m.opts = core.With(m.opts, opts) })
 }
 
-// ReadOnly is grains.Func.ReadOnly.
-func (f Func[G, A, R]) ReadOnly() Func[G, A, R] {
-	return f.but(func(m *method[G, A, R]) { m.readOnly = true })
-}
+// ReadOnly is that of the handles.
+func (f Func) ReadOnly() Func { return f.but(func(m *method) { m.readOnly = true }) }
 
-// Idempotent is grains.Func.Idempotent.
-func (f Func[G, A, R]) Idempotent() Func[G, A, R] {
-	return f.but(func(m *method[G, A, R]) { m.idempotent = true })
-}
+// Idempotent is that of the handles.
+func (f Func) Idempotent() Func { return f.but(func(m *method) { m.idempotent = true }) }
 
-// Reentrant is grains.Func.Reentrant.
-func (f Func[G, A, R]) Reentrant() Func[G, A, R] {
-	return f.but(func(m *method[G, A, R]) { m.reentrant = true })
-}
+// Reentrant is that of the handles.
+func (f Func) Reentrant() Func { return f.but(func(m *method) { m.reentrant = true }) }
 
-// Call is grains.Func.Call.
-func (f Func[G, A, R]) Call(ctx context.Context, id ID, arg A) raysys.Ref[R] {
-	return raysys.Ref[R](f.m.submit(ctx, id, arg))
-}
-
-// On is grains.Func.On.
-func (f Func[G, A, R]) On(ctx context.Context, id ID, arg raysys.Ref[A]) raysys.Ref[R] {
-	return raysys.Ref[R](f.m.submitOn(ctx, id, core.Ref[A](arg)))
-}
-
-// Tell is grains.Func.Tell.
-func (f Func[G, A, R]) Tell(ctx context.Context, id ID, arg A) error {
-	if told, err := f.tellLater(ctx, id, arg); told {
-		return err
+// Call is the Call of the handles, which are its only callers: a report about the argument names the line that calls those.
+func Call[A any](ctx context.Context, f Func, id ID, arg A) core.Link {
+	var s submission
+	if failed := f.m.begin(ctx, id, &s); failed != nil {
+		return core.LinkTo(failed)
 	}
-	r := f.m.submit(ctx, id, arg)
-	if !core.IDOf(r.Link).IsZero() {
-		return nil // it was queued, and may even have failed since
+	*(*A)(s.arg) = arg
+	return f.m.submit(&s)
+}
+
+// Tell is the Tell of the handles.
+func Tell[A any](ctx context.Context, f Func, id ID, arg A) error {
+	if a := transactionOf(ctx); a != nil {
+		kept := arg
+		return f.m.tellLater(ctx, a, id, unsafe.Pointer(&kept))
 	}
-	_, err := core.Get(ctx, r)
-	return err
+	var s submission
+	if failed := f.m.begin(ctx, id, &s); failed != nil {
+		return failed.Failure()
+	}
+	*(*A)(s.arg) = arg
+	return f.m.told(f.m.submit(&s))
+}
+
+// told is nil for a call that was queued; it may even have failed since.
+func (m *method) told(l core.Link) error {
+	if core.IDOf(l).IsZero() {
+		return core.FutureOf(l).Failure()
+	}
+	return nil
 }

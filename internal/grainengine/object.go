@@ -1,78 +1,82 @@
 package grainengine
 
 import (
+	"reflect"
+	"unsafe"
+
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// valueOrWait returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
+// valueOrWait puts the value of a future that was borrowed and has settled into p. When that is elsewhere it is fetched,
 // here is false, and to.Resolved(next) follows. resolved is what Resolved was called with, nil at first.
-func valueOrWait[A any](r core.Ref[A], resolved, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
-	c := core.FutureOf(r.Link)
+func valueOrWait(of *core.Future, t *core.ValueType, p unsafe.Pointer, resolved, next *core.Waiter, to core.Resolved) (here bool, err error) {
+	c := of
 	if resolved != nil {
 		c = resolved.Future() // one whose fetch has failed just now is not fetched again
 	}
 	for !c.Follow(next, to) {
-		if v, here, err = core.Peek(r); here {
-			return v, true, err
+		if here, err = of.PeekInto(t, p); here {
+			return true, err
 		}
-		c = core.FutureOf(r.Link)
+		c = of
 	}
-	return v, false, nil
+	return false, nil
 }
 
 // pulled is the argument of a call from another node while it is fetched.
-type pulled[G, A, R any] struct {
-	call        *call[G, A, R]
+type pulled struct {
+	call        *call
 	inboundCall *inboundCall
-	ref         core.Ref[A]
+	ref         *core.Future
+	arg         reflect.Value // a pointer to where it goes first
 	waiter      core.Waiter
 }
 
 // pull implements remote.
-func (c *call[G, A, R]) pull(v *inboundCall, object *core.Future) {
-	p := &pulled[G, A, R]{call: c, inboundCall: v}
-	err := core.SetRefFuture(&p.ref, object)
+func (c *call) pull(v *inboundCall, object *core.Future) {
+	ref, err := object.As(c.method.argType)
 	if err == nil {
-		err = core.FutureOf(p.ref.Link).Pin()
+		err = ref.Pin()
 	}
 	if err != nil {
 		v.fail(err)
 		return
 	}
-	if !core.FutureOf(p.ref.Link).Subscribe(&p.waiter, p) {
+	p := &pulled{call: c, inboundCall: v, ref: ref, arg: reflect.New(c.method.argType.Type)}
+	if !ref.Subscribe(&p.waiter, p) {
 		p.Resolved(nil)
 	}
 }
 
 // Resolved implements core.Resolved: the argument is here, and the call goes on.
-func (p *pulled[G, A, R]) Resolved(w *core.Waiter) {
-	v, here, err := valueOrWait(p.ref, w, &p.waiter, p)
+func (p *pulled) Resolved(w *core.Waiter) {
+	t := p.call.method.argType
+	here, err := valueOrWait(p.ref, t, p.arg.UnsafePointer(), w, &p.waiter, p)
 	if !here {
 		return
 	}
-	core.FutureOf(p.ref.Link).Return()
+	p.ref.Return()
 	if err != nil {
 		p.inboundCall.fail(err) // and the calls behind it go on
 		return
 	}
 	p.inboundCall.peer.mu.Lock()
 	if p.inboundCall.argument == argumentPulled { // else it has ended meanwhile
-		p.call.arg = v
+		t.At(p.call.argAt()).Set(p.arg.Elem())
 	}
 	p.inboundCall.peer.mu.Unlock()
 	p.inboundCall.peer.release(p.inboundCall)
 }
 
 // settleElsewhere ends the call with a result that stays where it was computed until it is needed.
-func (c *call[G, A, R]) settleElsewhere(r wire.Reader, refs wire.References) error {
+func (c *call) settleElsewhere(r wire.Reader, refs wire.References) error {
 	src, size, err := wire.ReadLarge(&r, refs)
 	if err != nil {
 		return err
 	}
-	var zero A
 	if c.Future.Start() {
-		c.arg = zero
+		c.dropArg()
 		c.Future.ForwardSized(src, size)
 	}
 	return nil

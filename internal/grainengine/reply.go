@@ -86,7 +86,7 @@ func (p *peer) answerValue(v *inboundCall, value any) {
 	*buf = appendAnswer(*buf, v.slot, statusValue)
 	at := len(*buf)
 	var err error
-	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.future(), p.Peer)
+	*buf, err = wire.AppendResult(*buf, v.result, wire.AddressOf(value), v.call.future(), p.Peer)
 	p.sendAnswer(v, buf, at, err)
 }
 

@@ -15,7 +15,7 @@ import (
 
 // usable returns why calls cannot have the options of m, nil when they can. Each change of a handle asks anew, so that
 // With and Idempotent may come in any order.
-func (m *method[G, A, R]) usable() error {
+func (m *method) usable() error {
 	switch {
 	case m.opts.Err != nil:
 		return m.opts.Err
@@ -55,30 +55,30 @@ func (m *method[G, A, R]) usable() error {
 //	Call ──► attempt ──► value, or an error that is final ──────────────────► the future
 //	            ▲    └─► an error that RetryIf accepts, or of the system ─┐
 //	            └──────────────────────── pause ◄─────────────────────────┘
-type retried[G, A, R any] struct {
-	core.Result[R]
+type retried struct {
 	engine *Engine
-	method *method[G, A, R] // as the program has it
-	once   *method[G, A, R] // of one attempt
+	method *method // as the program has it
+	once   *method // of one attempt
 	id     ID
 	until  int64
-	arg    A
-	by     core.Ref[A] // the argument where it was given by reference
-	made   core.Ref[R] // the attempt
+	by     *core.Future // the argument where it was given by reference
+	made   *core.Future // the attempt
 	waiter core.Waiter
-	needs  atomic.Pointer[core.Future] // of made
+	needs  atomic.Pointer[core.Future] // made
+	Future core.Future                 // the last: see call
 }
 
-// submitRetried is submit for a method with Retries, RetryIf or Backoff; by is the argument's reference, or zero.
-func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, by core.Ref[A]) core.Ref[R] {
+// beginRetried makes the record of a call of a method with Retries, RetryIf or Backoff.
+func (m *method) beginRetried(e *Engine, t *core.Turn, id ID) *retried {
 	once := *m
 	once.idempotent = false // a lost attempt counts
 	once.opts.Retried, once.opts.Detached, once.opts.Deadline, once.opts.NoLimit = false, false, 0, true
 	if t.Job().Inspect != nil {
 		once.place = core.CallSite(programsCaller + 1)
 	}
-	r := &retried[G, A, R]{engine: e, method: m, once: &once, id: id, arg: arg, by: by}
-	r.Future.Init(r, t, t.Next(), m.gated)
+	r := (*retried)(m.records(callRetried))
+	r.engine, r.method, r.once, r.id = e, m, &once, id
+	r.Future.Init(r, t, t.Next(), m.value.Gated())
 	switch {
 	case m.opts.NoLimit:
 	case m.opts.Deadline != 0:
@@ -86,12 +86,11 @@ func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, b
 	default:
 		r.until = e.cfg.Now() + int64(defaultDeadline)
 	}
-	r.attempt()
-	return core.RefTo(&r.Result)
+	return r
 }
 
 // attempt makes a call; the one before has failed.
-func (r *retried[G, A, R]) attempt() {
+func (r *retried) attempt() {
 	if !r.Future.Start() {
 		r.end()
 		return
@@ -100,12 +99,12 @@ func (r *retried[G, A, R]) attempt() {
 		r.Future.Turn().Next()
 	}
 	ctx := core.HookContext(r.Future.Turn())
-	if core.FutureOf(r.by.Link) == nil {
-		r.made = r.once.submit(ctx, r.id, r.arg)
+	if r.by == nil {
+		r.made = core.FutureOf(r.once.callWith(ctx, r.id, r.method.argAt(&r.Future)))
 	} else {
 		r.made = r.once.submitOn(ctx, r.id, r.by)
 	}
-	c := core.FutureOf(r.made.Link)
+	c := r.made
 	if !c.Settled() {
 		r.needs.Store(c)
 		// The search for cycles finds the attempt by what the turn above it waits for.
@@ -124,23 +123,23 @@ func (r *retried[G, A, R]) attempt() {
 
 // Resolved implements core.Resolved: the attempt has ended. After a failure the program's RetryIf is called, and a call
 // is made: that does not run on the goroutine that settled the attempt.
-func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
-	if core.FutureOf(r.made.Link).Failure() == nil {
+func (r *retried) Resolved(w *core.Waiter) {
+	if r.made.Failure() == nil {
 		r.attemptEnded(w)
 		return
 	}
 	r.engine.cfg.Pool.Go(goroutines.Func(func() { r.attemptEnded(w) }))
 }
 
-func (r *retried[G, A, R]) attemptEnded(w *core.Waiter) {
-	v, here, err := valueOrWait(r.made, w, &r.waiter, r)
+func (r *retried) attemptEnded(w *core.Waiter) {
+	here, err := valueOrWait(r.made, r.method.value, r.Future.ValueAt(), w, &r.waiter, r)
 	if !here {
 		return
 	}
 	r.Future.Turn().RestoreBlocked(nil)
 	if err == nil {
 		r.end()
-		core.Resolve(&r.Result, v)
+		r.Future.Resolve()
 		return
 	}
 	t := r.Future.Turn()
@@ -164,7 +163,7 @@ func numbered(err error, attempt int) error {
 }
 
 // arrangeNext arranges the next attempt, if there is to be one.
-func (r *retried[G, A, R]) arrangeNext(err error, attempt int) bool {
+func (r *retried) arrangeNext(err error, attempt int) bool {
 	o := &r.method.opts
 	if attempt > o.Retries || !r.worth(err) {
 		return false
@@ -198,7 +197,7 @@ func (r *retried[G, A, R]) arrangeNext(err error, attempt int) bool {
 var errRepeated = errors.New("the attempt that submitted this failed, and its next attempt submits it again")
 
 // worth reports whether another attempt may fare better.
-func (r *retried[G, A, R]) worth(err error) bool {
+func (r *retried) worth(err error) bool {
 	if failedBy(err) {
 		return r.method.opts.RetryIf != nil && accepts(r.method.opts.RetryIf, err)
 	}
@@ -222,36 +221,35 @@ func accepts(f func(error) bool, err error) (ok bool) {
 }
 
 // end drops the argument and ends the last attempt's turn.
-func (r *retried[G, A, R]) end() {
+func (r *retried) end() {
 	if t := r.Future.OwnTurn(); t != nil {
 		t.End()
 	}
-	if by := r.by; core.FutureOf(by.Link) != nil {
-		r.by = core.Ref[A]{}
-		core.FutureOf(by.Link).Return()
+	if by := r.by; by != nil {
+		r.by = nil
+		by.Return()
 	}
-	var zero A
-	r.arg = zero
+	r.method.empty(&r.Future)
 }
 
 // ValueType says what the Future's value is.
-func (r *retried[G, A, R]) ValueType() *core.ValueType { return r.method.value }
+func (r *retried) ValueType() *core.ValueType { return r.method.value }
 
 // Name implements core.Work.
-func (r *retried[G, A, R]) Name() string {
+func (r *retried) Name() string {
 	return r.engine.bind(r.method.kind).nameOf(r.id.Key, r.method.entry)
 }
 
 // Expires implements core.Work.
-func (r *retried[G, A, R]) Expires() int64 { return r.until }
+func (r *retried) Expires() int64 { return r.until }
 
 // Limit is how long the call may take, with all attempts.
-func (r *retried[G, A, R]) Limit() time.Duration {
+func (r *retried) Limit() time.Duration {
 	return cmp.Or(r.method.opts.Deadline, defaultDeadline)
 }
 
 // Help implements core.Work: the caller is about to wait, so the attempt leaves now.
-func (r *retried[G, A, R]) Help(t *core.Turn) bool {
+func (r *retried) Help(t *core.Turn) bool {
 	if c := r.needs.Load(); c != nil {
 		c.Work().Help(t)
 	}
@@ -259,7 +257,7 @@ func (r *retried[G, A, R]) Help(t *core.Turn) bool {
 }
 
 // Waits implements core.Work: for the attempt.
-func (r *retried[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
+func (r *retried) Waits() ([]*core.Turn, []*core.Future) {
 	if c := r.needs.Load(); c != nil {
 		return nil, []*core.Future{c}
 	}
@@ -267,10 +265,10 @@ func (r *retried[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
 }
 
 // Break implements core.Work: the attempt gives way.
-func (r *retried[G, A, R]) Break([]string) bool { return false }
+func (r *retried) Break([]string) bool { return false }
 
 // Stopped implements core.Stoppable: the attempt ends with the call.
-func (r *retried[G, A, R]) Stopped() {
+func (r *retried) Stopped() {
 	if c := r.needs.Load(); c != nil {
 		c.Cancel(raysys.ErrCancelled)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -31,7 +32,7 @@ func Of(ctx context.Context) *Engine {
 }
 
 // check makes the checks of every call but a Tell and returns the turn to submit under.
-func (m *method[G, A, R]) check(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
+func (m *method) check(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
 	e, t, err := m.checked(ctx, id)
 	if err == nil && t.Kind() == core.TurnGrain {
 		if err := m.callable(t); err != nil {
@@ -42,7 +43,7 @@ func (m *method[G, A, R]) check(ctx context.Context, id ID) (*Engine, *core.Turn
 }
 
 // checked is check without what only the turns of durable grains must not do.
-func (m *method[G, A, R]) checked(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
+func (m *method) checked(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
@@ -76,9 +77,9 @@ func (m *method[G, A, R]) checked(ctx context.Context, id ID) (*Engine, *core.Tu
 }
 
 // prepare fills the record. w is the call itself, or the larger record that it is part of.
-func (c *call[G, A, R]) prepare(w anyCall, m *method[G, A, R], e *Engine, t *core.Turn) {
+func (c *call) prepare(w anyCall, m *method, e *Engine, t *core.Turn) {
 	c.method, c.mail.msg = m, w
-	c.Future.Init(w, t, t.Next(), m.gated)
+	c.Future.Init(w, t, t.Next(), m.value.Gated())
 	switch {
 	case m.opts.NoLimit:
 	case m.opts.Deadline != 0:
@@ -88,83 +89,121 @@ func (c *call[G, A, R]) prepare(w anyCall, m *method[G, A, R], e *Engine, t *cor
 	}
 }
 
-func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A) core.Ref[R] {
+// failed is a future that has failed: submissions report everything through their reference.
+func (m *method) failed(err error) *core.Future { return core.FailedOf(m.value, err) }
+
+// submission is a call that is being made.
+type submission struct {
+	engine  *Engine
+	key     string
+	call    anyCall
+	retried *retried       // in place of call, for a method with Retries, RetryIf or Backoff
+	future  *core.Future   // of either
+	arg     unsafe.Pointer // where the caller puts the argument between begin and submit
+}
+
+// begin makes the record of a call, or returns what has failed.
+func (m *method) begin(ctx context.Context, id ID, s *submission) *core.Future {
 	e, t, err := m.check(ctx, id)
 	if err != nil {
-		return core.FailedRef[R](err)
+		return m.failed(err)
 	}
+	s.engine, s.key = e, id.Key
 	if m.opts.Retried {
-		return m.submitRetried(e, t, id, arg, core.Ref[A]{})
-	}
-	var w anyCall
-	var c *call[G, A, R]
-	if e.cfg.Cluster == nil {
-		c = &call[G, A, R]{}
-		w = c
+		s.retried = m.beginRetried(e, t, id)
+		s.future = &s.retried.Future
 	} else {
-		w, c = m.record(e, id.Key)
+		w, c := m.record(e, id.Key)
+		c.prepare(w, m, e, t)
+		s.call, s.future = w, &c.Future
 	}
-	c.prepare(w, m, e, t)
-	if j := t.Job(); j.Inspect != nil {
+	s.arg = m.argAt(s.future)
+	return nil
+}
+
+// submit makes the call, which has its argument.
+func (m *method) submit(s *submission) core.Link {
+	if s.retried != nil {
+		s.retried.attempt()
+		return core.LinkTo(s.future)
+	}
+	if j := s.future.Up().Job(); j.Inspect != nil {
 		place := m.place
 		if place == "" {
 			place = core.CallSite(programsCaller)
 		}
-		if arg, err = core.HandOver(j, "argument of "+m.entry.Name+place, arg); err != nil {
-			return core.FailedRef[R](err)
+		if err := core.HandOverAt(j, "argument of "+m.entry.Name+place, m.argType, s.arg); err != nil {
+			return core.LinkTo(m.failed(err))
 		}
 	}
-	c.arg = arg
-	if err := e.deliver(m.kind, id.Key, w); err != nil {
-		return core.FailedRef[R](fmt.Errorf("call %s: %w", e.bind(m.kind).nameOf(id.Key, m.entry), err))
+	if err := s.engine.deliver(m.kind, s.key, s.call); err != nil {
+		return core.LinkTo(m.failed(fmt.Errorf("call %s: %w", s.engine.bind(m.kind).nameOf(s.key, m.entry), err)))
 	}
-	return core.RefTo(&c.Result)
+	return core.LinkTo(s.future)
+}
+
+// callWith makes a call with a copy of the argument at arg.
+func (m *method) callWith(ctx context.Context, id ID, arg unsafe.Pointer) core.Link {
+	var s submission
+	if failed := m.begin(ctx, id, &s); failed != nil {
+		return core.LinkTo(failed)
+	}
+	m.argType.At(s.arg).Set(m.argType.At(arg))
+	return m.submit(&s)
 }
 
 // onCall is a call that waits for its argument first.
-type onCall[G, A, R any] struct {
-	call[G, A, R]
+type onCall struct {
 	engine *Engine
 	key    string
-	ref    core.Ref[A]
+	ref    *core.Future
 	waiter core.Waiter
-	needs  atomic.Pointer[core.Future] // of ref, while it waits
+	needs  atomic.Pointer[core.Future] // ref, while it waits
+	call                               // the last: see there
 }
 
 // Waits implements core.Work.
-func (o *onCall[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
+func (o *onCall) Waits() ([]*core.Turn, []*core.Future) {
 	if c := o.needs.Load(); c != nil {
 		return nil, []*core.Future{c}
 	}
 	return o.call.Waits()
 }
 
-func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) core.Ref[R] {
-	if core.FutureOf(arg.Link) == nil {
-		return core.FailedRef[R](fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
+// On is the On of the handles.
+func (f Func) On(ctx context.Context, id ID, arg core.Link) core.Link {
+	return core.LinkTo(f.m.submitOn(ctx, id, core.FutureOf(arg)))
+}
+
+func (m *method) submitOn(ctx context.Context, id ID, arg *core.Future) *core.Future {
+	if arg == nil {
+		return m.failed(fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
 	}
 	e, t, err := m.check(ctx, id)
 	if err != nil {
-		return core.FailedRef[R](err)
+		return m.failed(err)
 	}
-	if err := core.FutureOf(arg.Link).Borrow(t); err != nil {
-		return core.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
+	if err := arg.Borrow(t); err != nil {
+		return m.failed(fmt.Errorf("call %s: %w", m.entry.Name, err))
 	}
 	if m.opts.Retried {
-		var none A
-		return m.submitRetried(e, t, id, none, arg)
+		r := m.beginRetried(e, t, id)
+		r.by = arg
+		r.attempt()
+		return &r.Future
 	}
-	o := &onCall[G, A, R]{engine: e, key: id.Key, ref: arg}
+	o := (*onCall)(m.records(callOn))
+	o.engine, o.key, o.ref = e, id.Key, arg
 	o.prepare(o, m, e, t)
-	o.needs.Store(core.FutureOf(arg.Link))
-	if !core.FutureOf(arg.Link).Subscribe(&o.waiter, o) {
+	o.needs.Store(arg)
+	if !arg.Subscribe(&o.waiter, o) {
 		o.Resolved(nil)
 	}
-	return core.RefTo(&o.Result)
+	return &o.Future
 }
 
 // Stopped implements core.Stoppable.
-func (o *onCall[G, A, R]) Stopped() {
+func (o *onCall) Stopped() {
 	if c := o.needs.Load(); c != nil {
 		c.Lapse()
 	}
@@ -172,30 +211,29 @@ func (o *onCall[G, A, R]) Stopped() {
 }
 
 // Lapsed implements core.Lapsing, and Swept does.
-func (o *onCall[G, A, R]) Lapsed() bool { return o.Future.Settled() }
+func (o *onCall) Lapsed() bool { return o.Future.Settled() }
 
 // Swept implements core.Lapsing.
-func (o *onCall[G, A, R]) Swept() {
-	core.FutureOf(o.ref.Link).Return()
-	o.ref = core.Ref[A]{}
+func (o *onCall) Swept() {
+	o.ref.Return()
+	o.ref = nil
 	o.needs.Store(nil)
 }
 
 // Resolved implements core.Resolved: the argument is there, so the call takes its place.
-func (o *onCall[G, A, R]) Resolved(w *core.Waiter) {
-	v, here, err := valueOrWait(o.ref, w, &o.waiter, o)
+func (o *onCall) Resolved(w *core.Waiter) {
+	here, err := valueOrWait(o.ref, o.method.argType, o.argAt(), w, &o.waiter, o)
 	if !here {
 		return
 	}
-	core.FutureOf(o.ref.Link).Return()
+	o.ref.Return()
 	if err == nil {
-		v, err = core.HandOver(o.Future.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
+		err = core.HandOverAt(o.Future.Up().Job(), "argument by reference of "+o.method.entry.Name, o.method.argType, o.argAt())
 	}
 	// The result must not keep the argument.
-	o.ref, o.waiter = core.Ref[A]{}, core.Waiter{}
+	o.ref, o.waiter = nil, core.Waiter{}
 	o.needs.Store(nil)
 	if err == nil {
-		o.arg = v
 		err = o.engine.deliver(o.method.kind, o.key, o)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package grainengine
 import (
 	"errors"
 	"reflect"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -38,22 +39,22 @@ type remote interface {
 	expireAt(until int64)
 }
 
-func (c *call[G, A, R]) outbound() *outboundCall { return nil }
-func (c *call[G, A, R]) inbound() *inboundCall   { return nil }
-func (c *call[G, A, R]) expireAt(until int64)    { c.until = until }
+func (c *call) outbound() *outboundCall { return nil }
+func (c *call) inbound() *inboundCall   { return nil }
+func (c *call) expireAt(until int64)    { c.until = until }
 
-func (c *call[G, A, R]) named() string {
+func (c *call) named() string {
 	if v := c.mail.msg.(anyCall).inbound(); v != nil {
 		return v.callKey
 	}
 	return c.method.opts.Key
 }
 
-func (c *call[G, A, R]) bundle() core.Bundle { return c.method.opts.Bundle }
+func (c *call) bundle() core.Bundle { return c.method.opts.Bundle }
 
-func (c *call[G, A, R]) conditions() []core.Condition { return c.method.opts.Conditions }
+func (c *call) conditions() []core.Condition { return c.method.opts.Conditions }
 
-func (c *call[G, A, R]) facts() facts {
+func (c *call) facts() facts {
 	m := c.method
 	f := facts{entry: m.entry, idempotent: m.idempotent || m.kind.Durable, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels, waits: m.opts.Waits}
 	if m.readOnly {
@@ -74,31 +75,27 @@ func (c *call[G, A, R]) facts() facts {
 	return f
 }
 
-func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error) {
+func (c *call) encode(dst []byte, refs wire.References) ([]byte, error) {
+	v := c.argAt()
 	if c.method.arg.Fixed() {
-		return wire.AppendOf(dst, c.method.arg, &c.arg, refs)
+		return wire.AppendValue(dst, c.method.arg, v, refs)
 	}
-	v := reflect.ValueOf(&c.arg).Elem()
 	if !wire.Exceeds(c.method.arg, v, wire.ValueLimit) {
 		out, err := wire.AppendValue(dst, c.method.arg, v, refs)
 		if !errors.Is(err, raysys.ErrTooLarge) {
 			return out, err
 		}
 	}
-	object := core.Hold(&c.Future, 0, c.arg)
-	return wire.AppendLarge(dst, refs, core.FutureOf(object.Link))
+	return wire.AppendLarge(dst, refs, core.Hold(&c.Future, 0, c.method.argType, v))
 }
 
-func (c *call[G, A, R]) exports() bool { return !c.method.arg.Fixed() }
+func (c *call) exports() bool { return !c.method.arg.Fixed() }
 
-func (c *call[G, A, R]) references() []*core.Future { return referred(c.method.arg, &c.arg) }
+func (c *call) references() []*core.Future { return referred(c.method.arg, c.argAt()) }
 
-// referred lists what a value refers to.
-func referred[T any](p *codec.Plan, v *T) (futures []*core.Future) {
-	if !p.HasRefs() {
-		return nil
-	}
-	p.Refs(reflect.ValueOf(v).Elem(), func(r core.RefValue) {
+// referred lists what the value at v refers to.
+func referred(p *codec.Plan, v unsafe.Pointer) (futures []*core.Future) {
+	p.RefsAt(v, func(r core.RefValue) {
 		if c := r.RefFuture(); c != nil {
 			futures = append(futures, c)
 		}
@@ -106,51 +103,49 @@ func referred[T any](p *codec.Plan, v *T) (futures []*core.Future) {
 	return futures
 }
 
-func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
-	return readValue(r, c.method.arg, &c.arg, refs)
+func (c *call) take(r wire.Reader, refs wire.References) error {
+	return readValue(r, c.method.arg, c.argAt(), refs)
 }
 
-func (c *call[G, A, R]) answer(dst []byte, refs wire.References) ([]byte, bool, error) {
-	v, here := core.Here(&c.Result)
-	if !here {
+func (c *call) answer(dst []byte, refs wire.References) ([]byte, bool, error) {
+	if !c.Future.Here() {
 		return dst, false, nil
 	}
-	out, err := wire.AppendResultOf(dst, c.method.res, v, &c.Future, refs)
+	out, err := wire.AppendResult(dst, c.method.res, c.Future.ValueAt(), &c.Future, refs)
 	return out, true, err
 }
 
-// readValue is wire.ReadOf at the end of a frame. A value without references, thus nearly every one, needs no
+// readValue is wire.ReadValue at the end of a frame. A value without references, thus nearly every one, needs no
 // reader on the heap.
-func readValue[T any](r wire.Reader, p *codec.Plan, v *T, refs wire.References) error {
+func readValue(r wire.Reader, p *codec.Plan, v unsafe.Pointer, refs wire.References) error {
 	if p.HasRefs() {
 		escapes := r
-		return wire.ReadOf(&escapes, p, v, refs)
+		return wire.ReadValue(&escapes, p, v, refs)
 	}
 	body := r.Sized()
 	if err := r.Err(); err != nil {
 		return err
 	}
-	return codec.DecodeOf(body, p, v, nil)
+	return p.DecodeAt(body, v, nil)
 }
 
-func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
+func (c *call) settle(r wire.Reader, refs wire.References) error {
 	if r.Large() {
 		return c.settleElsewhere(r, refs)
 	}
-	var v R
-	if err := readValue(r, c.method.res, &v, refs); err != nil {
+	if !c.Future.Start() { // it has ended: what the value refers to is given back nevertheless
+		return readValue(r, c.method.res, reflect.New(c.method.value.Type).UnsafePointer(), refs)
+	}
+	if err := readValue(r, c.method.res, c.Future.ValueAt(), refs); err != nil {
 		return err
 	}
-	var zero A
-	if c.Future.Start() { // nothing else reads the argument now
-		c.arg = zero
-		core.Resolve(&c.Result, v)
-	}
+	c.dropArg() // nothing else reads the argument now
+	c.Future.Resolve()
 	return nil
 }
 
 // Stopped implements core.Stoppable: a call that runs on another node learns that it was cancelled.
-func (c *call[G, A, R]) Stopped() {
+func (c *call) Stopped() {
 	if e := engineOf(c.Future.Up()); e.cfg.Cluster != nil {
 		if o, ok := e.forwarded.Load(&c.Future); ok {
 			o.(*outboundCall).stopped()
@@ -159,34 +154,33 @@ func (c *call[G, A, R]) Stopped() {
 }
 
 // outboundRecord is the record of a call whose grain was not on this node when it was made.
-type outboundRecord[G, A, R any] struct {
-	call[G, A, R]
+type outboundRecord struct {
 	outboundCall outboundCall
+	call         // the last: see there
 }
 
-func (f *outboundRecord[G, A, R]) outbound() *outboundCall { return &f.outboundCall }
+func (f *outboundRecord) outbound() *outboundCall { return &f.outboundCall }
 
 // Name implements core.Work.
-func (f *outboundRecord[G, A, R]) Name() string { return f.outboundCall.name() }
+func (f *outboundRecord) Name() string { return f.outboundCall.name() }
 
 // Help implements core.Work: the caller is about to wait, so the call is sent now.
-func (f *outboundRecord[G, A, R]) Help(*core.Turn) bool {
+func (f *outboundRecord) Help(*core.Turn) bool {
 	f.outboundCall.flush()
 	return false
 }
 
 // Stopped implements core.Stoppable.
-func (f *outboundRecord[G, A, R]) Stopped() { f.outboundCall.stopped() }
+func (f *outboundRecord) Stopped() { f.outboundCall.stopped() }
 
-// record makes the record of a call on a node of a cluster.
-func (m *method[G, A, R]) record(e *Engine, key string) (anyCall, *call[G, A, R]) {
-	k := e.bind(m.kind)
-	if k.local(key) {
-		c := &call[G, A, R]{}
+// record makes the record of a call.
+func (m *method) record(e *Engine, key string) (anyCall, *call) {
+	if e.cfg.Cluster == nil || e.bind(m.kind).local(key) {
+		c := (*call)(m.records(callHere))
 		return c, c
 	}
-	f := &outboundRecord[G, A, R]{}
-	f.outboundCall.call, f.outboundCall.kind, f.outboundCall.key = f, k, key
+	f := (*outboundRecord)(m.records(callOut))
+	f.outboundCall.call, f.outboundCall.kind, f.outboundCall.key = f, e.bind(m.kind), key
 	return f, &f.call
 }
 

@@ -99,7 +99,7 @@ func (r *retaining) once(dst []byte, c *core.Future, depth int) ([]byte, core.So
 		if err != nil {
 			return dst, nil, err
 		}
-		if !wire.Exceeds(plan, value, wire.InlineLimit) {
+		if !wire.Exceeds(plan, wire.AddressOf(v), wire.InlineLimit) {
 			var inner []*core.Future
 			b, err := plan.Append(nil, value, &inner)
 			if err != nil {

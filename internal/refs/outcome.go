@@ -38,10 +38,10 @@ func (p *Session) appendInline(dst []byte, c *core.Future, refs wire.References)
 	if err != nil {
 		return dst, false, err
 	}
-	if wire.Exceeds(plan, value, wire.InlineLimit) {
+	if wire.Exceeds(plan, wire.AddressOf(v), wire.InlineLimit) {
 		return dst, false, nil
 	}
-	out, err = wire.AppendSmall(append(dst, outcomeValue), plan, value, refs)
+	out, err = wire.AppendSmall(append(dst, outcomeValue), plan, wire.AddressOf(v), refs)
 	switch {
 	case errors.Is(err, raysys.ErrTooLarge):
 		return dst, false, nil

@@ -17,11 +17,6 @@ type Adopted struct {
 	settle func(value []byte, inputs []*core.Future) error
 }
 
-// adopter is the Impl of a task's entry.
-type adopter interface {
-	adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attempt int, inputs []*core.Future) Adopted
-}
-
 // Has reports whether the program has the task.
 func (e *Engine) Has(function string) bool { return e.cfg.Table.Lookup("task", function) != nil }
 
@@ -36,9 +31,9 @@ func (e *Engine) Adopt(body []byte, submission uint32, inputs []*core.Future, jo
 		return a, fmt.Errorf("the record of a task: %w", err)
 	}
 	entry := e.cfg.Table.Lookup("task", t.Function)
-	var impl adopter
+	var impl *spec
 	if entry != nil {
-		impl, _ = entry.Impl.(adopter)
+		impl, _ = entry.Impl.(*spec)
 	}
 	if impl == nil {
 		return a, fmt.Errorf("%w: task %s, which a recording asks for, is not in this program", raysys.ErrUnknownFunc, t.Function)
@@ -52,8 +47,7 @@ func (e *Engine) Adopt(body []byte, submission uint32, inputs []*core.Future, jo
 	return impl.adopt(e, &t, up, t.Attempt+int(submission), inputs), nil
 }
 
-// adopt implements adopter.
-func (s *spec[A, R]) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attempt int, inputs []*core.Future) Adopted {
+func (s *spec) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attempt int, inputs []*core.Future) Adopted {
 	again := *s
 	t.Options.set(&again.opts)
 	n := newSpec(&again, nil)
@@ -63,7 +57,7 @@ func (s *spec[A, R]) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attem
 		rec.inputs = append(rec.inputs, input{held: c})
 	}
 	m := rec.blankLocked()
-	r := m.record.(*record[A, R])
+	r := m.record
 	rec.future = weak.Make(&r.Future)
 	rec.weight.of.enter(rec, size)
 	rec.dormancy.begin.Store(m.later())
@@ -89,11 +83,10 @@ func (a *Adopted) Fail(err error) {
 	a.Future.Fail(err)
 }
 
-func (r *record[A, R]) settleRecorded(value []byte, inputs []*core.Future) error {
-	v := core.Into(&r.Result)
-	if err := r.spec.res.Decode(value, reflect.ValueOf(v).Elem(), inputs); err != nil {
+func (r *record) settleRecorded(value []byte, inputs []*core.Future) error {
+	if err := r.spec.res.DecodeAt(value, r.Future.ValueAt(), inputs); err != nil {
 		return fmt.Errorf("the recorded result of task %s: %w", r.Name(), err)
 	}
-	core.Resolve(&r.Result, *v)
+	r.Future.Resolve()
 	return nil
 }

@@ -164,7 +164,7 @@ func capturedBy(t *core.Turn) *core.Bundle {
 }
 
 // within is s in a bundle, unless s is in one, or has conditions for its node.
-func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
+func (s *spec) within(b *core.Bundle) *spec {
 	if s.need.Bundle.Group != "" || s.opts.Conditional() {
 		return s
 	}
@@ -189,11 +189,11 @@ func (w shaped) Evict(cause error, begun bool) {
 		return
 	}
 	switch t := w.Work().(type) {
-	case arrival:
+	case *inboundTask:
 		x := e.exchange()
 		x.giveBack(t)
 		x.flush()
-	case outboundTask:
+	case *record:
 		switch n := t.needs(); {
 		case n.Bundle.Group != "":
 			e.placeInBundle(unplacedTask{future: w.Future, task: t})

@@ -113,11 +113,11 @@ func (e *Engine) Busy(limit int) (names []string) {
 	}
 	more := 0
 	x.each(func(p *peer) {
-		p.inbound.each(func(a arrival) {
+		p.inbound.each(func(a *inboundTask) {
 			switch {
-			case a.isAnswered():
+			case a.answered.Load():
 			case len(names) < limit:
-				c := a.future()
+				c := &a.Future
 				state := "waits"
 				if !c.Pending() {
 					state = "runs"

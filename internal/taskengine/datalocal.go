@@ -15,7 +15,7 @@ import (
 // ordinary task that fetches its values (stay).
 
 // deps returns what holds, or held, the task back; nil for one that had nothing to wait for.
-func (r *record[A, R]) deps() *deps {
+func (r *record) deps() *deps {
 	if t := r.Future.OwnTurn(); t != nil {
 		d, _ := t.Attached().(*deps)
 		return d
@@ -24,7 +24,7 @@ func (r *record[A, R]) deps() *deps {
 }
 
 // goesToValues implements heldTask.
-func (r *record[A, R]) goesToValues(d *deps) bool {
+func (r *record) goesToValues(d *deps) bool {
 	e := engineOf(r.Future.Up())
 	if e.cfg.Place == nil || d.stays {
 		return false
@@ -42,8 +42,8 @@ func (r *record[A, R]) goesToValues(d *deps) bool {
 
 // keepsParams implements heldTask. An argument that is too large for a frame travels as references: better to the
 // values that the program gave, which the other node may have already, than to new objects.
-func (r *record[A, R]) keepsParams(*deps) bool {
-	return engineOf(r.Future.Up()).cfg.Place != nil && !r.spec.refs && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.ValueLimit)
+func (r *record) keepsParams(*deps) bool {
+	return engineOf(r.Future.Up()).cfg.Place != nil && !r.spec.refs && wire.Exceeds(r.spec.arg, r.argAt(), wire.ValueLimit)
 }
 
 // inputs says where the values are that the task needs, as far as they are large.
@@ -76,16 +76,13 @@ func sizeHere(c *core.Future) int64 {
 	return int64(plan.Size(value))
 }
 
-// stay implements outboundTask.
-func (r *record[A, R]) stay(e *Engine) bool {
+// stay has a task that is data-local run on this node, once its values are here. False for one that is not data-local.
+func (r *record) stay(e *Engine) bool {
 	d := r.deps()
 	if d == nil || !d.dataLocal.Load() {
 		return false
 	}
-	var bytes int64
-	if !r.spec.fixed {
-		bytes = r.spec.size(&r.arg)
-	}
+	bytes := r.argBytes()
 	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
 	if !r.Future.Rehold() {
 		e.unhold(&r.Future)

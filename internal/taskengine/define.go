@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -13,15 +12,9 @@ import (
 	"github.com/raysys/raysys/internal/ledger"
 )
 
-// Task is the handle of a function of one parameter: what tasks.Task is made of.
-type Task[A, R any] struct{ spec *spec[A, R] }
-
-// Task0, Task2 and Task3 are the handles of functions with none, two and three parameters.
-type (
-	Task0[R any]          struct{ t Task[none, R] }
-	Task2[A, B, R any]    struct{ t Task[args2[A, B], R] }
-	Task3[A, B, C, R any] struct{ t Task[args3[A, B, C], R] }
-)
+// Task is the handle of a function: what tasks.Task and its siblings are made of. They know the types of the function and give them
+// to functions of this package.
+type Task struct{ spec *spec }
 
 type (
 	none            struct{}
@@ -44,63 +37,99 @@ type definition struct {
 	fixed  bool    // arguments hold nothing beyond their own size
 	refs   bool    // arguments may hold references
 	fields []field // the parameters in the argument
-	runAt  func(c *core.Future, s *core.CPUSlot)
+
+	value      *core.ValueType // of results
+	argType    *core.ValueType
+	argOffset  uintptr // of the argument, in a record
+	recordSize uintptr // with value and argument
+	inSize     uintptr // the same of an inbound task
+
+	// What is compiled for the types of each function. call calls the program's and puts the value into its place, records makes n
+	// records, and empty drops the argument of one.
+	call    func(r *record) error
+	records func(n int, inbound bool) unsafe.Pointer
+	empty   func(r *record)
 }
 
 // Define is tasks.DefineIn. It and its siblings are called by package tasks alone, in one line: reports of a bad
 // definition name the line that calls tasks.
-func Define[A, R any](t *raysys.Table, name string, fn func(context.Context, A) (R, error)) Task[A, R] {
+func Define[A, R any](t *raysys.Table, name string, fn func(context.Context, A) (R, error)) Task {
 	return define(t, name, fn == nil, fn)
 }
 
 // Define0 is tasks.Define0In.
-func Define0[R any](t *raysys.Table, name string, fn func(context.Context) (R, error)) Task0[R] {
-	return Task0[R]{define(t, name, fn == nil, func(ctx context.Context, _ none) (R, error) { return fn(ctx) })}
+func Define0[R any](t *raysys.Table, name string, fn func(context.Context) (R, error)) Task {
+	return define(t, name, fn == nil, func(ctx context.Context, _ none) (R, error) { return fn(ctx) })
 }
 
 // Define2 is tasks.Define2In.
-func Define2[A, B, R any](t *raysys.Table, name string, fn func(context.Context, A, B) (R, error)) Task2[A, B, R] {
-	k := define(t, name, fn == nil, func(ctx context.Context, a args2[A, B]) (R, error) { return fn(ctx, a.A, a.B) })
+func Define2[A, B, R any](t *raysys.Table, name string, fn func(context.Context, A, B) (R, error)) Task {
 	var a args2[A, B]
-	k.spec.fields = []field{{core.TypeOf[A](), 0}, {core.TypeOf[B](), unsafe.Offsetof(a.B)}}
-	return Task2[A, B, R]{k}
+	return define(t, name, fn == nil, func(ctx context.Context, a args2[A, B]) (R, error) { return fn(ctx, a.A, a.B) },
+		field{core.TypeOf[A](), 0}, field{core.TypeOf[B](), unsafe.Offsetof(a.B)})
 }
 
 // Define3 is tasks.Define3In.
-func Define3[A, B, C, R any](t *raysys.Table, name string, fn func(context.Context, A, B, C) (R, error)) Task3[A, B, C, R] {
-	k := define(t, name, fn == nil, func(ctx context.Context, a args3[A, B, C]) (R, error) { return fn(ctx, a.A, a.B, a.C) })
+func Define3[A, B, C, R any](t *raysys.Table, name string, fn func(context.Context, A, B, C) (R, error)) Task {
 	var a args3[A, B, C]
-	k.spec.fields = []field{{core.TypeOf[A](), 0}, {core.TypeOf[B](), unsafe.Offsetof(a.B)}, {core.TypeOf[C](), unsafe.Offsetof(a.C)}}
-	return Task3[A, B, C, R]{k}
+	return define(t, name, fn == nil, func(ctx context.Context, a args3[A, B, C]) (R, error) { return fn(ctx, a.A, a.B, a.C) },
+		field{core.TypeOf[A](), 0}, field{core.TypeOf[B](), unsafe.Offsetof(a.B)}, field{core.TypeOf[C](), unsafe.Offsetof(a.C)})
 }
 
 // programsCaller is how many frames above a function that is called by the exported ones of this package the program
 // stands: that one, and the one of package tasks, lie between.
 const programsCaller = 3
 
-func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.Context, A) (R, error)) Task[A, R] {
+func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.Context, A) (R, error), fields ...field) Task {
+	var r recordOf[A, R]
+	return declare(t, name, isNil, &definition{
+		fields: fields, value: core.TypeOf[R](), argType: core.TypeOf[A](),
+		argOffset: unsafe.Offsetof(r.arg), recordSize: unsafe.Sizeof(r), inSize: unsafe.Sizeof(inboundOf[A, R]{}),
+		call: func(r *record) error {
+			at := (*recordOf[A, R])(unsafe.Pointer(r))
+			v, err := fn(&r.Future, at.arg)
+			if err == nil {
+				at.val = v
+			}
+			return err
+		},
+		records: func(n int, inbound bool) unsafe.Pointer {
+			if inbound {
+				return unsafe.Pointer(unsafe.SliceData(make([]inboundOf[A, R], n)))
+			}
+			return unsafe.Pointer(unsafe.SliceData(make([]recordOf[A, R], n)))
+		},
+		empty: func(r *record) {
+			var zero A
+			(*recordOf[A, R])(unsafe.Pointer(r)).arg = zero
+		},
+	})
+}
+
+// declare enters the function in the table.
+func declare(t *raysys.Table, name string, isNil bool, d *definition) Task {
 	var bad error
 	if isNil {
 		bad = errors.New("the function is nil")
 	}
-	arg, err := codec.PlanOf(reflect.TypeFor[A]())
+	arg, err := codec.PlanOf(d.argType.Type)
 	bad = errors.Join(bad, wrapType("argument", err))
-	res, err := codec.PlanOf(reflect.TypeFor[R]())
+	res, err := codec.PlanOf(d.value.Type)
 	bad = errors.Join(bad, wrapType("result", err))
-	d := &definition{arg: arg, res: res, fixed: true, fields: []field{{of: core.TypeOf[A]()}}, runAt: runAt[A, R]}
+	d.arg, d.res, d.fixed = arg, res, true
+	if d.fields == nil {
+		d.fields = []field{{of: d.argType}}
+	}
 	var print uint64
 	if arg != nil && res != nil {
 		d.fixed, d.refs = arg.Fixed(), arg.HasRefs()
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
-	d.entry = t.Add("task", name, print, bad, programsCaller)
-	s := newSpec(&spec[A, R]{definition: d, fn: fn, opts: core.NewOptions[core.Option](nil)}, nil)
+	d.entry = t.Add("task", name, print, bad, programsCaller+1)
+	s := newSpec(&spec{definition: d, opts: core.NewOptions[core.Option](nil)}, nil)
 	d.entry.Impl = s // how tasks of other nodes find it
-	return Task[A, R]{s}
+	return Task{s}
 }
-
-// runAt runs the record that c is in.
-func runAt[A, R any](c *core.Future, s *core.CPUSlot) { (*record[A, R])(unsafe.Pointer(c)).run(s) }
 
 func wrapType(what string, err error) error {
 	if err == nil {
@@ -117,7 +146,7 @@ type definitionError struct {
 func (e *definitionError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *definitionError) Unwrap() error { return e.err }
 
-func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
+func newSpec(s *spec, opts []raysys.Option) *spec {
 	n := *s
 	n.opts = core.With(s.opts, opts)
 	if n.opts.Key != "" {
@@ -130,14 +159,10 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	if n.opts.Conditional() && n.opts.Bundle.Group != "" {
 		n.opts.Fail(core.ErrBesideBundle)
 	}
-	n.gated, n.value = core.HasPointers[R](), core.TypeOf[R]()
 	return &n
 }
 
 // oneCPU reports whether the task asks for no more and no less than one CPU.
-func (s *spec[A, R]) oneCPU() bool {
+func (s *spec) oneCPU() bool {
 	return s.need.IsCPU(oneCPU)
 }
-
-// size returns the bytes an argument holds beyond the record.
-func (d *definition) size(arg any) int64 { return int64(d.arg.Size(reflect.ValueOf(arg).Elem())) }

@@ -206,7 +206,7 @@ func (d *deps) open() (futures []*core.Future) {
 }
 
 // hold makes r wait for d.
-func (r *record[A, R]) hold(up *core.Turn, d *deps) {
+func (r *record) hold(up *core.Turn, d *deps) {
 	r.Future.Hold()
 	t := r.Future.OwnTurn()
 	if t == nil {
@@ -217,7 +217,7 @@ func (r *record[A, R]) hold(up *core.Turn, d *deps) {
 }
 
 // attach gives d to r, which is held.
-func (r *record[A, R]) attach(t *core.Turn, d *deps) {
+func (r *record) attach(t *core.Turn, d *deps) {
 	up := r.Future.Up()
 	d.task, d.job = r, up.Job()
 	engineOf(up).hold(&r.Future)
@@ -225,12 +225,12 @@ func (r *record[A, R]) attach(t *core.Turn, d *deps) {
 }
 
 // inner makes the task wait, after d, for the references inside its parameters, which are dependencies too.
-func (r *record[A, R]) inner(d *deps, next heldTask) {
+func (r *record) inner(d *deps, next heldTask) {
 	if !r.spec.refs {
 		return
 	}
 	d.onTaken = func() {
-		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
+		if more := r.dependencies(); len(more) > 0 {
 			r.Future.OwnTurn().Pin(more)
 			d2 := &deps{task: next, job: d.job, futures: more, remakes: d.remakes, byRef: d.byRef}
 			d2.fetchPermit.taken.Store(d.fetchPermit.taken.Swap(false))

@@ -92,7 +92,7 @@ func (f *fetches) next() (next *deps, gone []*deps) {
 }
 
 // over implements heldTask.
-func (r *record[A, R]) over() bool { return r.Future.Settled() }
+func (r *record) over() bool { return r.Future.Settled() }
 
 func (d *deps) over() bool  { return d.task.over() }
 func (d *deps) plain() bool { return d.task.plain() }

@@ -21,14 +21,14 @@ import (
 
 // handUp has what waits for the task wait for what submitted it. A recorded task may run again until its outcome is in the
 // record, and one with a name no longer than that: see Recipe.SetTold and lineage.
-func (r *record[A, R]) handUp(t *core.Turn) {
+func (r *record) handUp(t *core.Turn) {
 	if r.spec.opts.Name != "" {
 		return
 	}
 	if rec := recipeOf(&r.Future); rec != nil && rec.awaitsTelling() {
 		return
 	}
-	if _, inbound := r.Future.Work().(arrival); !inbound && r.Future.Up().Remote() { // in the place of a dead submitter
+	if _, inbound := r.Future.Work().(*inboundTask); !inbound && r.Future.Up().Remote() { // in the place of a dead submitter
 		t.Drop()
 		return
 	}

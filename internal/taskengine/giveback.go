@@ -68,7 +68,7 @@ func (g giveBackWork) Run() {
 			break
 		}
 		if c.Pending() {
-			g.x.giveBack(c.Work().(arrival))
+			g.x.giveBack(c.Work().(*inboundTask))
 		}
 	}
 	g.x.giveBackTo(g.x.idlePeers(), g.late-max(g.excess, 0))
@@ -100,7 +100,7 @@ func (x *exchange) giveBackTo(list []idlePeer, most int64) {
 		if c == nil {
 			break
 		}
-		t := c.Work().(outboundTask)
+		t := taskOf(c)
 		runs := func(p idlePeer) bool {
 			_, ok := p.Runs(t.entry())
 			return ok
@@ -111,7 +111,7 @@ func (x *exchange) giveBackTo(list []idlePeer, most int64) {
 		case i < 0 || t.stays() || labelled && !x.e.roomElsewhere(t, true):
 			stay = append(stay, c)
 		default:
-			x.giveBack(c.Work().(arrival))
+			x.giveBack(c.Work().(*inboundTask))
 			if list[i].cpus--; list[i].cpus == 0 {
 				list = slices.Delete(list, i, i+1)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -14,49 +15,34 @@ import (
 // inboundTask is a task of another node that runs here: a record below the turn that stands for the submitting one, so
 // that it has the same id, and with it the same raysys.Rand and the same ids of what it submits. It waits in a queue of
 // its own and is never sent on.
-type inboundTask[A, R any] struct {
-	record[A, R]
+type inboundTask struct {
 	waiter   core.Waiter
-	tabled   tableEntry
 	from     *peer
 	slot     uint64
-	answered atomic.Bool
+	answered atomic.Bool // set by the one that has the right and the duty to answer the owner
 	begun    atomic.Bool // its function was, or is about to be, called
 	handing  handing
+	record   // the last: see record
 }
 
-// arrival is an inbound task without its types.
-type arrival interface {
-	runner
-	accept(slot uint64)
-	origin() (*peer, uint64)
-	// tableEntry is where it stands in the table of its peer's inbound tasks.
-	tableEntry() *tableEntry
-	future() *core.Future
-	// claimAnswer gives one caller the right and the duty to answer the owner.
-	claimAnswer() bool
-	isAnswered() bool
-	// plain reports whether the task waits for one CPU in the queue of inbound tasks.
-	plain() bool
-	// departed does the accounts of an inbound task that leaves the queue without running.
-	departed(e *Engine)
-	// handed returns the peer that the worker is to uncork: that of an answer it has just made; nil when there is none.
-	handed() *peer
-}
-
-// inboundFunc is how a frame finds the function: Impl of a task's entry.
-type inboundFunc interface {
-	// skip passes over an argument; false when that cannot be done without decoding it.
-	skip(r *wire.Reader) bool
-	// receive reads an argument and makes the task. The error is the task's own. A corrupt frame shows
-	// as the error of in, which the caller checks.
-	receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (a arrival, err error)
+// inboundOf is an inboundTask with its value and its argument, as recordOf is a record.
+type inboundOf[A, R any] struct {
+	task inboundTask
+	val  R
+	arg  A
 }
 
 // incoming is a frame of tasks while it is read.
 type incoming struct {
 	wire.Reader
-	room any // for the inbound tasks that follow: a *[]inboundTask
+	room room
+}
+
+// room is memory for the inbound tasks that follow.
+type room struct {
+	of   *definition
+	next unsafe.Pointer
+	left int
 }
 
 const (
@@ -68,27 +54,25 @@ const (
 
 // newInbound returns the memory of an inbound task. Inbound tasks that hold no other memory share an allocation with
 // those that follow in the frame: sixteen small allocations cost more than all other work for a small task.
-func (s *spec[A, R]) newInbound(in *incoming) *inboundTask[A, R] {
-	if !s.fixed || s.gated {
-		return new(inboundTask[A, R])
+func (s *spec) newInbound(in *incoming) *inboundTask {
+	if !s.fixed || s.value.Gated() {
+		return (*inboundTask)(s.records(1, true))
 	}
-	room, _ := in.room.(*[]inboundTask[A, R])
-	if room == nil || len(*room) == 0 {
+	if in.room.left == 0 || in.room.of != s.definition {
 		n := min(1+in.Len()/leastTask/2, roomSize)
-		if n == 1 {
-			return new(inboundTask[A, R])
-		}
-		made := make([]inboundTask[A, R], n)
-		room = &made
-		in.room = room
+		in.room = room{of: s.definition, next: s.records(n, true), left: n}
 	}
-	t := &(*room)[0]
-	*room = (*room)[1:]
+	t := (*inboundTask)(in.room.next)
+	if in.room.left--; in.room.left == 0 { // a pointer must not be past the end
+		in.room = room{}
+	} else {
+		in.room.next = unsafe.Add(in.room.next, s.inSize)
+	}
 	return t
 }
 
-// skip implements inboundFunc.
-func (s *spec[A, R]) skip(r *wire.Reader) bool {
+// skip passes over an argument; false when that cannot be done without decoding it.
+func (s *spec) skip(r *wire.Reader) bool {
 	if s.refs {
 		return false
 	}
@@ -100,8 +84,9 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 	return true
 }
 
-// receive implements inboundFunc.
-func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
+// receive reads an argument and makes the task. The error is the task's own. A corrupt frame shows as the error of in, which the
+// caller checks.
+func (s *spec) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (*inboundTask, error) {
 	if h.need != nil || h.remakes || h.stays || h.labels != "" {
 		special := *s
 		if special.remakes, special.stays = h.remakes, h.stays; h.need != nil {
@@ -116,11 +101,11 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 	t.from, t.spec = p, s
 	large := r.Large()
 	if !large {
-		if err := wire.ReadOf(r, s.arg, &t.arg, p); err != nil {
+		if err := wire.ReadValue(r, s.arg, t.argAt(), p); err != nil {
 			return nil, fmt.Errorf("read the argument: %w", err)
 		}
 	}
-	t.Future.Init(t, up, seq, s.gated)
+	t.Future.Init(t, up, seq, s.value.Gated())
 	if up != nil && (h.attempt > 1 || h.timeLeft > 0 || h.classed) { // without its turn it goes back
 		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt, Redraws: h.redraws}
 		if h.classed {
@@ -140,13 +125,13 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 }
 
 // accept lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
-func (t *inboundTask[A, R]) accept(slot uint64) {
+func (t *inboundTask) accept(slot uint64) {
 	t.slot = slot
 	x := engineOf(t.Future.Up()).net.Load()
 	x.arrived(t.spec.plain, +1)
 	d := t.awaitParams()
 	if d == nil && t.spec.refs {
-		if futures := t.spec.dependencies(&t.arg); len(futures) > 0 {
+		if futures := t.dependencies(); len(futures) > 0 {
 			d = &deps{futures: futures, remakes: t.spec.remakes}
 			t.hold(t.Future.Up(), d)
 			d.task = t
@@ -158,7 +143,7 @@ func (t *inboundTask[A, R]) accept(slot uint64) {
 	}
 	t.Future.Expect(&t.waiter, t)
 	switch {
-	case t.from.inbound.put(t, &t.tabled):
+	case t.from.inbound.put(t):
 		t.Future.Cancel(&core.Orphaned{Err: raysys.ErrCancelled})
 	case d != nil:
 		d.wait()
@@ -168,7 +153,7 @@ func (t *inboundTask[A, R]) accept(slot uint64) {
 }
 
 // ready implements heldTask.
-func (t *inboundTask[A, R]) ready() {
+func (t *inboundTask) ready() {
 	x := engineOf(t.Future.Up()).net.Load()
 	bytes := t.count(x.e)
 	if !t.Future.Unhold() {
@@ -181,7 +166,7 @@ func (t *inboundTask[A, R]) ready() {
 	x.startInbound()
 }
 
-func (t *inboundTask[A, R]) enqueue(x *exchange) {
+func (t *inboundTask) enqueue(x *exchange) {
 	if t.spec.plain {
 		x.inbound.Push(&t.Future)
 	} else if pushed, err := x.e.pushIn(&t.Future, t.spec.need); err != nil {
@@ -207,21 +192,21 @@ func (x *exchange) startInbound() {
 }
 
 // run implements runner.
-func (t *inboundTask[A, R]) run(s *core.CPUSlot) {
+func (t *inboundTask) run(s *core.CPUSlot) {
 	if t.cancelled() == nil {
 		t.begun.Store(true)
 	}
-	v, ok := t.compute(s)
-	if !ok {
+	if !t.compute(s) {
 		return
 	}
 	if !engineOf(t.Future.Up()).waits() {
 		t.handing.open()
 	}
-	t.settle(v)
+	t.settle()
 }
 
-func (t *inboundTask[A, R]) handed() *peer {
+// handed returns the peer that the worker is to uncork: that of an answer it has just made; nil when there is none.
+func (t *inboundTask) handed() *peer {
 	if !t.handing.take() {
 		return nil
 	}
@@ -229,26 +214,22 @@ func (t *inboundTask[A, R]) handed() *peer {
 }
 
 // Help implements core.Work: no goroutine of this node waits for an inbound task.
-func (t *inboundTask[A, R]) Help(*core.Turn) bool { return false }
+func (t *inboundTask) Help(*core.Turn) bool { return false }
 
 // An inbound task has been placed.
-func (t *inboundTask[A, R]) goesToValues(*deps) bool { return false }
-func (t *inboundTask[A, R]) keepsParams(*deps) bool  { return false }
+func (t *inboundTask) goesToValues(*deps) bool { return false }
+func (t *inboundTask) keepsParams(*deps) bool  { return false }
 
-func (t *inboundTask[A, R]) origin() (*peer, uint64) { return t.from, t.slot }
-func (t *inboundTask[A, R]) tableEntry() *tableEntry { return &t.tabled }
-func (t *inboundTask[A, R]) future() *core.Future    { return &t.Future }
-func (t *inboundTask[A, R]) claimAnswer() bool       { return t.answered.CompareAndSwap(false, true) }
-func (t *inboundTask[A, R]) isAnswered() bool        { return t.answered.Load() }
-func (t *inboundTask[A, R]) departed(e *Engine)      { t.depart(e); t.drop() }
+// claimAnswer gives one caller the right and the duty to answer the owner.
+func (t *inboundTask) claimAnswer() bool { return t.answered.CompareAndSwap(false, true) }
 
 // Resolved implements core.Resolved: the inbound task has settled, and its owner gets the outcome.
-func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
+func (t *inboundTask) Resolved(*core.Waiter) {
 	x := engineOf(t.Future.Up()).net.Load()
 	if !t.claimAnswer() {
 		return
 	}
-	t.from.inbound.remove(t.slot, &t.tabled)
+	t.from.inbound.remove(t)
 	// A drain waits for the worker of a task that has begun. One that is settled by another goroutine at the moment
 	// when its function returns was cancelled, or is late, and its owner knows that.
 	waits := !t.begun.Load()
@@ -274,9 +255,9 @@ func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
 }
 
 // tell sends the outcome; waits says that a drain waits for that.
-func (t *inboundTask[A, R]) tell(x *exchange, waits bool) {
-	if v, here := core.Here(&t.Result); here {
-		t.answerValue(x, v)
+func (t *inboundTask) tell(x *exchange, waits bool) {
+	if t.Future.Here() {
+		t.answerValue(x)
 	} else {
 		t.answer(x)
 	}
@@ -286,9 +267,9 @@ func (t *inboundTask[A, R]) tell(x *exchange, waits bool) {
 	x.e.checkDrained()
 }
 
-func (t *inboundTask[A, R]) answerValue(x *exchange, v *R) {
+func (t *inboundTask) answerValue(x *exchange) {
 	buf := x.beginAnswer(t.from, t.slot, t.from.waiting.keep(&t.Future))
-	out, err := wire.AppendResultOf(append(*buf, t.status(resultValue)), t.spec.res, v, &t.Future, t.from)
+	out, err := wire.AppendResult(append(*buf, t.status(resultValue)), t.spec.res, t.Future.ValueAt(), &t.Future, t.from)
 	if err != nil {
 		out = wire.AppendError(append(*buf, t.status(resultError)), t.unsent(err))
 	}
@@ -296,7 +277,7 @@ func (t *inboundTask[A, R]) answerValue(x *exchange, v *R) {
 }
 
 // status is what the owner is told of an outcome.
-func (t *inboundTask[A, R]) status(of byte) byte {
+func (t *inboundTask) status(of byte) byte {
 	if own := t.Future.OwnTurn(); own == nil || own.Effects() == nil {
 		return of
 	}
@@ -306,12 +287,12 @@ func (t *inboundTask[A, R]) status(of byte) byte {
 	return resultValueEffects
 }
 
-func (t *inboundTask[A, R]) unsent(err error) error {
+func (t *inboundTask) unsent(err error) error {
 	return t.taskError(fmt.Errorf("send the result to node %s: %w", t.from.Node(), err), nil)
 }
 
 // answer sends the owner the outcome of an inbound task that has no value here.
-func (t *inboundTask[A, R]) answer(x *exchange) {
+func (t *inboundTask) answer(x *exchange) {
 	v, err := t.Future.Outcome()
 	if err != nil && t.Future.Absent() {
 		v, err = nil, nil // it answers by reference
@@ -319,7 +300,7 @@ func (t *inboundTask[A, R]) answer(x *exchange) {
 	x.answer(t.from, t.slot, t.from.waiting.keep(&t.Future), func(dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
-			out, bad := wire.AppendResult(append(dst, t.status(resultValue)), t.spec.res, v, &t.Future, t.from)
+			out, bad := wire.AppendResult(append(dst, t.status(resultValue)), t.spec.res, wire.AddressOf(v), &t.Future, t.from)
 			if bad == nil {
 				return out, nil
 			}
@@ -344,18 +325,18 @@ func (x *exchange) arrived(plain bool, n int64) {
 }
 
 // giveBack gives an inbound task that has not begun back to its owner. The caller has taken it out of the queue.
-func (x *exchange) giveBack(a arrival) {
-	if !a.future().Start() || !a.claimAnswer() {
+func (x *exchange) giveBack(a *inboundTask) {
+	if !a.Future.Start() || !a.claimAnswer() {
 		return
 	}
-	p, slot := a.origin()
-	p.inbound.remove(slot, a.tableEntry())
+	a.from.inbound.remove(a)
 	x.answering.Add(1)
-	x.arrived(a.plain(), -1)
-	x.answer(p, slot, false, func(dst []byte) ([]byte, error) { return append(dst, resultGivenBack), nil })
+	x.arrived(a.spec.plain, -1)
+	x.answer(a.from, a.slot, false, func(dst []byte) ([]byte, error) { return append(dst, resultGivenBack), nil })
 	x.answering.Add(-1)
-	a.departed(x.e)
-	a.future().Cancel(errGivenBack)
+	a.depart(x.e)
+	a.drop()
+	a.Future.Cancel(errGivenBack)
 	x.e.checkDrained()
 }
 
@@ -365,12 +346,12 @@ var errGivenBack = errors.New("the task was given back to its owner")
 func (x *exchange) giveBackQueued() {
 	for c := x.inbound.Pop(); c != nil; c = x.inbound.Pop() {
 		if c.Pending() {
-			x.giveBack(c.Work().(arrival))
+			x.giveBack(c.Work().(*inboundTask))
 		}
 	}
 	for _, w := range x.e.line.Remove(isInbound) {
 		x.e.shaped.Add(-1)
-		x.giveBack(w.(shaped).Work().(arrival))
+		x.giveBack(w.(shaped).Work().(*inboundTask))
 	}
 	x.flush()
 }

@@ -18,10 +18,7 @@ type inboundTable struct {
 
 const pageSize = 1 << 10
 
-type inboundPage [pageSize]atomic.Pointer[tableEntry]
-
-// tableEntry is an inbound task in the table.
-type tableEntry struct{ arrival }
+type inboundPage [pageSize]atomic.Pointer[inboundTask]
 
 // maxEarly bounds the cancellations that wait for their task. A cancellation that crossed its result would stay for
 // ever, so the table is emptied when it is full. A task that was cancelled then runs, though its outcome is not
@@ -29,7 +26,7 @@ type tableEntry struct{ arrival }
 const maxEarly = 4096
 
 // at returns the cell of a slot, nil when there was never an inbound task.
-func (t *inboundTable) at(slot uint64) *atomic.Pointer[tableEntry] {
+func (t *inboundTable) at(slot uint64) *atomic.Pointer[inboundTask] {
 	i := slot & (1<<32 - 1)
 	if pages := t.pages.Load(); pages != nil && i/pageSize < uint64(len(*pages)) {
 		return &(*pages)[i/pageSize][i%pageSize]
@@ -52,19 +49,17 @@ func (t *inboundTable) grow(slot uint64) {
 	t.pages.Store(&pages)
 }
 
-// put enters an inbound task, whose entry s is a part of its memory, and reports whether it was cancelled before it
-// came.
-func (t *inboundTable) put(a arrival, s *tableEntry) (cancelled bool) {
-	_, slot := a.origin()
+// put enters an inbound task, and reports whether it was cancelled before it came.
+func (t *inboundTable) put(a *inboundTask) (cancelled bool) {
+	slot := a.slot
 	cell := t.at(slot)
 	if cell == nil {
 		t.grow(slot)
 		cell = t.at(slot)
 	}
-	s.arrival = a
-	cell.Store(s)
-	if a.isAnswered() { // its deadline may have passed already
-		cell.CompareAndSwap(s, nil)
+	cell.Store(a)
+	if a.answered.Load() { // its deadline may have passed already
+		cell.CompareAndSwap(a, nil)
 	}
 	if t.some.Load() == 0 { // cancel counts before it looks at the cell again
 		return false
@@ -79,14 +74,14 @@ func (t *inboundTable) put(a arrival, s *tableEntry) (cancelled bool) {
 }
 
 // remove takes it out, unless another has its cell.
-func (t *inboundTable) remove(slot uint64, s *tableEntry) {
-	if cell := t.at(slot); cell != nil {
-		cell.CompareAndSwap(s, nil)
+func (t *inboundTable) remove(a *inboundTask) {
+	if cell := t.at(a.slot); cell != nil {
+		cell.CompareAndSwap(a, nil)
 	}
 }
 
 // cancel returns the inbound task of the slot, or remembers it for the task that is still on its way.
-func (t *inboundTable) cancel(slot uint64) arrival {
+func (t *inboundTable) cancel(slot uint64) *inboundTask {
 	if a := t.find(slot); a != nil {
 		return a
 	}
@@ -108,29 +103,27 @@ func (t *inboundTable) cancel(slot uint64) arrival {
 	return nil
 }
 
-func (t *inboundTable) find(slot uint64) arrival {
+func (t *inboundTable) find(slot uint64) *inboundTask {
 	cell := t.at(slot)
 	if cell == nil {
 		return nil
 	}
-	if s := cell.Load(); s != nil {
-		if _, of := s.origin(); of == slot {
-			return s.arrival
-		}
+	if a := cell.Load(); a != nil && a.slot == slot {
+		return a
 	}
 	return nil
 }
 
 // each calls f with the inbound tasks that are in the table.
-func (t *inboundTable) each(f func(arrival)) {
+func (t *inboundTable) each(f func(*inboundTask)) {
 	pages := t.pages.Load()
 	if pages == nil {
 		return
 	}
 	for _, page := range *pages {
 		for i := range page {
-			if s := page[i].Load(); s != nil {
-				f(s.arrival)
+			if a := page[i].Load(); a != nil {
+				f(a)
 			}
 		}
 	}

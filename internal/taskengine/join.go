@@ -2,6 +2,7 @@ package taskengine
 
 import (
 	"errors"
+	"reflect"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -30,7 +31,7 @@ func joinerOf(t *core.Turn) Joiner {
 }
 
 // join lets a task that is held by d go on once it is known whether it is recorded.
-func (r *record[A, R]) join(j Joiner, d *deps) {
+func (r *record) join(j Joiner, d *deps) {
 	rec, _ := r.recipeNow()
 	if rec == nil {
 		d.wait()
@@ -43,14 +44,18 @@ func (r *record[A, R]) join(j Joiner, d *deps) {
 		case src == nil:
 			d.wait()
 		default:
-			into := new(R)
-			src.Fetch(into, func(err error) { r.joined(src, err) })
+			r.fetch(src)
 		}
 	})
 }
 
+// fetch asks src for the outcome of the task.
+func (r *record) fetch(src core.Source) {
+	src.Fetch(reflect.New(r.spec.value.Type).Interface(), func(err error) { r.joined(src, err) })
+}
+
 // joined settles a task that another record has run: src has its outcome.
-func (r *record[A, R]) joined(src core.Source, err error) {
+func (r *record) joined(src core.Source, err error) {
 	e := engineOf(r.Future.Up())
 	elsewhere := (*core.Elsewhere)(nil)
 	switch {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -13,53 +12,25 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// outboundTask is a task as the exchange sees it.
-type outboundTask interface {
-	core.Work
-	runner
-	entry() *core.Entry
-	// depart updates the counters for a task that leaves the queue.
-	depart(e *Engine)
-	// ended settles a claimed task that was cancelled before it left, and reports whether it was.
-	ended() bool
-	// head returns what a frame has of the task beyond the argument: attempt, time left, resources.
-	head(rt core.Runtime) taskHead
-	// appendArg appends the argument.
-	appendArg(dst []byte, refs wire.References) ([]byte, error)
-	// unstart returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
-	unstart(e *Engine) bool
-	settleFailed(err error)
-	// plain reports whether the task asks for one CPU, on any node, and nothing else.
-	plain() bool
-	// mayQueue reports whether workers may find the task in a queue: it is plain, and not data-local.
-	mayQueue() bool
-	needs() ledger.Need
-	request() PlaceRequest
-	// stays reports whether the task was given to this node with its values, or is placed by other things than room.
-	stays() bool
-	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
-	// data-local.
-	stay(e *Engine) bool
-
-	// resolveFrom takes the value that a peer computed; failedThere the error. An error of resolveFrom means that the
-	// frame is corrupt and the task has not settled.
-	// hadEffects notes what the peer says of the task: see Turn.SetEffects. It is called before the next three.
-	hadEffects(by *core.Effect)
-	resolveFrom(r *wire.Reader, refs wire.References, node raysys.NodeID) error
-	failedThere(err error)
-	// lost is called when the node on which the task was is gone.
-	lost(x *exchange, node raysys.NodeID, cause error)
-	closed()
+// taskOf is the task that c is the future of, nil where it is that of other work.
+func taskOf(c *core.Future) *record {
+	switch w := c.Work().(type) {
+	case *record:
+		return w
+	case *inboundTask:
+		return &w.record
+	}
+	return nil
 }
 
 // The methods of a record for a task that another node runs. The record stays here: it is the future, and keeps the
 // argument for a further attempt.
 
-func (r *record[A, R]) entry() *core.Entry { return r.spec.entry }
-func (r *record[A, R]) needs() ledger.Need { return r.spec.need }
+func (r *record) entry() *core.Entry { return r.spec.entry }
+func (r *record) needs() ledger.Need { return r.spec.need }
 
-// mayQueue implements outboundTask. A task that waits to go to where its values are must not be found by a worker.
-func (r *record[A, R]) mayQueue() bool {
+// mayQueue reports whether workers may find the task in a queue: it is plain, and not data-local. A task that waits to go to where its values are must not be found by a worker.
+func (r *record) mayQueue() bool {
 	if !r.spec.plain {
 		return false
 	}
@@ -67,8 +38,8 @@ func (r *record[A, R]) mayQueue() bool {
 	return d == nil || !d.dataLocal.Load()
 }
 
-// stays implements outboundTask.
-func (r *record[A, R]) stays() bool {
+// stays reports whether the task was given to this node with its values, or is placed by other things than room.
+func (r *record) stays() bool {
 	o := &r.spec.opts
 	switch raysys.Strategy(o.Strategy) {
 	case "", raysys.Balanced, raysys.Spread: // which leave it to where there is room
@@ -82,10 +53,10 @@ func (r *record[A, R]) stays() bool {
 	return d != nil && (d.stays || d.dataLocal.Load())
 }
 
-// plain implements outboundTask.
-func (r *record[A, R]) plain() bool { return r.spec.plain }
+// plain reports whether the task asks for one CPU, on any node, and nothing else.
+func (r *record) plain() bool { return r.spec.plain }
 
-func (r *record[A, R]) request() PlaceRequest {
+func (r *record) request() PlaceRequest {
 	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.Future.ID(), Attempt: r.attempt()}
 	if d := r.deps(); d != nil && d.dataLocal.Load() {
 		q.Inputs = d.inputs()
@@ -93,27 +64,23 @@ func (r *record[A, R]) request() PlaceRequest {
 	return q
 }
 
-func (r *record[A, R]) attempt() int {
+func (r *record) attempt() int {
 	if t := r.Future.OwnTurn(); t != nil {
 		return t.Attempt()
 	}
 	return 1
 }
 
-// depart implements outboundTask.
-func (r *record[A, R]) depart(e *Engine) {
-	var bytes int64
-	if !r.spec.fixed {
-		bytes = r.spec.size(&r.arg)
-	}
-	e.started(bytes)
+// depart updates the counters for a task that leaves the queue.
+func (r *record) depart(e *Engine) {
+	e.started(r.argBytes())
 	if d := r.deps(); d != nil {
 		d.releaseFetchPermit()
 	}
 }
 
-// ended implements outboundTask.
-func (r *record[A, R]) ended() bool {
+// ended settles a claimed task that was cancelled before it left, and reports whether it was.
+func (r *record) ended() bool {
 	cause := r.cancelled()
 	if cause == nil {
 		return r.Future.Settled()
@@ -123,8 +90,8 @@ func (r *record[A, R]) ended() bool {
 	return true
 }
 
-// head implements outboundTask.
-func (r *record[A, R]) head(rt core.Runtime) taskHead {
+// head returns what a frame has of the task beyond the argument: attempt, time left, resources.
+func (r *record) head(rt core.Runtime) taskHead {
 	h := taskHead{attempt: 1}
 	if t := r.Future.OwnTurn(); t != nil {
 		h.attempt, h.redraws = t.Attempt(), t.Redraws()
@@ -145,15 +112,15 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	return h
 }
 
-// appendArg implements outboundTask.
-func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, error) {
+// appendArg appends the argument.
+func (r *record) appendArg(dst []byte, refs wire.References) ([]byte, error) {
 	if d := r.deps(); d != nil && d.dataLocal.Load() && d.params.Load() != nil {
 		return r.appendParams(dst, refs)
 	}
+	v := r.argAt()
 	if r.spec.fixed {
-		return wire.AppendOf(dst, r.spec.arg, &r.arg, refs)
+		return wire.AppendValue(dst, r.spec.arg, v, refs)
 	}
-	v := reflect.ValueOf(&r.arg).Elem()
 	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
 		return r.appendParams(dst, refs)
 	}
@@ -172,8 +139,8 @@ func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, erro
 	return out, err
 }
 
-// unstart implements outboundTask.
-func (r *record[A, R]) unstart(e *Engine) bool {
+// unstart returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
+func (r *record) unstart(e *Engine) bool {
 	bytes := r.count(e)
 	if r.Future.Unstart() {
 		return true
@@ -184,7 +151,7 @@ func (r *record[A, R]) unstart(e *Engine) bool {
 }
 
 // Stopped implements core.Stoppable.
-func (r *record[A, R]) Stopped() {
+func (r *record) Stopped() {
 	if r.Future.Away() {
 		if x := engineOf(r.Future.Up()).net.Load(); x != nil {
 			x.stopped(&r.Future)
@@ -192,18 +159,15 @@ func (r *record[A, R]) Stopped() {
 	}
 }
 
-// hadEffects implements outboundTask.
-func (r *record[A, R]) hadEffects(by *core.Effect) { r.Future.Turn().SetEffects(by) }
+// hadEffects notes what the peer says of the task: see Turn.SetEffects. It is called before the next three.
+func (r *record) hadEffects(by *core.Effect) { r.Future.Turn().SetEffects(by) }
 
-// resolveFrom implements outboundTask.
-func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
+// resolveFrom takes the value that a peer computed. An error means that the frame is corrupt and the task has not settled.
+func (r *record) resolveFrom(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
 	if rd.Large() {
 		return r.forwardFrom(rd, refs)
 	}
-	v := core.Into(&r.Result)
-	if err := wire.ReadOf(rd, r.spec.res, v, refs); err != nil {
-		var zero R
-		*v = zero
+	if err := wire.ReadValue(rd, r.spec.res, r.Future.ValueAt(), refs); err != nil {
 		if rd.Err() != nil {
 			return err
 		}
@@ -213,19 +177,16 @@ func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node r
 		return nil
 	}
 	if r.Expires() != 0 && r.ended() {
-		var zero R
-		*v = zero
+		r.Future.Forget()
 		return nil
 	}
-	r.drop()
-	core.Resolve(&r.Result, *v)
-	r.endLate()
+	r.settle()
 	return nil
 }
 
-// failedThere implements outboundTask. RetryIf is the program's, and may take its time, so it does not run on the
+// failedThere takes the error that a peer has. RetryIf is the program's, and may take its time, so it does not run on the
 // goroutine that reads what the peer sends.
-func (r *record[A, R]) failedThere(err error) {
+func (r *record) failedThere(err error) {
 	if r.spec.opts.RetryIf == nil {
 		r.failed(err)
 		return
@@ -233,8 +194,8 @@ func (r *record[A, R]) failedThere(err error) {
 	engineOf(r.Future.Up()).cfg.Pool.Go(goroutines.Func(func() { r.failed(err) }))
 }
 
-// lost implements outboundTask.
-func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
+// lost is called when the node on which the task was is gone.
+func (r *record) lost(x *exchange, node raysys.NodeID, cause error) {
 	if r.ended() {
 		r.drop()
 		return
@@ -251,7 +212,7 @@ func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
 }
 
 // again arranges the attempt that follows one that has failed; redraw is 1 where that was the program's failure.
-func (r *record[A, R]) again(attempt int, redraw uint32) {
+func (r *record) again(attempt int, redraw uint32) {
 	e := engineOf(r.Future.Up())
 	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
 	redraws := r.Future.Turn().Redraws() + redraw
@@ -276,8 +237,7 @@ func (r *record[A, R]) again(attempt int, redraw uint32) {
 	rt.SetAlarm(&core.Alarm{At: core.After(rt.Now(), pause), Ring: r.ready})
 }
 
-// closed implements outboundTask.
-func (r *record[A, R]) closed() {
+func (r *record) closed() {
 	r.drop()
 	r.Future.Cancel(raysys.ErrClosed)
 }
@@ -317,7 +277,7 @@ func (x *exchange) unknown(c *core.Future) {
 		for r := w.take(); r != nil; r = w.take() {
 			fail(r, w.entry())
 		}
-	case outboundTask:
+	case *record:
 		fail(c, w.entry())
 	}
 }

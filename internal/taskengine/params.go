@@ -2,7 +2,6 @@ package taskengine
 
 import (
 	"fmt"
-	"reflect"
 	"unsafe"
 
 	"github.com/raysys/raysys/internal/core"
@@ -34,9 +33,6 @@ func (d *definition) params(arg unsafe.Pointer) []*param {
 	return list
 }
 
-// value is a pointer to the place of the parameter.
-func (p *param) value() any { return reflect.NewAt(p.of.Type, p.at).Interface() }
-
 // set has p refer to c. It fails when c holds another type.
 func (p *param) set(c *core.Future) (err error) {
 	c, err = c.As(p.of)
@@ -51,11 +47,9 @@ func (p *param) take(j *core.Job) (here bool, err error) {
 	if p.has {
 		return true, nil
 	}
-	here, err = p.future.PeekInto(p.of, p.value())
+	here, err = p.future.PeekInto(p.of, p.at)
 	if err == nil && here {
-		if j.Inspect != nil {
-			err = j.Inspect.HandOver("argument by reference", p.value())
-		}
+		err = core.HandOverAt(j, "argument by reference", p.of, p.at)
 		p.has = err == nil
 	}
 	return here, err
@@ -71,7 +65,7 @@ func (p *param) pin() {
 
 // makeObject makes an object of what the argument of c has.
 func (p *param) makeObject(c *core.Future, part int) {
-	p.future = core.HoldAt(c, part, p.of, p.value())
+	p.future = core.Hold(c, part, p.of, p.at)
 }
 
 // takeAll takes every parameter; false when one is elsewhere.
@@ -89,7 +83,7 @@ func takeAll(params []*param, j *core.Job) (here bool, err error) {
 
 // appendParams sends the argument as objects of this node, which the peer fetches: it is too large for a frame. They
 // are kept while the task is away, for another attempt.
-func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, error) {
+func (r *record) appendParams(dst []byte, refs wire.References) ([]byte, error) {
 	t := r.Future.Turn()
 	d, ok := t.Attached().(*deps)
 	if !ok {
@@ -98,7 +92,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 	}
 	params := d.params.Load()
 	if params == nil {
-		list := r.spec.params(unsafe.Pointer(&r.arg))
+		list := r.spec.params(r.argAt())
 		for i, p := range list {
 			p.makeObject(&r.Future, i)
 			if err := p.future.Borrow(t); err != nil {
@@ -116,9 +110,9 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 }
 
 // readParams is the receiving side: the objects are fetched once the task is accepted.
-func (t *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
+func (t *inboundTask) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
 	d := &deps{remakes: t.spec.remakes}
-	params := t.spec.params(unsafe.Pointer(&t.arg))
+	params := t.spec.params(t.argAt())
 	for _, p := range params {
 		c, err := refs.ReadRef(r)
 		if err != nil {
@@ -142,7 +136,7 @@ func (t *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.
 }
 
 // awaitParams returns what the inbound task waits for when its argument came as objects.
-func (t *inboundTask[A, R]) awaitParams() *deps {
+func (t *inboundTask) awaitParams() *deps {
 	own := t.Future.OwnTurn()
 	if own == nil {
 		return nil
@@ -162,7 +156,7 @@ func (t *inboundTask[A, R]) awaitParams() *deps {
 }
 
 // forwardFrom settles the task with a result that stays where it was computed until it is needed.
-func (r *record[A, R]) forwardFrom(rd *wire.Reader, refs wire.References) error {
+func (r *record) forwardFrom(rd *wire.Reader, refs wire.References) error {
 	src, size, err := wire.ReadLarge(rd, refs)
 	if err != nil {
 		return err
@@ -179,7 +173,7 @@ func (r *record[A, R]) forwardFrom(rd *wire.Reader, refs wire.References) error 
 		r.endLate()
 	}
 	// The goroutine that reads what the peer sends does not encode a large argument for the recipe.
-	if d := r.deps(); (d == nil || d.byRef == nil) && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.InlineLimit) {
+	if d := r.deps(); (d == nil || d.byRef == nil) && wire.Exceeds(r.spec.arg, r.argAt(), wire.InlineLimit) {
 		engineOf(r.Future.Up()).cfg.Pool.Go(goroutines.Func(settle))
 		return nil
 	}

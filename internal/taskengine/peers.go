@@ -159,7 +159,7 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 	p.drop(x)
 	for _, f := range p.flights.Drain() {
 		x.flightEnded(p, f)
-		f.task.Work().(outboundTask).lost(x, p.Node(), cause)
+		taskOf(f.task).lost(x, p.Node(), cause)
 	}
 	x.recheck()
 	x.e.checkDrained()
@@ -282,7 +282,7 @@ func (x *exchange) close() {
 	for _, p := range list {
 		for _, f := range p.flights.Drain() {
 			x.flightEnded(p, f)
-			f.task.Work().(outboundTask).closed()
+			taskOf(f.task).closed()
 		}
 	}
 }

@@ -38,14 +38,14 @@ type temporary interface{ Temporary() bool }
 // unplacedTask is a task for which Config.Place has found no node yet.
 type unplacedTask struct {
 	future *core.Future
-	task   outboundTask
+	task   *record
 	since  int64         // on the runtime's clock; 0 for now
 	avoid  raysys.NodeID // gave it back
 }
 
 // place has Config.Place choose the node of a task that does not belong in the run queue, and sends it there or keeps
 // it here.
-func (x *exchange) place(c *core.Future, w outboundTask) {
+func (x *exchange) place(c *core.Future, w *record) {
 	x.placeAgain(unplacedTask{future: c, task: w})
 }
 
@@ -121,7 +121,7 @@ func (e *Engine) waitsForResources(o *core.Options) bool { return o.Waits || e.c
 
 // sendAhead sends a task that makes a lost value again to a node that is full, or not: what fills it may be tasks which wait
 // for that value. It returns false when no node takes it now: then it waits as any task does.
-func (x *exchange) sendAhead(c *core.Future, w outboundTask) bool {
+func (x *exchange) sendAhead(c *core.Future, w *record) bool {
 	to, err := x.e.cfg.Place(w.request())
 	if err != nil || to == nil {
 		return false
@@ -142,7 +142,7 @@ func (x *exchange) deferUnplaced(u unplacedTask) {
 }
 
 // sendTo sends one task to p; false when p does not take it.
-func (x *exchange) sendTo(p *peer, c *core.Future, w outboundTask) bool {
+func (x *exchange) sendTo(p *peer, c *core.Future, w *record) bool {
 	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= forwarding.MaxFlights {
 		return false
 	}

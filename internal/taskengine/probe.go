@@ -34,7 +34,7 @@ func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Future {
 		return nil
 	}
 	if a := p.inbound.find(number); a != nil {
-		return a.future()
+		return &a.Future
 	}
 	return nil
 }

@@ -3,9 +3,7 @@ package taskengine
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
-	"unsafe"
 	"weak"
 
 	"github.com/raysys/raysys"
@@ -24,22 +22,14 @@ import (
 // So an ancestor is made again once, however many wait, and only if its value is missing. All records are made by one
 // loop, and each waits for its inputs without a goroutine: a chain may be long.
 
-// blank is a record that has no argument yet.
-type blank interface {
-	future() *core.Future
-	// fill gives it its argument, made of the inputs, and submits it.
-	fill(arg []byte, byRef bool, inputs []*core.Future) error
-	settleFailed(err error)
-}
-
-// remaking is a record and the recipe that it is made by.
+// remaking is a record that has no argument yet, and the recipe that it is made by.
 type remaking struct {
 	rec    *recipe
-	record blank
+	record *record
 }
 
 // Remake implements core.Remaker.
-func (r *record[A, R]) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+func (r *record) Remake(c *core.Future, lost error, done func(core.Source, error)) {
 	e := engineOf(r.Future.Up())
 	rec := recipeOf(c)
 	if rec == nil {
@@ -60,7 +50,7 @@ func (e *Engine) remake(rec *recipe, lost error, done func(core.Source, error)) 
 
 // Remake implements core.Remaker: the node that submitted the task makes its value again. The source that has lost it may
 // know that node; where it is this one by now, the future has its recipe.
-func (t *inboundTask[A, R]) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+func (t *inboundTask) Remake(c *core.Future, lost error, done func(core.Source, error)) {
 	if rec := recipeOf(c); rec != nil {
 		engineOf(c.Up()).remake(rec, lost, done)
 		return
@@ -93,7 +83,7 @@ func (rec *recipe) remake(lost error, done func(core.Source, error)) {
 	}
 	root := rec.blankLocked()
 	rec.mu.Unlock()
-	w := &remade{future: root.record.future(), function: rec.spec.function(), done: done}
+	w := &remade{future: &root.record.Future, function: rec.spec.function(), done: done}
 	w.future.Subscribe(&w.waiter, w) // it is held, and settles later
 	for list := []remaking{root}; len(list) > 0; {
 		next := list[len(list)-1]
@@ -166,7 +156,7 @@ func (rec *recipe) now() (c *core.Future, made remaking, err error) {
 		return nil, made, unmade(rec.spec.function(), why)
 	}
 	made = rec.blankLocked()
-	c = made.record.future()
+	c = &made.record.Future
 	rec.future = weak.Make(c)
 	return c, made, c.Pin()
 }
@@ -194,13 +184,13 @@ func (w *remade) Resolved(*core.Waiter) {
 	w.done(nil, unmade(w.function, err))
 }
 
-// blank implements maker.
-func (s *spec[A, R]) blank(rec *recipe, up *core.Turn, attempt int) blank {
+// blank makes a held record without argument.
+func (s *spec) blank(rec *recipe, up *core.Turn, attempt int) *record {
 	again := *s
 	again.before = attempt - 1
 	again.remakes = true
-	r := &record[A, R]{spec: &again}
-	r.Future.Init(r, up, rec.seq, s.gated)
+	r := again.record()
+	r.Future.Init(r, up, rec.seq, s.value.Gated())
 	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: attempt, Redraws: rec.redraws, Limit: s.opts.Deadline, Class: s.class()}
 	if t.Limit != 0 {
 		t.Deadline = core.After(up.Runtime().Now(), t.Limit)
@@ -211,15 +201,13 @@ func (s *spec[A, R]) blank(rec *recipe, up *core.Turn, attempt int) blank {
 	return r
 }
 
-func (r *record[A, R]) future() *core.Future { return &r.Future }
-
-// fill implements blank.
-func (r *record[A, R]) fill(arg []byte, byRef bool, inputs []*core.Future) error {
+// fill gives the record its argument, made of the inputs, and submits it.
+func (r *record) fill(arg []byte, byRef bool, inputs []*core.Future) error {
 	t := r.Future.OwnTurn()
 	t.Pin(inputs) // which lets it read what the program has released
 	d := &deps{remakes: true}
 	if byRef {
-		params := r.spec.params(unsafe.Pointer(&r.arg))
+		params := r.spec.params(r.argAt())
 		for i, p := range params {
 			err := p.set(inputs[i])
 			if err == nil {
@@ -237,11 +225,11 @@ func (r *record[A, R]) fill(arg []byte, byRef bool, inputs []*core.Future) error
 		d.params.Store(&params)
 		r.inner(d, r)
 	} else {
-		if err := r.spec.arg.Decode(arg, reflect.ValueOf(&r.arg).Elem(), inputs); err != nil {
+		if err := r.spec.arg.DecodeAt(arg, r.argAt(), inputs); err != nil {
 			return err
 		}
 		if r.spec.refs {
-			d.futures = r.spec.dependencies(&r.arg)
+			d.futures = r.dependencies()
 		}
 	}
 	r.attach(t, d)

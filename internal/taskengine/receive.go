@@ -58,7 +58,7 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	if entry == nil {
 		return 0, false, fmt.Errorf("%w: no function has the number %d", wire.ErrCorrupt, fn)
 	}
-	task, known := entry.Impl.(inboundFunc)
+	task, known := entry.Impl.(*spec)
 	if !known {
 		return 0, false, fmt.Errorf("%w: %s is no task", wire.ErrCorrupt, entry)
 	}
@@ -118,7 +118,7 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
 		}
 		if a := p.inbound.cancel(slot); a != nil {
-			a.future().Cancel(&core.Orphaned{Err: raysys.ErrCancelled})
+			a.Future.Cancel(&core.Orphaned{Err: raysys.ErrCancelled})
 		}
 	}
 	return nil

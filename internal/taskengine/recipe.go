@@ -3,7 +3,6 @@ package taskengine
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"unsafe"
 	"weak"
@@ -23,7 +22,7 @@ import (
 //
 // A recipe that cannot be used says why.
 type recipe struct {
-	spec   maker
+	spec   *spec
 	up     core.RemoteSpec // the turn that submitted
 	seq    uint64
 	byRef  bool    // the parameters are the inputs
@@ -48,14 +47,6 @@ type input struct {
 	name   string                    // of loose
 }
 
-// maker makes records from recipes: the spec of a task.
-type maker interface {
-	// blank makes a held record without argument.
-	blank(rec *recipe, up *core.Turn, attempt int) blank
-	function() string
-	recordedOptions() recordedOptions
-}
-
 // Why there is no recipe, or none any more.
 var (
 	errOff           = errors.New("this node keeps no recipes (system.Config.Lineage is off)")
@@ -73,14 +64,15 @@ func (e *effectsError) Is(target error) bool { return target == errEffects }
 // recipeSize is about what a recipe takes beside argument and inputs.
 const recipeSize = 512
 
-// large reports whether v, which the task has computed, is an object.
-func (s *spec[A, R]) large(v *R) bool {
-	return s.gated && core.MayBeLarge(v) && wire.Exceeds(s.res, reflect.ValueOf(v).Elem(), core.ObjectSize)
+// large reports whether the value, which the task has computed, is an object.
+func (r *record) large() bool {
+	at := r.Future.ValueAt()
+	return core.MayBeLarge(r.spec.value.At(at)) && wire.Exceeds(r.spec.res, at, core.ObjectSize)
 }
 
 // keepRecipe is called before a task of this node settles with an object, while it has its argument. One that makes a
 // value again has the recipe already.
-func (r *record[A, R]) keepRecipe() {
+func (r *record) keepRecipe() {
 	t := r.Future.Turn()
 	rec := recipeOf(&r.Future)
 	if rec == nil {
@@ -98,19 +90,19 @@ func (r *record[A, R]) keepRecipe() {
 }
 
 // keepsRecipes reports whether the node keeps recipes. Where it has no store for objects none is lost.
-func (r *record[A, R]) keepsRecipes() bool {
+func (r *record) keepsRecipes() bool {
 	up := r.Future.Up()
 	return up.Job().Objects != nil && engineOf(up).lineage != nil
 }
 
 // newRecipe returns the recipe, and how many bytes it keeps.
-func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
+func (r *record) newRecipe(t *core.Turn) (rec *recipe, size int64) {
 	rec, futures := r.recipeOfArgument(t)
 	return rec, rec.refersTo(futures)
 }
 
 // recipeOfArgument returns the recipe without its inputs, which are made of futures.
-func (r *record[A, R]) recipeOfArgument(t *core.Turn) (rec *recipe, futures []*core.Future) {
+func (r *record) recipeOfArgument(t *core.Turn) (rec *recipe, futures []*core.Future) {
 	up := r.Future.Up()
 	rec = &recipe{
 		spec: r.spec, seq: r.Future.Seq(), attempt: t.Attempt(), redraws: t.Redraws(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
@@ -120,7 +112,7 @@ func (r *record[A, R]) recipeOfArgument(t *core.Turn) (rec *recipe, futures []*c
 		rec.byRef, futures = true, d.byRef
 	} else {
 		var err error
-		if rec.arg, err = r.spec.arg.Append(nil, reflect.ValueOf(&r.arg).Elem(), &futures); err != nil {
+		if rec.arg, err = r.spec.arg.AppendAt(nil, r.argAt(), &futures); err != nil {
 			rec.why = fmt.Errorf("its argument cannot be encoded: %w", err)
 			return rec, nil
 		}
@@ -148,7 +140,7 @@ func (rec *recipe) refersTo(futures []*core.Future) (size int64) {
 
 // inputOf says how a recipe refers to c, and how many bytes it keeps by that.
 func inputOf(c *core.Future) (in input, size int64) {
-	_, inbound := c.Work().(arrival)
+	_, inbound := c.Work().(*inboundTask)
 	rec := recipeOf(c)
 	if rec == nil && c.Up() != nil && c.Up().Job().Gate != nil { // a task that runs may be recorded
 		rec, _ = RecipeOf(c)
@@ -231,5 +223,4 @@ func passEffects(up *core.Turn, by *core.Effect) {
 	}
 }
 
-// function implements maker.
-func (s *spec[A, R]) function() string { return s.entry.Name }
+func (s *spec) function() string { return s.entry.Name }

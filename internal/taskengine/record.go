@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -12,14 +13,11 @@ import (
 )
 
 // spec is what all submissions of one handle share.
-type spec[A, R any] struct {
+type spec struct {
 	*definition
-	fn    func(context.Context, A) (R, error)
 	opts  core.Options
 	need  ledger.Need
 	plain bool // asks for one CPU, on any node: its tasks go through the run queue
-	gated bool // results hold pointers
-	value *core.ValueType
 
 	labels string // of opts, as they are sent
 
@@ -28,34 +26,49 @@ type spec[A, R any] struct {
 	stays   bool // they were placed by other things than room, by the node that sent them
 }
 
-// record is one task: its future, its specification and its context in one allocation. For an int argument and an int
-// result that is 96 bytes. Options, children, deadlines and dependencies hang off its Turn, made when needed.
-type record[A, R any] struct {
-	core.Result[R]
-	spec *spec[A, R]
-	arg  A
+// record is one task: its future, its specification and its context in one allocation, a recordOf. Options, children, deadlines
+// and dependencies hang off its Turn, made when needed.
+type record struct {
+	spec   *spec
+	Future core.Future // the last: the value follows it
+}
+
+// recordOf is a record and what follows it in memory: its value and its argument. For an int argument and an int result that is
+// 96 bytes. It has no methods: they would be compiled for each type, so plain code goes by the offsets in the definition.
+type recordOf[A, R any] struct {
+	record record
+	val    R
+	arg    A
+}
+
+// argAt is where the argument is.
+func (r *record) argAt() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(r), r.spec.argOffset) }
+
+// argBytes are the bytes that the argument holds beyond the record.
+func (r *record) argBytes() int64 {
+	if r.spec.fixed {
+		return 0
+	}
+	return int64(r.spec.arg.SizeAt(r.argAt()))
 }
 
 // What a record is beyond core.Work.
 var (
-	_ core.Droppable = (*record[none, none])(nil)
-	_ core.Limited   = (*record[none, none])(nil)
-	_ core.Stoppable = (*record[none, none])(nil)
-	_ outboundTask   = (*record[none, none])(nil)
-	_ core.Remaker   = (*record[none, none])(nil)
-	_ arrival        = (*inboundTask[none, none])(nil)
-	_ inboundFunc    = (*spec[none, none])(nil)
+	_ core.Droppable = (*record)(nil)
+	_ core.Limited   = (*record)(nil)
+	_ core.Stoppable = (*record)(nil)
+	_ core.Remaker   = (*record)(nil)
 	_ batch          = (*bulkItem)(nil)
 )
 
 // ValueType says what the Future's value is.
-func (r *record[A, R]) ValueType() *core.ValueType { return r.spec.value }
+func (r *record) ValueType() *core.ValueType { return r.spec.value }
 
 // Name implements core.Work.
-func (r *record[A, R]) Name() string { return r.spec.entry.Name }
+func (r *record) Name() string { return r.spec.entry.Name }
 
 // Expires implements core.Work.
-func (r *record[A, R]) Expires() int64 {
+func (r *record) Expires() int64 {
 	if t := r.Future.OwnTurn(); t != nil {
 		return t.Deadline()
 	}
@@ -63,10 +76,10 @@ func (r *record[A, R]) Expires() int64 {
 }
 
 // Limit implements core.Limited.
-func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
+func (r *record) Limit() time.Duration { return r.spec.opts.Deadline }
 
 // Waits implements core.Work: a queued task waits for no turn, a held task for its dependencies.
-func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Future) {
+func (r *record) Waits() ([]*core.Turn, []*core.Future) {
 	if d := r.deps(); d != nil {
 		return nil, d.open()
 	}
@@ -74,11 +87,11 @@ func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Future) {
 }
 
 // Break implements core.Work: a task never gives way, since its function has not been called.
-func (r *record[A, R]) Break([]string) bool { return false }
+func (r *record) Break([]string) bool { return false }
 
 // Help implements core.Work. The task runs in place on the goroutine that waits for it: on the CPU of the waiting
 // task, or on a free one when a driver or a grain's turn waits.
-func (r *record[A, R]) Help(t *core.Turn) bool {
+func (r *record) Help(t *core.Turn) bool {
 	e := engineOf(t)
 	if r.helpHere(e, t) {
 		return true
@@ -89,7 +102,7 @@ func (r *record[A, R]) Help(t *core.Turn) bool {
 	return false
 }
 
-func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
+func (r *record) helpHere(e *Engine, t *core.Turn) bool {
 	// A task with a deadline is not run in place: the goroutine that waits must be able to leave when the deadline
 	// passes.
 	if !r.mayQueue() || !r.Future.Pending() || r.Expires() != 0 {
@@ -114,7 +127,7 @@ func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
 }
 
 // runInPlace tidies up also when the task ends the goroutine by runtime.Goexit.
-func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, taken bool) {
+func (r *record) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, taken bool) {
 	if taken {
 		defer e.giveSlot(slot)
 	} else {
@@ -129,86 +142,80 @@ func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, t
 }
 
 // run executes the claimed task and settles it.
-func (r *record[A, R]) run(s *core.CPUSlot) {
-	v, ok := r.compute(s)
-	if !ok {
+func (r *record) run(s *core.CPUSlot) {
+	if !r.compute(s) {
 		return
 	}
-	if r.spec.gated && r.keepsRecipes() {
-		at := core.Into(&r.Result)
-		if *at = v; r.spec.large(at) {
-			r.keepRecipe()
-		}
+	if r.spec.value.Gated() && r.keepsRecipes() && r.large() {
+		r.keepRecipe()
 	}
-	r.settle(v)
+	r.settle()
 }
 
-// compute calls the claimed task's function. False when the task has settled without a value.
-func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
+// compute calls the claimed task's function, which puts the value into its place. False when the task has settled without one.
+func (r *record) compute(s *core.CPUSlot) (ok bool) {
 	e := engineOf(r.Future.Up())
-	var bytes int64
-	if !r.spec.fixed {
-		bytes = r.spec.size(&r.arg)
-	}
-	e.started(bytes)
+	e.started(r.argBytes())
 	if d := r.deps(); d != nil {
 		d.releaseFetchPermit()
 	}
 	if cause := r.cancelled(); cause != nil {
 		r.drop()
 		r.Future.Cancel(cause)
-		return v, false
+		return false
 	}
 	r.Future.SetSlot(s)
 	back, err := r.lend()
 	if err == nil {
-		v, err = r.call()
+		err = r.call()
 	}
 	if back != nil {
 		back()
 	}
 	if err != nil {
 		r.failed(core.HandOverError(r.Future.Up().Job(), err))
-		return v, false
+		return false
 	}
 	if j := r.Future.Up().Job(); j.Inspect != nil {
-		if v, err = core.HandOver(j, "result of task "+r.Name(), v); err != nil {
+		if err = core.HandOverAt(j, "result of task "+r.Name(), r.spec.value, r.Future.ValueAt()); err != nil {
+			r.Future.Forget()
 			r.failed(err)
-			return v, false
+			return false
 		}
 	}
 	// A deadline holds also when no waiter has set an alarm for it.
 	if r.Expires() != 0 {
 		if cause := r.cancelled(); cause != nil {
+			r.Future.Forget()
 			r.drop()
 			r.Future.Cancel(cause)
-			return v, false
+			return false
 		}
 	}
-	return v, true
+	return true
 }
 
 // lend gives the function a copy of its argument in strict mode, which back, if it is not nil, checks: another attempt
 // needs the argument, and so does a rebuild.
-func (r *record[A, R]) lend() (back func(), err error) {
+func (r *record) lend() (back func(), err error) {
 	j := r.Future.Up().Job()
 	if j.Inspect == nil || r.spec.fixed {
 		return nil, nil
 	}
-	if back, err = j.Inspect.Lend("argument of task "+r.Name()+", while it ran,", &r.arg); err != nil {
+	if back, err = j.Inspect.Lend("argument of task "+r.Name()+", while it ran,", r.spec.argType.At(r.argAt()).Addr().Interface()); err != nil {
 		return nil, r.taskError(err, nil)
 	}
 	return back, nil
 }
 
-// settle resolves the task with what its function returned.
-func (r *record[A, R]) settle(v R) {
+// settle resolves the task with the value that is in its place.
+func (r *record) settle() {
 	r.drop()
-	core.Resolve(&r.Result, v)
+	r.Future.Resolve()
 	r.endLate()
 }
 
-func (r *record[A, R]) cancelled() error {
+func (r *record) cancelled() error {
 	if t := r.Future.OwnTurn(); t != nil {
 		return t.Cancelled()
 	}
@@ -216,8 +223,8 @@ func (r *record[A, R]) cancelled() error {
 }
 
 // drop releases the argument and the dependencies, which the future may outlive by long.
-func (r *record[A, R]) drop() {
-	r.empty()
+func (r *record) drop() {
+	r.emptyArg()
 	if t := r.Future.OwnTurn(); t != nil {
 		if d := r.deps(); d != nil {
 			d.returnParams()
@@ -234,7 +241,7 @@ func (r *record[A, R]) drop() {
 
 // endLate ends a turn that was made after drop: by settling, or by a goroutine that the task left behind. A child may have
 // had effects while the task settled: see passEffects.
-func (r *record[A, R]) endLate() {
+func (r *record) endLate() {
 	t := r.Future.OwnTurn()
 	if t == nil {
 		return
@@ -248,7 +255,7 @@ func (r *record[A, R]) endLate() {
 }
 
 // call runs user code and turns a panic, or the end of the goroutine, into an error.
-func (r *record[A, R]) call() (v R, err error) {
+func (r *record) call() (err error) {
 	normal := false
 	defer func() {
 		if normal {
@@ -264,19 +271,19 @@ func (r *record[A, R]) call() (v R, err error) {
 		// runtime.Goexit, as testing's FailNow calls: the goroutine ends, and no caller above will settle the future.
 		r.settleFailed(r.taskError(errGoexit, debug.Stack()))
 	}()
-	v, err = r.spec.fn(&r.Future, r.arg)
+	err = r.spec.call(r)
 	normal = true
 	if err != nil {
 		err = r.taskError(core.Sound(err), nil)
 	}
-	return v, err
+	return err
 }
 
 var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
 
 // taskError says where err came from. stack is nil but for a panic here: then it is that of the panic that err came
 // from.
-func (r *record[A, R]) taskError(err error, stack []byte) error {
+func (r *record) taskError(err error, stack []byte) error {
 	if stack == nil {
 		stack = raysys.Stack(err)
 	}
@@ -286,7 +293,7 @@ func (r *record[A, R]) taskError(err error, stack []byte) error {
 }
 
 // failed settles the task with err, or arranges another attempt.
-func (r *record[A, R]) failed(err error) {
+func (r *record) failed(err error) {
 	// An error that only reports the task's own end is that end.
 	if cause := r.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		r.drop()
@@ -302,7 +309,7 @@ func (r *record[A, R]) failed(err error) {
 	r.again(attempt, 1)
 }
 
-func (r *record[A, R]) settleFailed(err error) {
+func (r *record) settleFailed(err error) {
 	r.drop()
 	r.Future.Fail(err)
 	r.endLate()
@@ -320,7 +327,7 @@ func accepts(f func(error) bool, err error) (ok bool) {
 
 // Dropped implements core.Droppable: the task has settled without having started. Its place in
 // the queue stays until a worker reaches it; its memory is released now. So is that of a task that waits for its inputs.
-func (r *record[A, R]) Dropped(queued bool) {
+func (r *record) Dropped(queued bool) {
 	e := engineOf(r.Future.Up())
 	if !queued {
 		e.unhold(&r.Future)
@@ -330,11 +337,7 @@ func (r *record[A, R]) Dropped(queued bool) {
 		e.started(0)
 		return
 	}
-	var bytes int64
-	if !r.spec.fixed {
-		bytes = r.spec.size(&r.arg)
-	}
-	e.started(bytes)
+	e.started(r.argBytes())
 	r.drop()
 	if !r.spec.plain {
 		e.droppedShaped(r.spec.need)
@@ -344,7 +347,7 @@ func (r *record[A, R]) Dropped(queued bool) {
 var errRetried = errors.New("the attempt that submitted this failed, and its next attempt submits it again")
 
 // ready queues a task that was held: its arguments are there, or its pause is over.
-func (r *record[A, R]) ready() {
+func (r *record) ready() {
 	e := engineOf(r.Future.Up())
 	// Counted before another goroutine can start or drop the task, which subtracts the same count.
 	bytes := r.count(e)
@@ -358,9 +361,9 @@ func (r *record[A, R]) ready() {
 }
 
 // count adds the argument to the bytes that are queued.
-func (r *record[A, R]) count(e *Engine) (bytes int64) {
+func (r *record) count(e *Engine) (bytes int64) {
 	if !r.spec.fixed {
-		bytes = r.spec.size(&r.arg)
+		bytes = r.argBytes()
 		e.bytes.Add(bytes)
 	}
 	return bytes
@@ -368,7 +371,7 @@ func (r *record[A, R]) count(e *Engine) (bytes int64) {
 
 // queueOrPlace sends the task, which is counted and may start, on its way: into the run queue or the list of its shape,
 // where workers find it, or to the node that placement chooses.
-func (r *record[A, R]) queueOrPlace(e *Engine) {
+func (r *record) queueOrPlace(e *Engine) {
 	if e.closed.Load() {
 		r.Future.Cancel(raysys.ErrClosed)
 		return

@@ -51,22 +51,21 @@ func argLock(c *core.Future) *sync.Mutex {
 	return &argLocks[uintptr(unsafe.Pointer(c))/64%uintptr(len(argLocks))]
 }
 
-// empty drops the argument.
-func (r *record[A, R]) empty() {
-	var zero A
+// emptyArg drops the argument.
+func (r *record) emptyArg() {
 	if r.Future.Up().Job().Gate == nil {
-		r.arg = zero
+		r.spec.empty(r)
 		return
 	}
 	mu := argLock(&r.Future)
 	mu.Lock()
-	r.arg = zero
+	r.spec.empty(r)
 	r.Future.SetEmptied()
 	mu.Unlock()
 }
 
 // recipeNow implements recordable.
-func (r *record[A, R]) recipeNow() (*recipe, bool) {
+func (r *record) recipeNow() (*recipe, bool) {
 	if rec := recipeOf(&r.Future); rec != nil || r.Future.Settled() || !r.keepsRecipes() {
 		return rec, false
 	}
@@ -88,7 +87,7 @@ func (r *record[A, R]) recipeNow() (*recipe, bool) {
 }
 
 // setRecipe gives the task its recipe, unless it has one, and returns the one that it has.
-func (r *record[A, R]) setRecipe(t *core.Turn, rec *recipe) *recipe {
+func (r *record) setRecipe(t *core.Turn, rec *recipe) *recipe {
 	mu := argLock(&r.Future)
 	mu.Lock()
 	defer mu.Unlock()
@@ -101,7 +100,7 @@ func (r *record[A, R]) setRecipe(t *core.Turn, rec *recipe) *recipe {
 }
 
 // recipeNow implements recordable: the node that submitted the task has its recipe.
-func (t *inboundTask[A, R]) recipeNow() (*recipe, bool) { return nil, false }
+func (t *inboundTask) recipeNow() (*recipe, bool) { return nil, false }
 
 // recordedTask is how a recipe is encoded.
 type recordedTask struct {
@@ -171,7 +170,7 @@ const aboutTurn, aboutTask = 128, 160
 // Recording encodes the recipe.
 func (rec *Recipe) Recording() (r Recording, err error) {
 	rec.mu.Lock()
-	t := recordedTask{Function: rec.spec.function(), Seq: rec.seq, Attempt: rec.attempt, ByRef: rec.byRef, Arg: rec.arg, Options: rec.spec.recordedOptions()}
+	t := recordedTask{Function: rec.spec.function(), Seq: rec.seq, Attempt: rec.attempt, ByRef: rec.byRef, Arg: rec.arg, Options: recordOptions(&rec.spec.opts)}
 	list, why := rec.inputs, rec.why
 	rec.mu.Unlock()
 	r.ID, r.Run = rec.id(), rec.up.Job.Run
@@ -290,7 +289,7 @@ func (rec *Recipe) Revive() *core.Future {
 		return nil
 	}
 	m := rec.blankLocked()
-	c := m.record.future()
+	c := &m.record.Future
 	rec.future = weak.Make(c)
 	rec.dormancy.begin.Store(m.later())
 	return c
@@ -322,14 +321,11 @@ type dormancy struct {
 }
 
 // Begin implements refs.Dormant.
-func (r *record[A, R]) Begin() {
+func (r *record) Begin() {
 	if rec := recipeOf(&r.Future); rec != nil {
 		rec.Begin()
 	}
 }
-
-// recordedOptions implements maker.
-func (s *spec[A, R]) recordedOptions() recordedOptions { return recordOptions(&s.opts) }
 
 func recordOptions(o *core.Options) recordedOptions {
 	var conditions []recordedCondition

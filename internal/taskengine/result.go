@@ -215,9 +215,9 @@ func (x *exchange) takeNext(p *peer, r *wire.Reader, waits bool) error {
 
 // settleFlight takes in what follows a slot; f was in flight under it if found is set.
 func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) error {
-	var w outboundTask
+	var w *record
 	if found {
-		w = f.task.Work().(outboundTask)
+		w = taskOf(f.task)
 	}
 	status := r.Byte()
 	if err := r.Err(); err != nil {

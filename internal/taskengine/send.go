@@ -117,12 +117,12 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 				if r == nil {
 					break
 				}
-				sent += x.add(p, r, r.Work().(outboundTask))
+				sent += x.add(p, r, taskOf(r))
 			}
 			if w.hasMore() {
 				e.queue.Push(c)
 			}
-		case outboundTask:
+		case *record:
 			sent += x.add(p, c, w)
 		}
 		if p.gone.Load() || p.full.Load() {
@@ -139,7 +139,7 @@ func (x *exchange) markFull(p *peer) {
 }
 
 // add puts one task into the frame, and returns how many are on the way now: 1 or 0.
-func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
+func (x *exchange) add(p *peer, c *core.Future, w *record) int64 {
 	o := &x.out
 	if entry := w.entry(); entry != o.entry {
 		fn, ok := p.Runs(entry)
@@ -302,10 +302,10 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 	for _, slot := range slots {
 		if f, ok := p.flights.Take(slot); ok {
 			if f.counted {
-				p.unsentCounted(new(f.task.Work().(outboundTask).needs()))
+				p.unsentCounted(new(taskOf(f.task).needs()))
 			}
 			x.flightEnded(p, f)
-			x.deferAgain(unplacedTask{future: f.task, task: f.task.Work().(outboundTask)})
+			x.deferAgain(unplacedTask{future: f.task, task: taskOf(f.task)})
 		}
 	}
 }
@@ -326,7 +326,7 @@ func (x *exchange) deferAgain(u unplacedTask) {
 }
 
 // putBack has a task wait again that was popped for a peer, by its class.
-func (x *exchange) putBack(c *core.Future, w outboundTask) {
+func (x *exchange) putBack(c *core.Future, w *record) {
 	if !x.e.queue.Return(c) {
 		x.deferred.put(x.e, w.entry(), c)
 	}
@@ -334,7 +334,7 @@ func (x *exchange) putBack(c *core.Future, w outboundTask) {
 }
 
 // unopened handles a turn that could not be opened at the peer.
-func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) {
+func (x *exchange) unopened(p *peer, c *core.Future, w *record, err error) {
 	switch {
 	case c.Up().Cancelled() != nil:
 		c.Cancel(c.Up().Cancelled())
@@ -354,7 +354,7 @@ func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) 
 }
 
 // unsendable handles a claimed task that cannot travel: it runs here, or fails.
-func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error) {
+func (x *exchange) unsendable(p *peer, c *core.Future, w *record, err error) {
 	switch {
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.markFull(p)

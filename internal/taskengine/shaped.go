@@ -56,7 +56,7 @@ func (w shaped) Grant(h *ledger.Hold) {
 // Leaves implements ledger.Mover. A task that was given to this node with its values stays, and so does one whose strategy looks at
 // other things than room.
 func (w shaped) Leaves() bool {
-	e, t := w.engine(), w.Work().(outboundTask)
+	e, t := w.engine(), taskOf(w.Future)
 	r := t.request()
 	if e.cfg.Place == nil {
 		return t.needs().Bundle.Group == "" && !e.line.Could(t.needs()) && !e.waitsForResources(r.Options)
@@ -74,7 +74,7 @@ func (w shaped) Leaves() bool {
 }
 
 // roomElsewhere reports whether another node has room now for a task that waits here.
-func (e *Engine) roomElsewhere(t outboundTask, inbound bool) bool {
+func (e *Engine) roomElsewhere(t *record, inbound bool) bool {
 	r := t.request()
 	r.Move = true
 	if inbound {
@@ -87,7 +87,7 @@ func (e *Engine) roomElsewhere(t outboundTask, inbound bool) bool {
 // Alike implements ledger.Mover: tasks of one handle go to the same nodes, but for those that stay. Of a task of another node only its
 // function and its labels are known.
 func (w shaped) Alike() any {
-	t := w.Work().(outboundTask)
+	t := taskOf(w.Future)
 	a := alike{of: t.request().Options, stays: w.bound || t.stays()}
 	if isInbound(w) {
 		a.of, a.in, a.labels = t.entry(), t.needs().Bundle, string(appendLabels(nil, t.request().Options.Labels))
@@ -187,7 +187,7 @@ func isTask(w ledger.Work) bool {
 func isInbound(w ledger.Work) bool {
 	t, ok := w.(shaped)
 	if ok {
-		_, ok = t.Work().(arrival)
+		_, ok = t.Work().(*inboundTask)
 	}
 	return ok
 }

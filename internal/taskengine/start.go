@@ -24,7 +24,7 @@ type Starter interface {
 }
 
 // startable returns why a task of t cannot have a name.
-func (s *spec[A, R]) startable(ctx context.Context, t *core.Turn) error {
+func (s *spec) startable(ctx context.Context, t *core.Turn) error {
 	name := s.opts.Name
 	if _, ok := t.Job().Gate.(Starter); !ok {
 		return fmt.Errorf("%w: Detached(%q): a task with a name is recorded in the cluster's store, and this node records none: it needs a cluster, and system.Config.Lineage durable; or give Detached() without a name", raysys.ErrBadOption, name)
@@ -40,12 +40,12 @@ func (s *spec[A, R]) startable(ctx context.Context, t *core.Turn) error {
 }
 
 // start waits until r, which is held by d, is recorded under its name.
-func (s *spec[A, R]) start(ctx context.Context, t *core.Turn, r *record[A, R], d *deps) core.Ref[R] {
+func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core.Link {
 	rec, _ := r.recipeNow()
 	if rec == nil {
 		err := fmt.Errorf("submit %s: Detached(%q): %w", s.entry, s.opts.Name, errOff)
 		r.refuse(d, err)
-		return core.FailedRef[R](err)
+		return s.failed(err)
 	}
 	told := make(chan error, 1)
 	t.Job().Gate.(Starter).Start(ctx, rec, s.opts.Name, func(src core.Source, err error) {
@@ -57,8 +57,7 @@ func (s *spec[A, R]) start(ctx context.Context, t *core.Turn, r *record[A, R], d
 			d.wait()
 		default:
 			rec.cut(errJoined)
-			into := new(R)
-			src.Fetch(into, func(err error) { r.joined(src, err) })
+			r.fetch(src)
 		}
 		told <- err
 	})
@@ -71,19 +70,19 @@ func (s *spec[A, R]) start(ctx context.Context, t *core.Turn, r *record[A, R], d
 	select {
 	case err := <-told:
 		if err != nil {
-			return core.FailedRef[R](err)
+			return s.failed(err)
 		}
-		return core.RefTo(&r.Result)
+		return core.LinkTo(&r.Future)
 	case <-ctx.Done():
-		return core.FailedRef[R](fmt.Errorf("submit %s: %w: the store has not answered, and the task %q runs if it is recorded yet: %w",
+		return s.failed(fmt.Errorf("submit %s: %w: the store has not answered, and the task %q runs if it is recorded yet: %w",
 			s.entry, raysys.ErrOutcomeUnknown, s.opts.Name, context.Cause(ctx)))
 	case <-closed:
-		return core.FailedRef[R](fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed))
+		return s.failed(fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed))
 	}
 }
 
 // refuse settles a task that was held, and does not run.
-func (r *record[A, R]) refuse(d *deps, err error) {
+func (r *record) refuse(d *deps, err error) {
 	d.returnParams()
 	r.settleFailed(err)
 }

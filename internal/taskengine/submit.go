@@ -3,8 +3,6 @@ package taskengine
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -25,7 +23,7 @@ func Of(ctx context.Context) *Engine {
 }
 
 // check makes the checks of every submission and returns the engine and the turn to submit under.
-func (s *spec[A, R]) check(ctx context.Context) (*Engine, *core.Turn, error) {
+func (s *spec) check(ctx context.Context) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
@@ -69,29 +67,29 @@ func ended(ctx context.Context, t *core.Turn, own bool) error {
 	return nil
 }
 
-// submit is Go without the dependencies.
-func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
+// submit submits r, which has its argument.
+func (s *spec) submit(ctx context.Context, r *record) core.Link {
 	e, t, err := s.check(ctx)
 	if err != nil {
-		return core.FailedRef[R](err)
+		return s.failed(err)
 	}
 	if b := capturedBy(t); b != nil {
 		s = s.within(b)
 	}
+	r.spec = s
 	if j := t.Job(); j.Inspect != nil {
-		if arg, err = core.HandOver(j, "argument of "+s.entry.String()+core.CallSite(programsCaller), arg); err != nil {
-			return core.FailedRef[R](err)
+		if err := core.HandOverAt(j, "argument of "+s.entry.String()+core.CallSite(programsCaller), s.argType, r.argAt()); err != nil {
+			return s.failed(err)
 		}
 	}
-	r := &record[A, R]{spec: s, arg: arg}
-	r.Future.Init(r, t, t.Next(), s.gated)
+	r.Future.Init(r, t, t.Next(), s.value.Gated())
 	if s.opts.Deadline != 0 || s.opts.Classed {
 		s.ownTurn(r, t)
 	}
 	if s.refs {
-		if futures := s.dependencies(&r.arg); len(futures) > 0 {
+		if futures := r.dependencies(); len(futures) > 0 {
 			if err := s.roomForHeld(ctx, e, t); err != nil {
-				return core.FailedRef[R](err)
+				return s.failed(err)
 			}
 			d := &deps{futures: futures}
 			r.hold(t, d)
@@ -108,24 +106,27 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 		d := &deps{}
 		r.hold(t, d)
 		r.join(j, d)
-		return core.RefTo(&r.Result)
+		return core.LinkTo(&r.Future)
 	}
 	if !e.hasRoom() {
 		ran, err := s.overflow(ctx, e, t, r)
 		if err != nil {
-			return core.FailedRef[R](err)
+			return s.failed(err)
 		}
 		if ran { // it may have a further attempt before it, which comes by itself
-			return core.RefTo(&r.Result)
+			return core.LinkTo(&r.Future)
 		}
 	}
 	r.count(e)
 	r.queueOrPlace(e)
-	return core.RefTo(&r.Result)
+	return core.LinkTo(&r.Future)
 }
 
+// failed is a reference that has failed: submissions report everything through their reference.
+func (s *spec) failed(err error) core.Link { return core.LinkTo(core.FailedOf(s.value, err)) }
+
 // ownTurn gives the task a turn, with its deadline and its class.
-func (s *spec[A, R]) ownTurn(r *record[A, R], t *core.Turn) {
+func (s *spec) ownTurn(r *record, t *core.Turn) {
 	spec := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: t, Attempt: 1, Class: s.class()}
 	if s.opts.Deadline != 0 {
 		spec.Deadline, spec.Limit = core.After(t.Runtime().Now(), s.opts.Deadline), s.opts.Deadline
@@ -134,7 +135,7 @@ func (s *spec[A, R]) ownTurn(r *record[A, R], t *core.Turn) {
 }
 
 // class is that which the handle gives; nil: that of the turn that submits.
-func (s *spec[A, R]) class() *core.Class {
+func (s *spec) class() *core.Class {
 	if !s.opts.Classed {
 		return nil
 	}
@@ -143,7 +144,7 @@ func (s *spec[A, R]) class() *core.Class {
 
 // overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
 // not wait, or all CPUs could wait for each other: it runs the child in place, or gets ErrOverloaded.
-func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *core.Turn, r *record[A, R]) (ran bool, err error) {
+func (s *spec) overflow(ctx context.Context, e *Engine, t *core.Turn, r *record) (ran bool, err error) {
 	if t.Kind() == core.TurnRoot {
 		if err := e.waitRoom(ctx); err != nil {
 			return false, fmt.Errorf("submit %s: %w", s.entry, err)
@@ -159,7 +160,7 @@ func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *core.Turn, r *r
 }
 
 // roomForHeld is overflow for a task that waits for its arguments first, and so cannot run in place.
-func (s *spec[A, R]) roomForHeld(ctx context.Context, e *Engine, t *core.Turn) error {
+func (s *spec) roomForHeld(ctx context.Context, e *Engine, t *core.Turn) error {
 	if e.hasRoom() {
 		return nil
 	}
@@ -172,14 +173,14 @@ func (s *spec[A, R]) roomForHeld(ctx context.Context, e *Engine, t *core.Turn) e
 	return nil
 }
 
-func (s *spec[A, R]) full(e *Engine) error {
+func (s *spec) full(e *Engine) error {
 	return fmt.Errorf("submit %s: %w: the task queue is full (%d tasks, %d bytes of arguments): submit fewer at a time, or raise system.Config.QueueTasks",
 		s.entry, raysys.ErrOverloaded, e.Queued(), e.bytes.Load())
 }
 
-// dependencies returns the futures that arg refers to with Ref fields, in the order of the fields.
-func (s *spec[A, R]) dependencies(arg *A) (futures []*core.Future) {
-	s.arg.Refs(reflect.ValueOf(arg).Elem(), func(v core.RefValue) {
+// dependencies returns the futures that the argument refers to with Ref fields, in the order of the fields.
+func (r *record) dependencies() (futures []*core.Future) {
+	r.spec.arg.RefsAt(r.argAt(), func(v core.RefValue) {
 		if c := v.RefFuture(); c != nil && v.IsDependency() {
 			futures = append(futures, c)
 		}
@@ -187,27 +188,42 @@ func (s *spec[A, R]) dependencies(arg *A) (futures []*core.Future) {
 	return futures
 }
 
-// With is tasks.Task.With.
-func (k Task[A, R]) With(opts ...raysys.Option) Task[A, R] {
-	return Task[A, R]{newSpec(k.spec, opts)}
+// With is the With of the handles.
+func (k Task) With(opts []raysys.Option) Task { return Task{newSpec(k.spec, opts)} }
+
+// Go is the Go of the handles, which are its only callers: a report about the argument names the line that calls those.
+func Go[A, R any](ctx context.Context, k Task, arg A) core.Link {
+	r := new(recordOf[A, R])
+	r.arg = arg
+	return k.spec.submit(ctx, &r.record)
 }
 
-// Go is tasks.Task.Go, which is its only caller: a report about the argument names the line that calls that one.
-func (k Task[A, R]) Go(ctx context.Context, arg A) raysys.Ref[R] {
-	return raysys.Ref[R](k.spec.submit(ctx, arg))
+// Go0, Go2 and Go3 are Go for functions with none, two and three parameters.
+func Go0[R any](ctx context.Context, k Task) core.Link {
+	return k.spec.submit(ctx, &new(recordOf[none, R]).record)
 }
 
-// On is tasks.Task.On.
-func (k Task[A, R]) On(ctx context.Context, arg raysys.Ref[A]) raysys.Ref[R] {
-	return raysys.Ref[R](on(ctx, k.spec, arg.Link))
+// Go2 is for two.
+func Go2[A, B, R any](ctx context.Context, k Task, a A, b B) core.Link {
+	r := new(recordOf[args2[A, B], R])
+	r.arg.A, r.arg.B = a, b
+	return k.spec.submit(ctx, &r.record)
 }
 
-// on submits a task whose parameters are the values behind refs. Each is borrowed now, so that the program may
-// release it right after.
-func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.Link) core.Ref[R] {
+// Go3 is for three.
+func Go3[A, B, C, R any](ctx context.Context, k Task, a A, b B, c C) core.Link {
+	r := new(recordOf[args3[A, B, C], R])
+	r.arg.A, r.arg.B, r.arg.C = a, b, c
+	return k.spec.submit(ctx, &r.record)
+}
+
+// On is the On of the handles: it submits a task whose parameters are the values behind refs. Each is borrowed now, so that the
+// program may release it right after.
+func (k Task) On(ctx context.Context, refs ...core.Link) core.Link {
+	s := k.spec
 	e, t, err := s.check(ctx)
 	if err != nil {
-		return core.FailedRef[R](err)
+		return s.failed(err)
 	}
 	if b := capturedBy(t); b != nil {
 		s = s.within(b)
@@ -215,11 +231,11 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.Link) core.Re
 	futures := make([]*core.Future, len(refs))
 	for i, l := range refs {
 		if futures[i] = core.FutureOf(l); futures[i] == nil {
-			return core.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
+			return s.failed(fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
 		}
 	}
-	r := &record[A, R]{spec: s}
-	params := s.params(unsafe.Pointer(&r.arg))
+	r := s.record()
+	params := s.params(r.argAt())
 	for i, p := range params {
 		err := p.set(futures[i])
 		if err == nil {
@@ -229,10 +245,10 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.Link) core.Re
 			for _, b := range params[:i] {
 				b.future.Return()
 			}
-			return core.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
+			return s.failed(fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
 		}
 	}
-	r.Future.Init(r, t, t.Next(), s.gated)
+	r.Future.Init(r, t, t.Next(), s.value.Gated())
 	if s.opts.Deadline != 0 || s.opts.Classed {
 		s.ownTurn(r, t)
 	}
@@ -240,7 +256,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.Link) core.Re
 		for _, p := range params {
 			p.future.Return()
 		}
-		return core.FailedRef[R](err)
+		return s.failed(err)
 	}
 	d := &deps{futures: futures, byRef: futures}
 	d.params.Store(&params)
@@ -249,8 +265,15 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.Link) core.Re
 	return s.release(ctx, t, r, d)
 }
 
+// record makes a record without argument.
+func (s *spec) record() *record {
+	r := (*record)(s.records(1, false))
+	r.spec = s
+	return r
+}
+
 // release lets a task that is held by d go on: at once, or when what is recorded of it is known.
-func (s *spec[A, R]) release(ctx context.Context, t *core.Turn, r *record[A, R], d *deps) core.Ref[R] {
+func (s *spec) release(ctx context.Context, t *core.Turn, r *record, d *deps) core.Link {
 	if s.opts.Name != "" {
 		return s.start(ctx, t, r, d)
 	}
@@ -259,5 +282,5 @@ func (s *spec[A, R]) release(ctx context.Context, t *core.Turn, r *record[A, R],
 	} else {
 		d.wait()
 	}
-	return core.RefTo(&r.Result)
+	return core.LinkTo(&r.Future)
 }

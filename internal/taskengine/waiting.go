@@ -76,10 +76,10 @@ func (s *search) since(at int64) time.Duration {
 func (s *search) add(c *core.Future, w raysys.Waiting) {
 	s.seen[c] = true
 	out := Waiting{ID: c.ID(), Name: c.Work().Name(), Waiting: w}
-	if t, ok := c.Work().(outboundTask); ok {
+	if t := taskOf(c); t != nil {
 		r := t.request()
 		out.Asks, out.Labels = raysys.Resources(t.needs().Resources()), r.Options.Labels
-		_, inbound := t.(arrival)
+		_, inbound := c.Work().(*inboundTask)
 		if held := w.Stage == raysys.StageInputs || w.Stage == raysys.StagePause || w.Stage == raysys.StageStore; !inbound && !held {
 			out.Request = r
 		}
@@ -192,8 +192,8 @@ func (s *search) elsewhere(x *exchange) {
 		for _, c := range there {
 			s.add(c, raysys.Waiting{Stage: raysys.StageSent, For: fmt.Sprintf("node %s, to which it was sent", p.Node())})
 		}
-		p.inbound.each(func(a arrival) {
-			if c := a.future(); s.wants(c) && !c.Pending() {
+		p.inbound.each(func(a *inboundTask) {
+			if c := &a.Future; s.wants(c) && !c.Pending() {
 				s.add(c, raysys.Waiting{Stage: raysys.StageRunning, For: fmt.Sprintf("nothing: it runs here, for node %s", p.Node())})
 			}
 		})

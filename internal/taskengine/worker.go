@@ -302,7 +302,7 @@ func (w *worker) rest(x *exchange) {
 // run runs a task. The answer to another node's is sent, at the latest, when the next begins.
 func (w *worker) run(work runner) {
 	work.run(w.slot)
-	if a, ok := work.(arrival); ok {
+	if a, ok := work.(*inboundTask); ok {
 		w.corked = a.handed()
 	}
 }

@@ -152,11 +152,11 @@ func appendTyped(dst []byte, err error) ([]byte, bool) {
 	if bad != nil || p.HasRefs() {
 		return dst, false
 	}
-	settable := reflect.New(v.Type()).Elem()
-	settable.Set(v)
+	at := reflect.New(v.Type())
+	at.Elem().Set(v)
 	out := AppendBytes(append(dst, errValue), name)
 	out = AppendBytes(out, clip(errorText(err)))
-	out, bad = AppendValue(out, p, settable, nil)
+	out, bad = AppendValue(out, p, at.UnsafePointer(), nil)
 	return out, bad == nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -67,35 +68,32 @@ func ReadLarge(r *Reader, refs References) (src core.Source, size int64, err err
 const maxSize = 1 << 50
 
 // AppendResult appends the outcome of c, which is ready: a value of up to InlineLimit as AppendValue does, a larger one by
-// reference to c. v is what c.Outcome returned, nil when the value is elsewhere.
-func AppendResult(dst []byte, p *codec.Plan, v any, c *core.Future, refs References) ([]byte, error) {
+// reference to c. v is where the value is, nil when it is elsewhere.
+func AppendResult(dst []byte, p *codec.Plan, v unsafe.Pointer, c *core.Future, refs References) ([]byte, error) {
 	if v == nil {
 		w, _ := core.WhereaboutsOf(c)
 		return appendLargeResult(dst, refs, c, w.Size)
 	}
-	value := reflect.ValueOf(v).Elem()
-	if Exceeds(p, value, InlineLimit) {
-		return appendLargeResult(dst, refs, c, int64(p.Size(value)))
+	if Exceeds(p, v, InlineLimit) {
+		return appendLargeResult(dst, refs, c, int64(p.SizeAt(v)))
 	}
-	out, err := AppendSmall(dst, p, value, refs)
+	out, err := AppendSmall(dst, p, v, refs)
 	if errors.Is(err, raysys.ErrTooLarge) {
-		return appendLargeResult(dst, refs, c, int64(p.Size(value)))
+		return appendLargeResult(dst, refs, c, int64(p.SizeAt(v)))
 	}
 	return out, err
 }
 
-// AppendResultOf is AppendResult for a value that is here, and whose type is known when the program is compiled.
-func AppendResultOf[T any](dst []byte, p *codec.Plan, v *T, c *core.Future, refs References) ([]byte, error) {
-	if !p.Fixed() {
-		return AppendResult(dst, p, v, c, refs)
+// AddressOf is where the value is that v, which is a pointer or nil, points at.
+func AddressOf(v any) unsafe.Pointer {
+	if v == nil {
+		return nil
 	}
-	out, err := appendOf(dst, p, v, refs, InlineLimit)
-	if errors.Is(err, raysys.ErrTooLarge) {
-		return appendLargeResult(dst, refs, c, 0)
-	}
-	return out, err
+	return reflect.ValueOf(v).UnsafePointer()
 }
 
-// Exceeds reports whether a value surely encodes to more than limit bytes, or holds so much memory that it is better not to
-// try. It costs nothing where values of the type have one size.
-func Exceeds(p *codec.Plan, v reflect.Value, limit int) bool { return !p.Fixed() && p.Size(v) > limit }
+// Exceeds reports whether the value at v surely encodes to more than limit bytes, or holds so much memory that it is better not
+// to try. It costs nothing where values of the type have one size.
+func Exceeds(p *codec.Plan, v unsafe.Pointer, limit int) bool {
+	return !p.Fixed() && p.SizeAt(v) > limit
+}

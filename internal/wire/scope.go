@@ -186,11 +186,11 @@ func appendTurn(dst []byte, t *core.RemoteSpec, left uint64) ([]byte, error) {
 			err = fmt.Errorf("%w: it may hold references", raysys.ErrEncode)
 		}
 		if err == nil {
-			settable := reflect.New(typ).Elem()
+			at := reflect.New(typ)
 			if v != nil {
-				settable.Set(reflect.ValueOf(v))
+				at.Elem().Set(reflect.ValueOf(v))
 			}
-			dst, err = AppendValue(AppendBytes(dst, name), p, settable, nil)
+			dst, err = AppendValue(AppendBytes(dst, name), p, at.UnsafePointer(), nil)
 		}
 		if err != nil {
 			bad = fmt.Errorf("request value %q: %w", name, err)

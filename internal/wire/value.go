@@ -3,7 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
-	"reflect"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -13,47 +13,35 @@ import (
 // lengthSize is the room for a value's length, which is known only once it is encoded.
 const lengthSize = 4
 
-// AppendValue appends v: its length in four bytes, its encoding, and, where the type can hold references, their count
-// and each of them. refs may be nil for types without. On error dst is as it was; it matches raysys.ErrEncode or, for what
-// must travel as an object, raysys.ErrTooLarge.
-func AppendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([]byte, error) {
+// AppendValue appends the value at v, which has the type of the plan: its length in four bytes, its encoding, and, where the type
+// can hold references, their count and each of them. refs may be nil for types without. On error dst is as it was; it matches
+// raysys.ErrEncode or, for what must travel as an object, raysys.ErrTooLarge.
+func AppendValue(dst []byte, p *codec.Plan, v unsafe.Pointer, refs References) ([]byte, error) {
 	return appendValue(dst, p, v, refs, ValueLimit)
 }
 
-// AppendOf is AppendValue for a value whose type is known when the program is compiled.
-func AppendOf[T any](dst []byte, p *codec.Plan, v *T, refs References) ([]byte, error) {
-	return appendOf(dst, p, v, refs, ValueLimit)
-}
-
-func appendOf[T any](dst []byte, p *codec.Plan, v *T, refs References, limit int) ([]byte, error) {
-	if p.HasRefs() {
-		return appendValue(dst, p, reflect.ValueOf(v).Elem(), refs, limit)
-	}
-	at := len(dst)
-	out, err := codec.AppendOf(append(dst, 0, 0, 0, 0), p, v, nil)
-	if err != nil {
-		return dst, err
-	}
-	return seal(out, at, dst, limit)
-}
-
 // AppendSmall is AppendValue for values of up to InlineLimit.
-func AppendSmall(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([]byte, error) {
+func AppendSmall(dst []byte, p *codec.Plan, v unsafe.Pointer, refs References) ([]byte, error) {
 	return appendValue(dst, p, v, refs, InlineLimit)
 }
 
-func appendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References, limit int) ([]byte, error) {
+func appendValue(dst []byte, p *codec.Plan, v unsafe.Pointer, refs References, limit int) ([]byte, error) {
 	at := len(dst)
 	out := append(dst, 0, 0, 0, 0)
 	if !p.HasRefs() {
-		out, err := p.Append(out, v, nil)
+		out, err := p.AppendAt(out, v, nil)
 		if err != nil {
 			return dst, err
 		}
 		return seal(out, at, dst, limit)
 	}
+	return appendReferring(out, p, v, refs, limit, at, dst)
+}
+
+// appendReferring is appendValue for a value that may hold references.
+func appendReferring(out []byte, p *codec.Plan, v unsafe.Pointer, refs References, limit, at int, dst []byte) ([]byte, error) {
 	var futures []*core.Future
-	out, err := p.Append(out, v, &futures)
+	out, err := p.AppendAt(out, v, &futures)
 	if err != nil {
 		return dst, err
 	}
@@ -78,26 +66,14 @@ func seal(out []byte, at int, dst []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// ReadOf is ReadValue for a value whose type is known when the program is compiled.
-func ReadOf[T any](r *Reader, p *codec.Plan, v *T, refs References) error {
-	if p.HasRefs() {
-		return ReadValue(r, p, reflect.ValueOf(v).Elem(), refs)
-	}
-	body := r.Sized()
-	if r.bad {
-		return ErrCorrupt
-	}
-	return codec.DecodeOf(body, p, v, nil)
-}
-
-// ReadValue reads what AppendValue wrote into v, which must be settable. The value shares no memory with the frame.
-func ReadValue(r *Reader, p *codec.Plan, v reflect.Value, refs References) error {
+// ReadValue reads what AppendValue wrote into v, which is zero. The value shares no memory with the frame.
+func ReadValue(r *Reader, p *codec.Plan, v unsafe.Pointer, refs References) error {
 	body := r.Sized()
 	if r.bad {
 		return ErrCorrupt
 	}
 	if !p.HasRefs() {
-		return p.Decode(body, v, nil)
+		return p.DecodeAt(body, v, nil)
 	}
 	n := r.Count(1)
 	futures := make([]*core.Future, 0, n)
@@ -111,5 +87,5 @@ func ReadValue(r *Reader, p *codec.Plan, v reflect.Value, refs References) error
 	if r.bad {
 		return ErrCorrupt
 	}
-	return p.Decode(body, v, futures)
+	return p.DecodeAt(body, v, futures)
 }
