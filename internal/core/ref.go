@@ -137,18 +137,8 @@ func (c *Future) Borrow(t *Turn) error {
 // Return ends a Borrow.
 func (c *Future) Return() { c.unpin() }
 
-// Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it
-// was here a moment ago: see Future.Follow.
-func Peek[T any](r Ref[T]) (v T, here bool, err error) {
-	at, here, err := r.future.peek(TypeOf[T]())
-	if at != nil {
-		v = resultOf[T](at).val
-		at.mu.Unlock()
-	}
-	return v, here, err
-}
-
-// PeekInto is Peek for a value of t, which it puts at p.
+// PeekInto puts the value of a settled future that was borrowed, one of t, at p; here is false when it is elsewhere, even if it was here
+// a moment ago: see Future.Follow.
 func (c *Future) PeekInto(t *ValueType, p unsafe.Pointer) (here bool, err error) {
 	at, here, err := c.peek(t)
 	if at != nil {
@@ -158,7 +148,7 @@ func (c *Future) PeekInto(t *ValueType, p unsafe.Pointer) (here bool, err error)
 	return here, err
 }
 
-// peek is Peek, but for the value, which is that of at, whose mu is locked.
+// peek is PeekInto, but for the value, which is that of at, whose mu is locked.
 func (c *Future) peek(t *ValueType) (at *Future, here bool, err error) {
 	if to := c.at(); to != c {
 		if to.valueType() != t {

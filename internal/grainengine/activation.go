@@ -86,7 +86,7 @@ func (a *activation) post(e *mail) {
 }
 
 // accept queues c as m; false when the activation has closed this moment.
-func (a *activation) accept(c anyCall, m *mail) (ok bool, err error) {
+func (a *activation) accept(c *call, m *mail) (ok bool, err error) {
 	ok, closed := a.reserve(a.kind.def.Mailbox)
 	switch {
 	case ok:
@@ -250,7 +250,7 @@ func (a *activation) close() {
 	}
 	s.Unlock()
 	for _, c := range ended {
-		c.future().Fail(fmt.Errorf("%s/%s: %w", k.def.name, shown(a.key), a.evicted()))
+		c.Future.Fail(fmt.Errorf("%s/%s: %w", k.def.name, shown(a.key), a.evicted()))
 	}
 	switch {
 	case next != nil:
@@ -267,14 +267,14 @@ func (a *activation) close() {
 				v.refuse(Place{})
 				continue
 			}
-			c.future().Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
+			c.Future.Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
 		}
 	}
 }
 
 // drain takes what is left in the closed mailbox, also from senders that reserved room before it closed and link their
 // mail now.
-func (a *activation) drain() (calls []anyCall) {
+func (a *activation) drain() (calls []*call) {
 	for {
 		msg, ok := a.pop()
 		if !ok {
@@ -284,14 +284,14 @@ func (a *activation) drain() (calls []anyCall) {
 			runtime.Gosched()
 			continue
 		}
-		if c, ok := msg.(anyCall); ok {
+		if c, ok := msg.(*call); ok {
 			calls = append(calls, c)
 		}
 	}
 }
 
 // perform runs c as the activation's turn.
-func (a *activation) perform(c anyCall) (panicked any) {
+func (a *activation) perform(c *call) (panicked any) {
 	if a.inner.Load() > 0 {
 		a.waitInner()
 	}
@@ -303,7 +303,7 @@ func (a *activation) perform(c anyCall) (panicked any) {
 		return nil
 	}
 	a.used.Store(a.kind.ticks.Load())
-	a.current.Store(c.future())
+	a.current.Store(&c.Future)
 	defer a.endTurn()
 	if a.holding != nil && a.refusesEvicted(c, false) {
 		return nil

@@ -31,7 +31,7 @@ func supervision(choice PanicChoice) actor.SupervisorStrategy {
 // Receive implements actor.Actor.
 func (h *kindActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case anyCall:
+	case *call:
 		a := m.queuedAt()
 		if panicked := a.perform(m); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
 			panic(supervised{panicked})
@@ -109,8 +109,5 @@ func (a *activation) leave() {
 	}
 	a.close()
 }
-
-// queuedAt returns the activation whose mailbox holds the call.
-func (c *call) queuedAt() *activation { return c.act.Load() }
 
 var _ core.Work = (*call)(nil)

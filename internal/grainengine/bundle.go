@@ -191,7 +191,7 @@ func (a *activation) evicted() error {
 
 // refusesEvicted reports whether a call does not run since the activation was evicted, and puts it aside; inner says that it is in the
 // mailbox still. Evict cancels what it finds in its turn; so a call is entered there before this looks.
-func (a *activation) refusesEvicted(c anyCall, inner bool) bool {
+func (a *activation) refusesEvicted(c *call, inner bool) bool {
 	if a.evicted() == nil {
 		return false
 	}
@@ -203,7 +203,7 @@ func (a *activation) refusesEvicted(c anyCall, inner bool) bool {
 
 // orphans splits the calls that an activation leaves which was evicted: those that name its group end with it. On a node of a cluster
 // the routes find that out, also for calls of other nodes.
-func (a *activation) orphans(calls []anyCall) (ended, others []anyCall) {
+func (a *activation) orphans(calls []*call) (ended, others []*call) {
 	if a.evicted() == nil || a.kind.engine.cfg.Cluster != nil {
 		return nil, calls
 	}

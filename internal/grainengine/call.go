@@ -84,28 +84,24 @@ func (c *call) argAt() unsafe.Pointer { return c.method.argAt(&c.Future) }
 // dropArg drops the argument: nothing reads it any more.
 func (c *call) dropArg() { c.method.empty(&c.Future) }
 
-// anyCall is a call to code that does not know its types: the engine, and every mailbox.
-type anyCall interface {
-	core.Work
-	base() *call
-	future() *core.Future
-	ownMail() *mail
-	// queueAt says in which activation's mailbox the call is. It comes again when that one stops before the call's
-	// turn.
-	queueAt(*activation)
-	queuedAt() *activation
-	// do runs the call on a, and settles its future. It does nothing when the call was started elsewhere or has ended.
-	// panicked is the value of the method's panic: the kind's PanicChoice decides what follows from it.
-	do(a *activation) (panicked any)
-	isReadOnly() bool
-	isReentrant() bool
-	remote
+// callOf is the call that c is the future of, nil where it is that of other work.
+func callOf(c *core.Future) *call {
+	switch w := c.Work().(type) {
+	case *call:
+		return w
+	case *outboundRecord:
+		return &w.call
+	case *inboundRecord:
+		return &w.call
+	case *onCall:
+		return &w.call
+	}
+	return nil
 }
 
-func (c *call) base() *call           { return c }
-func (c *call) future() *core.Future  { return &c.Future }
-func (c *call) ownMail() *mail        { return &c.mail }
+// queueAt says in which activation's mailbox the call is, as queuedAt tells. It comes again when that one stops before the call's turn.
 func (c *call) queueAt(a *activation) { c.act.Store(a) }
+func (c *call) queuedAt() *activation { return c.act.Load() }
 func (c *call) isReadOnly() bool      { return c.method.readOnly }
 func (c *call) isReentrant() bool     { return c.method.reentrant }
 
@@ -116,6 +112,12 @@ func (c *call) ValueType() *core.ValueType { return c.method.value }
 func (c *call) Name() string {
 	if a := c.act.Load(); a != nil {
 		return a.kind.nameOf(a.key, c.method.entry)
+	}
+	if v := c.inbound(); v != nil {
+		return v.kind.nameOf(v.key, c.method.entry)
+	}
+	if o := c.outbound(); o != nil {
+		return o.name()
 	}
 	return c.method.entry.Name
 }

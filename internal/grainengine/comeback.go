@@ -22,15 +22,15 @@ const (
 // comeback is a queued call that came back.
 type comeback struct {
 	act   *activation
-	call  anyCall
+	call  *call
 	armed atomic.Bool // alarm is set; the goroutine that sets it may write pause
 	pause time.Duration
 	alarm core.Alarm
 }
 
 // cameBack is called for each call that was queued, and notes one that came back.
-func (a *activation) cameBack(c anyCall) {
-	if up := c.future().Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromElsewhere() || !a.above(up) {
+func (a *activation) cameBack(c *call) {
+	if up := c.Future.Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromElsewhere() || !a.above(up) {
 		return
 	}
 	b := &comeback{act: a, call: c, pause: firstLook}
@@ -51,12 +51,12 @@ func (a *activation) above(up *core.Turn) bool {
 	return slices.ContainsFunc(a.turns(), func(t *core.Turn) bool { return up.CalledUnder(t) })
 }
 
-func (b *comeback) over() bool { return !b.call.future().Pending() || b.call.queuedAt() != b.act }
+func (b *comeback) over() bool { return !b.call.Future.Pending() || b.call.queuedAt() != b.act }
 
 // look lets the call in, or begins a search for a cycle, where a turn above it waits. A turn that begins to wait later
 // calls it again.
 func (b *comeback) look() {
-	up := b.call.future().Up()
+	up := b.call.Future.Up()
 	for _, t := range b.act.turns() {
 		switch {
 		case b.over():

@@ -18,8 +18,8 @@
 // The nouns:
 //
 //   - A [Kind] is a handle of a grain kind, a [Func] one of a method. A boundKind is a kind on this node.
-//   - A call is the record of one call: future, mail and the method's context in one allocation. To code without its
-//     types it is an anyCall. A mail is one message in a mailbox.
+//   - A call is the record of one call: future, mail and the method's context in one allocation. A mail is one message in a
+//     mailbox.
 //   - An activation is a grain in memory: its G, its mailbox and its PID. It has one turn at a time, and a gate where
 //     turns that wait let others in.
 //   - A route is what a node knows of a grain that is not active here. Calls wait in it while the grain is located.

@@ -101,14 +101,14 @@ func (e *Engine) pokeDrain() {
 }
 
 // routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
-func (a *activation) routeLocked(s *stripe, calls []anyCall) *route {
+func (a *activation) routeLocked(s *stripe, calls []*call) *route {
 	k := a.kind
 	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: Place{k.engine.cfg.Cluster.Self(), a.tenure.token}, moves: a.moved()}
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}
 	for _, c := range calls {
-		if c.future().Settled() {
+		if c.Future.Settled() {
 			continue
 		}
 		if v := c.inbound(); v != nil {

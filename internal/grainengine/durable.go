@@ -43,7 +43,7 @@ type durable struct {
 
 // endedTurn is a turn whose commit is to come, or a read that saw one.
 type endedTurn struct {
-	call   anyCall // nil for a hook
+	call   *call // nil for a hook
 	states []StateChange
 	reply  *reply // nil for a read and a hook
 	answer func() // settles the call

@@ -62,7 +62,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	}
 	era, ok := d.begin()
 	if !ok {
-		a.repeat(c.msg.(anyCall)) // what it would see was discarded this moment
+		a.repeat(c) // what it would see was discarded this moment
 		return nil
 	}
 	panicked, err := c.invoke(a)
@@ -81,7 +81,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		}
 	}
 	if !c.method.transacts() {
-		c.conclude(a, &endedTurn{call: c.msg.(anyCall)}, era, err)
+		c.conclude(a, &endedTurn{call: c}, era, err)
 		return panicked
 	}
 	// An error that only reports the call's own end is that end, and no outcome: the call may be made again.
@@ -90,7 +90,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		c.Future.Cancel(cause)
 		return panicked
 	}
-	e := &endedTurn{call: c.msg.(anyCall), reply: p}
+	e := &endedTurn{call: c, reply: p}
 	if err == nil {
 		if e.states, err = a.changes(); err == nil {
 			p.body, err = c.encodeResult()
@@ -139,9 +139,9 @@ func (c *call) finish(err error) {
 // answerAgain gives the call the reply to the same call before, once that is stored.
 func (c *call) answerAgain(a *activation, p *reply) {
 	d := a.tenure.durable
-	e := &endedTurn{call: c.msg.(anyCall), answer: func() {
-		if call := c.msg.(anyCall); call.inbound() == nil {
-			a.kind.replied(call, a.key, nil)
+	e := &endedTurn{call: c, answer: func() {
+		if c.inbound() == nil {
+			a.kind.replied(c, a.key, nil)
 		}
 		var err error
 		r := wire.NewReader(p.body)
@@ -204,7 +204,7 @@ func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
 // time. Whoever knows its key may make a call again.
 func (c *call) owner(a *activation, named string) (core.NodeKey, int64) {
 	e := a.kind.engine
-	v := c.msg.(anyCall).inbound() // the whole record's
+	v := c.inbound() // the whole record's
 	switch {
 	case named != "":
 	case e.cfg.Cluster == nil && c.Future.Up().Kind() == core.TurnRoot:

@@ -55,7 +55,7 @@ func (a *activation) answerRead(t *endedTurn) {
 	case errors.Is(err, raysys.ErrMoved):
 		a.repeat(t.call)
 	case err != nil:
-		t.call.future().Fail(err)
+		t.call.Future.Fail(err)
 	default:
 		t.answer()
 	}
@@ -153,7 +153,7 @@ func (d *durable) release(call raysys.TaskID) {
 
 // committed answers the call of a turn that is stored.
 func (t *endedTurn) committed(a *activation) {
-	wanted := t.call != nil && !t.call.future().Settled()
+	wanted := t.call != nil && !t.call.Future.Settled()
 	if t.reply != nil && t.call.inbound() == nil {
 		a.kind.replied(t.call, a.key, nil)
 	}
@@ -197,27 +197,27 @@ func (a *activation) discard(err error) {
 		case again, fenced && t.call.inbound() != nil:
 			a.repeat(t.call)
 		default:
-			t.call.future().Fail(fmt.Errorf("%s: %w", t.call.Name(), err))
+			t.call.Future.Fail(fmt.Errorf("%s: %w", t.call.Name(), err))
 		}
 	}
 }
 
 // repeated reports whether repeat has been called for a call of this node that is a transaction: it may have counted.
-func repeated(c anyCall) bool {
-	t := c.future().OwnTurn()
+func repeated(c *call) bool {
+	t := c.Future.OwnTurn()
 	return t != nil && t.Attempt() > 1 && !c.isReadOnly()
 }
 
 // failCall fails a call that has no turn.
-func (a *activation) failCall(c anyCall, err error) {
+func (a *activation) failCall(c *call, err error) {
 	if a.kind.def.Durable && repeated(c) {
 		err = maybeDone(err)
 	}
-	c.future().Fail(err)
+	c.Future.Fail(err)
 }
 
 // repeat has the caller make the call again: it did not count.
-func (a *activation) repeat(c anyCall) {
+func (a *activation) repeat(c *call) {
 	if c == nil {
 		return
 	}
@@ -225,7 +225,7 @@ func (a *activation) repeat(c anyCall) {
 		v.refuse(Place{})
 		return
 	}
-	f := c.future()
+	f := &c.Future
 	last, ok := f.Again(2, 0)
 	if !ok {
 		return
@@ -350,7 +350,7 @@ func (a *activation) giveUp(err error) {
 	d.mu.Unlock()
 	for _, t := range all {
 		if t.call != nil {
-			t.call.future().Fail(fmt.Errorf("%s: %w: its commit waits for the store: %w", t.call.Name(), raysys.ErrOutcomeUnknown, err))
+			t.call.Future.Fail(fmt.Errorf("%s: %w: its commit waits for the store: %w", t.call.Name(), raysys.ErrOutcomeUnknown, err))
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (e *Engine) bind(def *kind) *boundKind {
 }
 
 // deliver queues c at the grain, activating it if need be.
-func (e *Engine) deliver(def *kind, key string, c anyCall) error {
+func (e *Engine) deliver(def *kind, key string, c *call) error {
 	k := e.bind(def)
 	switch {
 	case e.cfg.Cluster != nil && def.Stateless && e.cfg.Hosts:
@@ -154,11 +154,11 @@ func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 		k.soughtCall(c)
 		return err
 	}
-	return k.deliverHere(key, c, c.ownMail())
+	return k.deliverHere(key, c, &c.mail)
 }
 
 // deliverHere queues c as m at the grain of a node without a cluster.
-func (k *boundKind) deliverHere(key string, c anyCall, m *mail) error {
+func (k *boundKind) deliverHere(key string, c *call, m *mail) error {
 	for {
 		a := k.activation(key, c)
 		if a == nil {
@@ -173,7 +173,7 @@ func (k *boundKind) deliverHere(key string, c anyCall, m *mail) error {
 }
 
 // activation finds the grain's activation or makes it for c; nil once the engine is closed and there is none.
-func (k *boundKind) activation(key string, c anyCall) *activation {
+func (k *boundKind) activation(key string, c *call) *activation {
 	s := k.stripeOf(key)
 	s.RLock()
 	a := s.activations[key]

@@ -39,10 +39,10 @@ type forgets struct {
 
 // replied notes that a call of this node to a durable grain has its reply. It is called before the call settles: its turn may
 // end by that.
-func (k *boundKind) replied(c anyCall, key string, at *peer) {
+func (k *boundKind) replied(c *call, key string, at *peer) {
 	if k.def.Durable && !c.isReadOnly() && c.named() == "" {
-		f := &forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.future().RunID()}
-		c.future().Up().WhenFinal(f)
+		f := &forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.Future.RunID()}
+		c.Future.Up().WhenFinal(f)
 	}
 }
 

@@ -34,7 +34,7 @@ type heldLine struct {
 // hold keeps a call here while its argument refers to what must not leave this node yet, or while an earlier call does
 // to which it keeps its order. It is sent when that may. On an error the call was not held.
 func (o *outboundCall) hold() (bool, error) {
-	gate := o.call.future().Up().Job().Gate
+	gate := o.call.Future.Up().Job().Gate
 	if gate == nil || o.left.Load() {
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func (o *outboundCall) heldKey() heldKey {
 	if o.kind.def.Stateless {
 		return heldKey{call: o}
 	}
-	return heldKey{by: o.call.future().Up(), kind: o.kind, key: o.key}
+	return heldKey{by: o.call.Future.Up(), kind: o.kind, key: o.key}
 }
 
 // mayLeave lets the call go on, or fails it where it must not leave.

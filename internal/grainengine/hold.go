@@ -34,7 +34,7 @@ type holding struct {
 	moved   atomic.Bool           // the bundle is on another node, or another has room: the grain goes there, and its calls
 	alarm   core.Alarm            // to enter the bundle
 
-	unserved []anyCall // whose turn came after it was evicted; used by the turn only
+	unserved []*call // whose turn came after it was evicted; used by the turn only
 }
 
 // slot returns what one turn gives back while it waits, the CPU that its activation holds, with the group of what it submits; nil

@@ -14,7 +14,7 @@ import (
 
 // inboundCall is the part of a record that only calls from other nodes have.
 type inboundCall struct {
-	call     anyCall
+	call     *call
 	kind     *boundKind
 	key      string
 	peer     *peer
@@ -46,13 +46,6 @@ const (
 type inboundRecord struct {
 	inboundCall
 	call // the last: see there
-}
-
-func (a *inboundRecord) inbound() *inboundCall { return &a.inboundCall }
-
-// Name implements core.Work.
-func (a *inboundRecord) Name() string {
-	return a.inboundCall.kind.nameOf(a.inboundCall.key, a.method.entry)
 }
 
 // Limit is not known here: the caller's node has it.
@@ -99,9 +92,9 @@ func newVariants(m *method) *methodVariants {
 func (r *methodVariants) newInbound(head *callHead, up *core.Turn) (*inboundCall, *kind) {
 	m := r[head.flags&variantFlags]
 	a := (*inboundRecord)(m.records(callIn))
-	a.method, a.mail.msg = m, a
+	a.method, a.mail.msg = m, &a.call
 	a.Future.Init(a, up, head.seq, m.value.Gated())
-	a.inboundCall.call, a.result = a, m.res
+	a.inboundCall.call, a.result = &a.call, m.res
 	return &a.inboundCall, m.kind
 }
 
@@ -153,7 +146,7 @@ func (p *peer) called(r *wire.Reader) error {
 		return refuse(fmt.Errorf("%s: argument: %w", v.name(), err))
 	}
 	// Subscribed to before the deadline is set, so that no alarm is set for it here: the caller's node has one.
-	v.call.future().Expect(&v.waiter, v)
+	v.call.Future.Expect(&v.waiter, v)
 	if h.left != 0 {
 		now := e.cfg.Rough
 		if h.flags&flagExact != 0 {
@@ -180,18 +173,18 @@ func (k *boundKind) keyOf(b []byte) (string, *activation) {
 	return string(b), nil
 }
 
-func (v *inboundCall) record() anyCall { return v.call }
-func (v *inboundCall) name() string    { return v.call.Name() }
-func (v *inboundCall) fail(err error)  { v.call.future().Fail(err) }
+func (v *inboundCall) record() *call  { return v.call }
+func (v *inboundCall) name() string   { return v.call.Name() }
+func (v *inboundCall) fail(err error) { v.call.Future.Fail(err) }
 
 // nodeCloses reports whether the call ends because this node does.
 func (v *inboundCall) nodeCloses() bool {
-	return errors.Is(v.call.future().Up().Cancelled(), raysys.ErrClosed)
+	return errors.Is(v.call.Future.Up().Cancelled(), raysys.ErrClosed)
 }
 
 // deliver gives the call to its grain, if that is here under the token that the caller knows.
 func (v *inboundCall) deliver() {
-	if v.call.future().Settled() {
+	if v.call.Future.Settled() {
 		return
 	}
 	k := v.kind
@@ -242,7 +235,7 @@ func (v *inboundCall) handTo(a *activation) bool {
 		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
 		a.goStale()
 	}
-	ok, err := a.accept(v.call, v.call.ownMail())
+	ok, err := a.accept(v.call, &v.call.mail)
 	switch {
 	case errors.Is(err, raysys.ErrClosed):
 		v.refuse(Place{})
@@ -289,5 +282,5 @@ func (v *inboundCall) refuse(p Place) {
 		v.peer.reply(v.slot, *buf)
 		giveBuffer(buf)
 	}
-	v.call.future().Cancel(raysys.ErrCancelled) // it has no waiter on this node
+	v.call.Future.Cancel(raysys.ErrCancelled) // it has no waiter on this node
 }

@@ -15,11 +15,11 @@ import (
 // admitChain lets c in, with the calls of the same turn that were queued before it, so that their order holds. It
 // returns false when c cannot come in: it is not in the mailbox, it waits for a hook, or readers are let in and a
 // writer is among them.
-func (a *activation) admitChain(c anyCall, readers bool) bool {
-	for c.future().Pending() && c.queuedAt() == a {
+func (a *activation) admitChain(c *call, readers bool) bool {
+	for c.Future.Pending() && c.queuedAt() == a {
 		list, found, all := a.upTo(c)
 		switch {
-		case found && readers && slices.ContainsFunc(list, func(q anyCall) bool { return !q.isReadOnly() }):
+		case found && readers && slices.ContainsFunc(list, func(q *call) bool { return !q.isReadOnly() }):
 			return false
 		case found:
 			// When it is not admitted, the turn that it waited for is over: it runs next, or waits for another.
@@ -34,8 +34,8 @@ func (a *activation) admitChain(c anyCall, readers bool) bool {
 
 // upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox, with every
 // call that has reserved room in it.
-func (a *activation) upTo(c anyCall) (list []anyCall, found, all bool) {
-	from := c.future().Up().Base()
+func (a *activation) upTo(c *call) (list []*call, found, all bool) {
+	from := c.Future.Up().Base()
 	// The first mail is read already: it is the current turn's, or one that waits until interleaved turns end.
 	head := a.head.Load()
 	last, seen := head, 0
@@ -44,8 +44,8 @@ func (a *activation) upTo(c anyCall) (list []anyCall, found, all bool) {
 			seen++
 		}
 		// msg is the whole record of a call, of which c may be a part.
-		if q, ok := e.msg.(anyCall); ok && q.future().Pending() && q.future().Up().Base() == from {
-			if list = append(list, q); q.future() == c.future() {
+		if q, ok := e.msg.(*call); ok && q.Future.Pending() && q.Future.Up().Base() == from {
+			if list = append(list, q); &q.Future == &c.Future {
 				return list, true, true
 			}
 		}
@@ -58,16 +58,16 @@ func (a *activation) admitReaders() {
 	if !a.onlyReaders() {
 		return
 	}
-	var list []anyCall
+	var list []*call
 	for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
 		if e == &a.stub {
 			continue
 		}
-		q, ok := e.msg.(anyCall)
+		q, ok := e.msg.(*call)
 		if !ok {
 			break
 		}
-		if !q.future().Pending() {
+		if !q.Future.Pending() {
 			continue
 		}
 		if !q.isReadOnly() {
@@ -81,7 +81,7 @@ func (a *activation) admitReaders() {
 }
 
 // admit runs list, in order, between the waits of the current turn. It fails when that turn is over.
-func (a *activation) admit(list []anyCall) bool {
+func (a *activation) admit(list []*call) bool {
 	cur := a.current.Load()
 	if cur == nil {
 		return a.admitBehind(list)
@@ -98,7 +98,7 @@ func (a *activation) admit(list []anyCall) bool {
 }
 
 // admitBehind is admit when the mailbox's turn is over, but an interleaved one is not and the mailbox waits for it.
-func (a *activation) admitBehind(list []anyCall) bool {
+func (a *activation) admitBehind(list []*call) bool {
 	g := a.gate.Load()
 	if g == nil {
 		return false
@@ -128,16 +128,16 @@ func (a *activation) onlyReaders() bool {
 }
 
 func readOnly(c *core.Future) bool {
-	t, ok := c.Work().(anyCall)
-	return ok && t.isReadOnly()
+	t := callOf(c)
+	return t != nil && t.isReadOnly()
 }
 
-func (a *activation) interleave(list []anyCall) {
+func (a *activation) interleave(list []*call) {
 	g := a.gated()
 	defer a.innerEnded()
 	for _, c := range list {
 		g.lock <- struct{}{}
-		p := &passage{call: c.future(), locked: true}
+		p := &passage{call: &c.Future, locked: true}
 		g.mu.Lock()
 		g.inner = append(g.inner, p)
 		g.mu.Unlock()
@@ -145,7 +145,7 @@ func (a *activation) interleave(list []anyCall) {
 	}
 }
 
-func (a *activation) interleaved(g *gate, p *passage, c anyCall) {
+func (a *activation) interleaved(g *gate, p *passage, c *call) {
 	defer func() {
 		g.mu.Lock()
 		i := slices.Index(g.inner, p)
@@ -211,7 +211,7 @@ func (a *activation) currentReadOnly() bool {
 }
 
 // admitReader lets c in, which was queued this moment, when it and the turn that waits are read-only.
-func (a *activation) admitReader(c anyCall) {
+func (a *activation) admitReader(c *call) {
 	if !c.isReadOnly() || !a.currentReadOnly() {
 		return
 	}

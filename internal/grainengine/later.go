@@ -21,8 +21,8 @@ type Later[R any] struct {
 // LaterOf returns the call of a method with results R that ctx is the context of. A turn takes it once.
 func LaterOf[R any](ctx context.Context) (*Later[R], error) {
 	if f, ok := ctx.(*core.Future); ok {
-		if w, ok := f.Work().(anyCall); ok && w.base().method.value == core.TypeOf[R]() {
-			return &Later[R]{call: w.base()}, nil
+		if c := callOf(f); c != nil && c.method.value == core.TypeOf[R]() {
+			return &Later[R]{call: c}, nil
 		}
 	}
 	return nil, errors.New("the context is not that of a call with this result")
@@ -39,4 +39,4 @@ func (l *Later[R]) Answer(v R) {
 
 // Copies reports whether Answer has copied what v holds when it returns: the caller is another node, and the answer is encoded when
 // the call settles.
-func (l *Later[R]) Copies() bool { return l.call.msg.(anyCall).inbound() != nil }
+func (l *Later[R]) Copies() bool { return l.call.inbound() != nil }

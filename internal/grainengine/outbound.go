@@ -15,7 +15,7 @@ import (
 
 // outboundCall is the part of a call of this node that it has while its grain is elsewhere or not located.
 type outboundCall struct {
-	call anyCall
+	call *call
 	kind *boundKind
 	key  string
 	// tries counts how often it was sent in vain. The route that the call is in writes it, or the goroutine that took
@@ -57,17 +57,17 @@ type facts struct {
 }
 
 // outboundOf returns the outbound part of a call that must leave, made now where its record has none.
-func (k *boundKind) outboundOf(key string, c anyCall) *outboundCall {
+func (k *boundKind) outboundOf(key string, c *call) *outboundCall {
 	if o := c.outbound(); o != nil {
 		return o
 	}
 	o := &outboundCall{call: c, kind: k, key: key, side: true, open: k.def.Durable && repeated(c)}
-	k.engine.forwarded.Store(c.future(), o)
+	k.engine.forwarded.Store(&c.Future, o)
 	return o
 }
 
-func (o *outboundCall) record() anyCall { return o.call }
-func (o *outboundCall) name() string    { return o.kind.nameOf(o.key, o.call.facts().entry) }
+func (o *outboundCall) record() *call { return o.call }
+func (o *outboundCall) name() string  { return o.kind.nameOf(o.key, o.call.facts().entry) }
 
 // nameOf is kind/key.method.
 func (k *boundKind) nameOf(key string, method *core.Entry) string {
@@ -93,7 +93,7 @@ const maxShown = 128
 // done forgets the outbound part: the call has settled, or is in a mailbox of this node.
 func (o *outboundCall) done() {
 	if o.side {
-		o.kind.engine.forwarded.Delete(o.call.future())
+		o.kind.engine.forwarded.Delete(&o.call.Future)
 	}
 }
 
@@ -103,7 +103,7 @@ func (o *outboundCall) fail(err error) {
 	if _, own := err.(*raysys.TaskError); o.open && !own && !errors.Is(err, raysys.ErrOutcomeUnknown) {
 		err = maybeDone(err)
 	}
-	o.call.future().Fail(err)
+	o.call.Future.Fail(err)
 }
 
 // maybeDone is the failure of a durable call that may have counted before. It does not match the sentinels that say that a
@@ -119,13 +119,13 @@ func maybeDone(err error) error {
 // gone and the call did not reach it.
 func (o *outboundCall) send(p *peer, place Place) error {
 	c := o.call
-	if c.future().Settled() {
+	if c.Future.Settled() {
 		o.done()
 		return nil
 	}
 	f := c.facts()
 	e := o.kind.engine
-	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.future().Seq()}
+	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.Future.Seq()}
 	if f.flags&flagKeyed != 0 {
 		head.named = c.named()
 	}
@@ -150,7 +150,7 @@ func (o *outboundCall) send(p *peer, place Place) error {
 	if head.method, ok = p.Runs(f.entry); !ok {
 		return fmt.Errorf("%s: %w on node %s: its program lacks it, or has it with other types", o.name(), raysys.ErrUnknownFunc, p.Node())
 	}
-	scope, err := p.Open(c.future().Up())
+	scope, err := p.Open(c.Future.Up())
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (o *outboundCall) send(p *peer, place Place) error {
 		return err
 	case lost != nil:
 		return o.lossError(p, lost)
-	case c.future().Settled(): // cancelled while it was being sent, which then found nothing to cancel
+	case c.Future.Settled(): // cancelled while it was being sent, which then found nothing to cancel
 		o.stopped()
 	}
 	return nil

@@ -136,7 +136,7 @@ func (p *peer) cancelled(r *wire.Reader) error {
 	}
 	p.mu.Unlock()
 	if v != nil {
-		v.call.future().Cancel(raysys.ErrCancelled)
+		v.call.Future.Cancel(raysys.ErrCancelled)
 	}
 	return nil
 }
@@ -175,6 +175,6 @@ func (p *peer) dropInbound(cause error) {
 	}
 	p.mu.Unlock()
 	for _, v := range open {
-		v.call.future().Cancel(fmt.Errorf("%w: the caller's node %s is gone: %w", raysys.ErrCancelled, p.Node(), cause))
+		v.call.Future.Cancel(fmt.Errorf("%w: the caller's node %s is gone: %w", raysys.ErrCancelled, p.Node(), cause))
 	}
 }

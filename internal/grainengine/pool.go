@@ -16,7 +16,7 @@ type pool struct {
 	kind  *boundKind
 	key   string
 	mu    sync.Mutex // guards the rest
-	queue []anyCall
+	queue []*call
 	first int // of queue; the slots before it are nil
 	idle  []*activation
 	all   map[string]*activation // by PID id
@@ -35,7 +35,7 @@ func (k *boundKind) pool(key string) *pool {
 }
 
 // pooled gives c to the workers of the key.
-func (k *boundKind) pooled(key string, c anyCall) error {
+func (k *boundKind) pooled(key string, c *call) error {
 	for {
 		if err := k.pool(key).deliver(c); err != errGone {
 			return err
@@ -46,7 +46,7 @@ func (k *boundKind) pooled(key string, c anyCall) error {
 // errGone asks the caller to look for the key's pool again.
 var errGone = errors.New("the pool is gone")
 
-func (p *pool) deliver(c anyCall) error {
+func (p *pool) deliver(c *call) error {
 	e := p.kind.engine
 	p.mu.Lock()
 	if p.gone {
@@ -102,12 +102,12 @@ func (p *pool) growLocked() *activation {
 }
 
 // next takes the oldest call, or marks the worker idle.
-func (p *pool) next(a *activation) anyCall {
+func (p *pool) next(a *activation) *call {
 	p.mu.Lock()
 	if a.holding != nil {
 		a.holding.pulls = false
 	}
-	var c anyCall
+	var c *call
 	if p.first < len(p.queue) {
 		c = p.takeLocked(p.first)
 	} else {
@@ -126,7 +126,7 @@ func (p *pool) next(a *activation) anyCall {
 }
 
 // takeLocked takes the call at i out of the queue.
-func (p *pool) takeLocked(i int) anyCall {
+func (p *pool) takeLocked(i int) *call {
 	c := p.queue[i]
 	copy(p.queue[p.first+1:i+1], p.queue[p.first:i])
 	p.queue[p.first] = nil
@@ -169,7 +169,7 @@ func (p *pool) find(id string) *activation {
 // leave takes a stopped worker out, and replaces it when calls wait.
 func (p *pool) leave(a *activation) {
 	k := p.kind
-	var dropped []anyCall
+	var dropped []*call
 	var next *activation
 	p.mu.Lock()
 	delete(p.all, a.id)
@@ -193,7 +193,7 @@ func (p *pool) leave(a *activation) {
 	p.mu.Unlock()
 	defer k.activationGone()
 	for _, c := range dropped {
-		c.future().Cancel(raysys.ErrClosed)
+		c.Future.Cancel(raysys.ErrClosed)
 	}
 	if next != nil {
 		next.post(&mail{msg: pull{}})

@@ -15,7 +15,7 @@ func (v *inboundCall) Resolved(*core.Waiter) {
 	if p.leave(v) {
 		p.release(v)
 	}
-	c := v.call.future()
+	c := &v.call.Future
 	gate := c.Up().Job().Gate
 	if gate == nil || !v.result.HasRefs() || c.Failed() {
 		v.tell()
@@ -36,8 +36,8 @@ func (v *inboundCall) tell() {
 	if p.answerHere(v) {
 		return
 	}
-	value, err := v.call.future().Outcome() // also where the peer is gone: a failure that nothing has looked at is logged
-	if err != nil && v.call.future().Absent() {
+	value, err := v.call.Future.Outcome() // also where the peer is gone: a failure that nothing has looked at is logged
+	if err != nil && v.call.Future.Absent() {
 		value, err = nil, nil // it answers by reference
 	}
 	if p.gone.Load() || !v.answered.CompareAndSwap(false, true) {
@@ -86,7 +86,7 @@ func (p *peer) answerValue(v *inboundCall, value any) {
 	*buf = appendAnswer(*buf, v.slot, statusValue)
 	at := len(*buf)
 	var err error
-	*buf, err = wire.AppendResult(*buf, v.result, wire.AddressOf(value), v.call.future(), p.Peer)
+	*buf, err = wire.AppendResult(*buf, v.result, wire.AddressOf(value), &v.call.Future, p.Peer)
 	p.sendAnswer(v, buf, at, err)
 }
 

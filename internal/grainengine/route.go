@@ -22,7 +22,7 @@ const statelessCalls = 256
 // pendingCall is a call on its way to an activation that is not in this node's activation table: *outboundCall, a call
 // of this node, or *inboundCall, one that arrived from another.
 type pendingCall interface {
-	record() anyCall
+	record() *call
 	fail(err error)
 }
 
@@ -121,7 +121,7 @@ func (r *route) dropIdle() bool {
 
 // send queues a call of this node at its grain, or sends it to the grain's node. o is its outbound part if it has one.
 // On an error the call was not queued.
-func (k *boundKind) send(key string, c anyCall, o *outboundCall) error {
+func (k *boundKind) send(key string, c *call, o *outboundCall) error {
 	for {
 		a, r := k.lookup(key)
 		if a == nil && r == nil {
@@ -131,7 +131,7 @@ func (k *boundKind) send(key string, c anyCall, o *outboundCall) error {
 			a, r = k.routeFor(key)
 		}
 		if a != nil {
-			m := c.ownMail()
+			m := &c.mail
 			if o != nil {
 				m = &mail{msg: c} // the call's own may still be linked in the mailbox of an activation that is gone
 			}
@@ -202,7 +202,7 @@ func (r *route) queueLocked(p pendingCall) error {
 func (r *route) sweepLocked() {
 	kept := r.queue[:0]
 	for _, p := range r.queue {
-		if !p.record().future().Settled() {
+		if !p.record().Future.Settled() {
 			kept = append(kept, p)
 		}
 	}

@@ -189,12 +189,12 @@ func (p *pool) move() {
 }
 
 // leaver returns the oldest call that may leave, of those for which no worker is on its way, and takes it out if take is set; nil for none.
-func (p *pool) leaver(take bool) anyCall {
+func (p *pool) leaver(take bool) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.queue) - max(p.waitingLocked(), 0); i < len(p.queue); i++ {
 		c := p.queue[i]
-		if v := c.inbound(); c.future().Settled() || v != nil && !v.seeks || p.kind.engine.cfg.Cluster == nil && p.kind.waitsFor(c) {
+		if v := c.inbound(); c.Future.Settled() || v != nil && !v.seeks || p.kind.engine.cfg.Cluster == nil && p.kind.waitsFor(c) {
 			continue
 		}
 		if take {

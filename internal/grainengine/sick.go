@@ -15,12 +15,12 @@ import (
 //	     └─► sought ──► Line.Move ──► Evict ──► close: calls fail ──► a successor for those that wait
 
 // waitsFor reports whether a call waits for resources that no node has now.
-func (k *boundKind) waitsFor(c anyCall) bool {
+func (k *boundKind) waitsFor(c *call) bool {
 	return k.def.Waits || k.engine.cfg.WaitForResources || c.facts().waits
 }
 
 // sought is called when an activation has been given a call, maybe by what Line.Move does.
-func (a *activation) sought(c anyCall) {
+func (a *activation) sought(c *call) {
 	e := a.kind.engine
 	if a.holding == nil || a.need().GPU == 0 || !e.cfg.Line.Ill() || a.kind.waitsFor(c) {
 		return
@@ -29,7 +29,7 @@ func (a *activation) sought(c anyCall) {
 }
 
 // soughtCall is sought for a call of a stateless kind.
-func (k *boundKind) soughtCall(c anyCall) {
+func (k *boundKind) soughtCall(c *call) {
 	if e := k.engine; k.def.Need.GPU > 0 && e.cfg.Line.Ill() && !k.waitsFor(c) {
 		e.cfg.Pool.Go(goroutines.Func(e.MoveCalls))
 	}
@@ -49,7 +49,7 @@ func (p *pool) endSick() {
 			break
 		}
 		ended = true
-		c.future().Fail(fmt.Errorf("%s: %w: %w", p.kind.def.name, raysys.ErrNoCapacity, sick))
+		c.Future.Fail(fmt.Errorf("%s: %w: %w", p.kind.def.name, raysys.ErrNoCapacity, sick))
 	}
 	if ended {
 		p.kind.engine.dropWaiting()

@@ -77,8 +77,8 @@ func (m *method) checked(ctx context.Context, id ID) (*Engine, *core.Turn, error
 }
 
 // prepare fills the record. w is the call itself, or the larger record that it is part of.
-func (c *call) prepare(w anyCall, m *method, e *Engine, t *core.Turn) {
-	c.method, c.mail.msg = m, w
+func (c *call) prepare(w core.Work, m *method, e *Engine, t *core.Turn) {
+	c.method, c.mail.msg = m, c
 	c.Future.Init(w, t, t.Next(), m.value.Gated())
 	switch {
 	case m.opts.NoLimit:
@@ -96,7 +96,7 @@ func (m *method) failed(err error) *core.Future { return core.FailedOf(m.value, 
 type submission struct {
 	engine  *Engine
 	key     string
-	call    anyCall
+	call    *call
 	retried *retried       // in place of call, for a method with Retries, RetryIf or Backoff
 	future  *core.Future   // of either
 	arg     unsafe.Pointer // where the caller puts the argument between begin and submit
@@ -115,7 +115,7 @@ func (m *method) begin(ctx context.Context, id ID, s *submission) *core.Future {
 	} else {
 		w, c := m.record(e, id.Key)
 		c.prepare(w, m, e, t)
-		s.call, s.future = w, &c.Future
+		s.call, s.future = c, &c.Future
 	}
 	s.arg = m.argAt(s.future)
 	return nil
@@ -234,7 +234,7 @@ func (o *onCall) Resolved(w *core.Waiter) {
 	o.ref, o.waiter = nil, core.Waiter{}
 	o.needs.Store(nil)
 	if err == nil {
-		err = o.engine.deliver(o.method.kind, o.key, o)
+		err = o.engine.deliver(o.method.kind, o.key, &o.call)
 	}
 	if err != nil {
 		o.Future.Fail(err)

@@ -17,7 +17,7 @@ type tenure struct {
 	wanted  *Wanted     // of a kind that asks for resources: what the place was asked for
 
 	// The rest is used by the turn only.
-	unserved    []anyCall  // calls whose turn came after it went stale, or the node began to drain
+	unserved    []*call    // calls whose turn came after it went stale, or the node began to drain
 	cells       []*cell    // its States, in the order of the kind
 	committedBy *core.Turn // the turn whose last operation on a State was a commit
 	open        bool       // it went stale while the outcome of a commit was unknown
@@ -33,7 +33,7 @@ func (a *activation) goStale() {
 
 // ready reports whether c may run now; else it has settled c or put it aside. inner says that c would run between the
 // waits of another turn.
-func (a *activation) ready(c anyCall, inner bool) bool {
+func (a *activation) ready(c *call, inner bool) bool {
 	m, e := a.tenure, a.kind.engine
 	switch {
 	case inner && (m.stale.Load() || m.durable != nil && m.durable.again.Load()):
@@ -80,7 +80,7 @@ func (a *activation) stays() bool {
 // mayAnswer is called before a reply leaves (rule C20); err is what the method returned. The reply may leave when the turn's
 // last operation on a State was a commit, or while this node's lease holds: then no other node can have been given the
 // grain. Then mayAnswer returns err. Otherwise it returns the error that the caller gets in place of the reply.
-func (a *activation) mayAnswer(c anyCall, err error) error {
+func (a *activation) mayAnswer(c *call, err error) error {
 	m := a.tenure
 	if len(m.cells) == 0 {
 		return err
@@ -91,7 +91,7 @@ func (a *activation) mayAnswer(c anyCall, err error) error {
 	case m.stale.Load():
 		return fmt.Errorf("%s: %w: it is active elsewhere by now, and what this turn answers counts for nothing", c.Name(), raysys.ErrMoved)
 	}
-	if t := c.future().OwnTurn(); t != nil && m.committedBy == t {
+	if t := c.Future.OwnTurn(); t != nil && m.committedBy == t {
 		m.committedBy = nil
 		return err
 	}

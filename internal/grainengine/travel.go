@@ -11,40 +11,28 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// remote is the part of a call that lets it travel.
-type remote interface {
-	// outbound returns the outbound part of the record, nil where it has none.
-	outbound() *outboundCall
-	// inbound returns the inbound part of a call from another node, nil for one of this node.
-	inbound() *inboundCall
-	facts() facts
-	// bundle is the one that the call puts its grain into where it activates it; zero for none.
-	bundle() core.Bundle
-	// conditions are those for the node of its grain where it activates it.
-	conditions() []core.Condition
-	// named returns the program's key for the call, empty for most.
-	named() string
-	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
-	encode(dst []byte, refs wire.References) ([]byte, error)
-	// exports reports whether encode may append references, and references lists what the argument refers to.
-	exports() bool
-	references() []*core.Future
-	take(r wire.Reader, refs wire.References) error
-	pull(v *inboundCall, object *core.Future)
-	// answer appends the result if that is in the record; else here is false.
-	answer(dst []byte, refs wire.References) (out []byte, here bool, err error)
-	// settle reads the result and ends the call with it.
-	settle(r wire.Reader, refs wire.References) error
-	// expireAt sets the deadline.
-	expireAt(until int64)
+// The methods of a call that let it travel.
+
+// outbound returns the outbound part of the record, nil where it has none.
+func (c *call) outbound() *outboundCall {
+	if r, ok := c.Future.Work().(*outboundRecord); ok {
+		return &r.outboundCall
+	}
+	return nil
 }
 
-func (c *call) outbound() *outboundCall { return nil }
-func (c *call) inbound() *inboundCall   { return nil }
-func (c *call) expireAt(until int64)    { c.until = until }
+// inbound returns the inbound part of a call from another node, nil for one of this node.
+func (c *call) inbound() *inboundCall {
+	if r, ok := c.Future.Work().(*inboundRecord); ok {
+		return &r.inboundCall
+	}
+	return nil
+}
+
+func (c *call) expireAt(until int64) { c.until = until }
 
 func (c *call) named() string {
-	if v := c.mail.msg.(anyCall).inbound(); v != nil {
+	if v := c.inbound(); v != nil {
 		return v.callKey
 	}
 	return c.method.opts.Key
@@ -159,11 +147,6 @@ type outboundRecord struct {
 	call         // the last: see there
 }
 
-func (f *outboundRecord) outbound() *outboundCall { return &f.outboundCall }
-
-// Name implements core.Work.
-func (f *outboundRecord) Name() string { return f.outboundCall.name() }
-
 // Help implements core.Work: the caller is about to wait, so the call is sent now.
 func (f *outboundRecord) Help(*core.Turn) bool {
 	f.outboundCall.flush()
@@ -174,13 +157,13 @@ func (f *outboundRecord) Help(*core.Turn) bool {
 func (f *outboundRecord) Stopped() { f.outboundCall.stopped() }
 
 // record makes the record of a call.
-func (m *method) record(e *Engine, key string) (anyCall, *call) {
+func (m *method) record(e *Engine, key string) (core.Work, *call) {
 	if e.cfg.Cluster == nil || e.bind(m.kind).local(key) {
 		c := (*call)(m.records(callHere))
 		return c, c
 	}
 	f := (*outboundRecord)(m.records(callOut))
-	f.outboundCall.call, f.outboundCall.kind, f.outboundCall.key = f, e.bind(m.kind), key
+	f.outboundCall.call, f.outboundCall.kind, f.outboundCall.key = &f.call, e.bind(m.kind), key
 	return f, &f.call
 }
 
@@ -199,8 +182,8 @@ func (k *boundKind) local(key string) bool {
 func (e *Engine) Leaves(c *core.Future) bool { return e.outboundOf(c) != nil }
 
 func (e *Engine) outboundOf(c *core.Future) *outboundCall {
-	t, ok := c.Work().(anyCall)
-	if !ok {
+	t := callOf(c)
+	if t == nil {
 		return nil
 	}
 	if o := t.outbound(); o != nil {
@@ -235,7 +218,7 @@ func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Future {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if v := p.inboundLocked(number); v != nil {
-		return v.call.future()
+		return &v.call.Future
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func (e *Engine) ExplainWaiting(name string) (list []Waiting) {
 
 // GrainOf returns the grain that a call of this node is to; false for other work.
 func GrainOf(c *core.Future) (ID, bool) {
-	call, ok := c.Work().(anyCall)
-	if !ok {
+	call := callOf(c)
+	if call == nil {
 		return ID{}, false
 	}
 	if a := call.queuedAt(); a != nil {
