@@ -31,7 +31,7 @@ const bundlePause = 20 * time.Millisecond
 
 // placeInBundle sends a task to the node of its bundle.
 func (e *Engine) placeInBundle(u unplacedTask) {
-	c, w := u.future, u.task
+	c, w := &u.task.Future, u.task
 	r := w.request()
 	if u.avoid != "" {
 		r.Avoid = []raysys.NodeID{u.avoid}
@@ -65,13 +65,13 @@ func (e *Engine) placeInBundle(u unplacedTask) {
 // goesToBundle sends a task to a peer, or queues it in its bundle here: nil. It returns false when the bundle is not there, or
 // the peer is gone. One that takes no task for the moment is tried again soon.
 func (e *Engine) goesToBundle(to wire.Peer, u unplacedTask) bool {
-	c, w := u.future, u.task
+	c, w := &u.task.Future, u.task
 	if to != nil {
 		x, p := e.peer(to)
 		if p == nil || p.gone.Load() {
 			return false
 		}
-		if !x.sendTo(p, c, w) {
+		if !x.sendTo(p, w) {
 			x.deferUnplaced(u)
 			x.retryLater()
 		}
@@ -80,7 +80,7 @@ func (e *Engine) goesToBundle(to wire.Peer, u unplacedTask) bool {
 	if w.stay(e) {
 		return true
 	}
-	pushed, err := e.pushIn(c, w.needs())
+	pushed, err := e.pushIn(c, w.spec.need)
 	if err != nil {
 		c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
 	}
@@ -124,7 +124,7 @@ func (e *Engine) RetryBundles() {
 
 func (e *Engine) retryBundles() {
 	for _, w := range e.takeDeferredBundles() {
-		if w.future.Pending() {
+		if w.task.Future.Pending() {
 			e.placeInBundle(w)
 		}
 	}
@@ -138,7 +138,7 @@ func (x *exchange) roamsOn(u unplacedTask) {
 	e.unqueued.Add(1)
 	e.cfg.Pool.Go(goroutines.Func(func() {
 		e.unqueued.Add(-1)
-		if u.future.Pending() {
+		if u.task.Future.Pending() {
 			e.placeInBundle(u)
 		}
 		e.checkDrained()
@@ -194,11 +194,11 @@ func (w shaped) Evict(cause error, begun bool) {
 		x.giveBack(t)
 		x.flush()
 	case *record:
-		switch n := t.needs(); {
+		switch n := t.spec.need; {
 		case n.Bundle.Group != "":
-			e.placeInBundle(unplacedTask{future: w.Future, task: t})
+			e.placeInBundle(unplacedTask{task: t})
 		case e.cfg.Place != nil:
-			e.exchange().place(w.Future, t)
+			e.exchange().place(t)
 		default:
 			if sick := e.line.Unwell(n); sick != nil {
 				w.Fail(fmt.Errorf("place %s: %w: %w", t.entry(), raysys.ErrNoCapacity, sick))

@@ -18,7 +18,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		x.giveBackQueued()
 	}
 	for _, w := range e.takeDeferredBundles() {
-		w.future.Cancel(raysys.ErrClosed)
+		w.task.Future.Cancel(raysys.ErrClosed)
 	}
 	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
 		c.Cancel(raysys.ErrClosed)

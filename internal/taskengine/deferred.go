@@ -140,7 +140,7 @@ func (d *deferred) drain(e *Engine) (all []*core.Future) {
 	}
 	d.took(e, len(all))
 	for _, w := range d.unplaced {
-		all = append(all, w.future)
+		all = append(all, &w.task.Future)
 	}
 	e.unqueued.Add(-int64(len(d.unplaced)))
 	d.own, d.lists, d.order, d.unplaced = nil, nil, nil, nil

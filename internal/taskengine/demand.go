@@ -43,7 +43,7 @@ func (s *unplacedShapes) add(tasks []unplacedTask) {
 		s.at, s.of = map[string]int{}, map[*core.Options]string{}
 	}
 	for _, w := range tasks {
-		if !w.future.Pending() {
+		if !w.task.Future.Pending() {
 			continue
 		}
 		o := w.task.request().Options

@@ -8,7 +8,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
-	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -27,7 +26,6 @@ func taskOf(c *core.Future) *record {
 // argument for a further attempt.
 
 func (r *record) entry() *core.Entry { return r.spec.entry }
-func (r *record) needs() ledger.Need { return r.spec.need }
 
 // mayQueue reports whether workers may find the task in a queue: it is plain, and not data-local. A task that waits to go to where its values are must not be found by a worker.
 func (r *record) mayQueue() bool {

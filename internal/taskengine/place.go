@@ -37,26 +37,25 @@ type temporary interface{ Temporary() bool }
 
 // unplacedTask is a task for which Config.Place has found no node yet.
 type unplacedTask struct {
-	future *core.Future
-	task   *record
-	since  int64         // on the runtime's clock; 0 for now
-	avoid  raysys.NodeID // gave it back
+	task  *record
+	since int64         // on the runtime's clock; 0 for now
+	avoid raysys.NodeID // gave it back
 }
 
 // place has Config.Place choose the node of a task that does not belong in the run queue, and sends it there or keeps
 // it here.
-func (x *exchange) place(c *core.Future, w *record) {
-	x.placeAgain(unplacedTask{future: c, task: w})
+func (x *exchange) place(w *record) {
+	x.placeAgain(unplacedTask{task: w})
 }
 
 // placeAgain is place for a task that may have waited for a node. nowhere says that no node has what it asks for, however idle.
 func (x *exchange) placeAgain(u unplacedTask) (nowhere bool) {
-	c, w := u.future, u.task
+	c, w := &u.task.Future, u.task
 	e, r := x.e, w.request()
 	if u.avoid != "" {
 		r.Avoid = []raysys.NodeID{u.avoid}
 	}
-	if w.needs().Bundle.Group != "" {
+	if w.spec.need.Bundle.Group != "" {
 		e.placeInBundle(u)
 		return false
 	}
@@ -80,15 +79,15 @@ func (x *exchange) placeAgain(u unplacedTask) (nowhere bool) {
 		case err != nil:
 			c.Fail(notPlaced(w.entry(), err))
 		case to == nil:
-			if err := e.fits(w.needs()); err != nil {
+			if err := e.fits(w.spec.need); err != nil {
 				c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
 				return false
 			}
 			if !w.stay(e) {
-				e.pushShaped(c, w.needs())
+				e.pushShaped(c, w.spec.need)
 			}
 		default:
-			if _, p := e.peer(to); p != nil && x.sendTo(p, c, w) {
+			if _, p := e.peer(to); p != nil && x.sendTo(p, w) {
 				return false
 			}
 			// The values need not wait for one node when another can have them brought.
@@ -121,13 +120,13 @@ func (e *Engine) waitsForResources(o *core.Options) bool { return o.Waits || e.c
 
 // sendAhead sends a task that makes a lost value again to a node that is full, or not: what fills it may be tasks which wait
 // for that value. It returns false when no node takes it now: then it waits as any task does.
-func (x *exchange) sendAhead(c *core.Future, w *record) bool {
+func (x *exchange) sendAhead(w *record) bool {
 	to, err := x.e.cfg.Place(w.request())
 	if err != nil || to == nil {
 		return false
 	}
 	_, p := x.e.peer(to)
-	return p != nil && x.sendTo(p, c, w)
+	return p != nil && x.sendTo(p, w)
 }
 
 // deferUnplaced keeps a task that has no node until the view changes.
@@ -142,13 +141,13 @@ func (x *exchange) deferUnplaced(u unplacedTask) {
 }
 
 // sendTo sends one task to p; false when p does not take it.
-func (x *exchange) sendTo(p *peer, c *core.Future, w *record) bool {
+func (x *exchange) sendTo(p *peer, w *record) bool {
 	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= forwarding.MaxFlights {
 		return false
 	}
 	x.mu.Lock()
 	x.out.p, x.out.entry = p, nil
-	x.add(p, c, w)
+	x.add(p, w)
 	x.ship()
 	x.out.p = nil
 	x.mu.Unlock()
@@ -174,7 +173,7 @@ func (x *exchange) retryUnplaced() {
 	nowhere := map[*core.Options]bool{} // of tasks of one handle all go somewhere, or none does
 	for _, w := range list {
 		switch o := w.task.request().Options; {
-		case !w.future.Pending():
+		case !w.task.Future.Pending():
 		case nowhere[o]:
 			x.deferUnplaced(w)
 		case x.placeAgain(w):

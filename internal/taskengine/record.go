@@ -378,14 +378,14 @@ func (r *record) queueOrPlace(e *Engine) {
 	}
 	switch d := r.deps(); {
 	case d != nil && d.dataLocal.Load() && r.spec.need.Bundle.Group == "":
-		e.exchange().place(&r.Future, r)
-	case r.spec.remakes && r.spec.plain && e.cfg.Place != nil && e.exchange().sendAhead(&r.Future, r):
+		e.exchange().place(r)
+	case r.spec.remakes && r.spec.plain && e.cfg.Place != nil && e.exchange().sendAhead(r):
 	case r.spec.plain:
 		e.push(&r.Future)
 	case r.spec.need.Bundle.Group != "":
-		e.placeInBundle(unplacedTask{future: &r.Future, task: r})
+		e.placeInBundle(unplacedTask{task: r})
 	case e.cfg.Place != nil && (d == nil || !d.stays):
-		e.exchange().place(&r.Future, r)
+		e.exchange().place(r)
 	default:
 		e.pushShaped(&r.Future, r.spec.need)
 	}

@@ -260,7 +260,7 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 	case resultGivenBack:
 		if found {
 			x.markFull(p)
-			x.deferAgain(unplacedTask{future: f.task, task: w, avoid: p.Node()})
+			x.deferAgain(unplacedTask{task: w, avoid: p.Node()})
 		}
 	case resultLost:
 		if found {

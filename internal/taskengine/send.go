@@ -117,13 +117,13 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 				if r == nil {
 					break
 				}
-				sent += x.add(p, r, taskOf(r))
+				sent += x.add(p, taskOf(r))
 			}
 			if w.hasMore() {
 				e.queue.Push(c)
 			}
 		case *record:
-			sent += x.add(p, c, w)
+			sent += x.add(p, w)
 		}
 		if p.gone.Load() || p.full.Load() {
 			break
@@ -139,24 +139,24 @@ func (x *exchange) markFull(p *peer) {
 }
 
 // add puts one task into the frame, and returns how many are on the way now: 1 or 0.
-func (x *exchange) add(p *peer, c *core.Future, w *record) int64 {
+func (x *exchange) add(p *peer, w *record) int64 {
 	o := &x.out
 	if entry := w.entry(); entry != o.entry {
 		fn, ok := p.Runs(entry)
 		if !ok {
-			x.deferred.put(x.e, entry, c)
+			x.deferred.put(x.e, entry, &w.Future)
 			return 0
 		}
 		o.entry, o.fn = entry, fn
 	}
-	if !c.Pending() {
+	if !w.Future.Pending() {
 		return 0 // cancelled, or begun in place
 	}
-	if up := c.Up(); o.group == nil || o.turn != up {
+	if up := w.Future.Up(); o.group == nil || o.turn != up {
 		x.ship()
 		scope, err := p.Open(up)
 		if err != nil {
-			x.unopened(p, c, w, err)
+			x.unopened(p, w, err)
 			return 0
 		}
 		x.sent(p)
@@ -165,7 +165,7 @@ func (x *exchange) add(p *peer, c *core.Future, w *record) int64 {
 		x.away.Add(1)
 		o.begin()
 	}
-	if !c.StartAway() {
+	if !w.Future.StartAway() {
 		return 0
 	}
 	w.depart(x.e)
@@ -174,19 +174,19 @@ func (x *exchange) add(p *peer, c *core.Future, w *record) int64 {
 	}
 	start, mark := len(o.buf), p.exports.Mark()
 	head := w.head(x.rt)
-	buf := appendHead(o.buf, o.fn, c.Seq(), head)
+	buf := appendHead(o.buf, o.fn, w.Future.Seq(), head)
 	args := len(buf)
 	buf, err := w.appendArg(buf, p.exports)
 	if err != nil {
 		p.exports.TakeBack(mark, p.exports.Mark())
-		x.unsendable(p, c, w, err)
+		x.unsendable(p, w, err)
 		return 0
 	}
-	f := flight{task: c, group: o.group, size: len(buf) - args, counted: head.counted(), shaped: head.need != nil}
+	f := flight{task: &w.Future, group: o.group, size: len(buf) - args, counted: head.counted(), shaped: head.need != nil}
 	slot, ok := x.takeOff(p, f)
 	if !ok { // it went down just now
 		p.exports.TakeBack(mark, p.exports.Mark())
-		x.deferAgain(unplacedTask{future: c, task: w})
+		x.deferAgain(unplacedTask{task: w})
 		return 0
 	}
 	if f.counted {
@@ -302,72 +302,72 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 	for _, slot := range slots {
 		if f, ok := p.flights.Take(slot); ok {
 			if f.counted {
-				p.unsentCounted(new(taskOf(f.task).needs()))
+				p.unsentCounted(&taskOf(f.task).spec.need)
 			}
 			x.flightEnded(p, f)
-			x.deferAgain(unplacedTask{future: f.task, task: taskOf(f.task)})
+			x.deferAgain(unplacedTask{task: taskOf(f.task)})
 		}
 	}
 }
 
 // deferAgain returns a claimed task that no node has begun to the deferred ones.
 func (x *exchange) deferAgain(u unplacedTask) {
-	c, w := u.future, u.task
+	w := u.task
 	switch {
 	case !w.unstart(x.e):
-	case u.avoid != "" && new(w.needs()).Roams():
+	case u.avoid != "" && w.spec.need.Roams():
 		x.roamsOn(u)
 	case !w.mayQueue():
 		x.deferUnplaced(u)
 		x.retryLater()
 	default:
-		x.putBack(c, w)
+		x.putBack(w)
 	}
 }
 
 // putBack has a task wait again that was popped for a peer, by its class.
-func (x *exchange) putBack(c *core.Future, w *record) {
-	if !x.e.queue.Return(c) {
-		x.deferred.put(x.e, w.entry(), c)
+func (x *exchange) putBack(w *record) {
+	if !x.e.queue.Return(&w.Future) {
+		x.deferred.put(x.e, w.entry(), &w.Future)
 	}
 	x.e.wake()
 }
 
 // unopened handles a turn that could not be opened at the peer.
-func (x *exchange) unopened(p *peer, c *core.Future, w *record, err error) {
+func (x *exchange) unopened(p *peer, w *record, err error) {
 	switch {
-	case c.Up().Cancelled() != nil:
-		c.Cancel(c.Up().Cancelled())
+	case w.Future.Up().Cancelled() != nil:
+		w.Future.Cancel(w.Future.Up().Cancelled())
 	case errors.Is(err, raysys.ErrEncode), errors.Is(err, raysys.ErrTooLarge):
-		if c.StartAway() {
+		if w.Future.StartAway() {
 			w.depart(x.e)
-			x.unsendable(p, c, w, err)
+			x.unsendable(p, w, err)
 		}
 	default:
 		x.markFull(p)
 		if !w.mayQueue() {
-			x.deferUnplaced(unplacedTask{future: c, task: w})
+			x.deferUnplaced(unplacedTask{task: w})
 			return
 		}
-		x.putBack(c, w)
+		x.putBack(w)
 	}
 }
 
 // unsendable handles a claimed task that cannot travel: it runs here, or fails.
-func (x *exchange) unsendable(p *peer, c *core.Future, w *record, err error) {
+func (x *exchange) unsendable(p *peer, w *record, err error) {
 	switch {
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.markFull(p)
-		x.deferAgain(unplacedTask{future: c, task: w})
-	case w.needs().Bundle.Group != "":
-		w.settleFailed(fmt.Errorf("send %s %s to node %s, which has its bundle: %w", w.entry(), c.ID(), p.Node(), err))
-	case x.e.fits(w.needs()) != nil:
-		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
+		x.deferAgain(unplacedTask{task: w})
+	case w.spec.need.Bundle.Group != "":
+		w.settleFailed(fmt.Errorf("send %s %s to node %s, which has its bundle: %w", w.entry(), w.Future.ID(), p.Node(), err))
+	case x.e.fits(w.spec.need) != nil:
+		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), w.Future.ID(), p.Node(), err))
 	case !w.unstart(x.e), w.stay(x.e):
 	case w.mayQueue():
-		x.deferred.putOwn(x.e, c)
+		x.deferred.putOwn(x.e, &w.Future)
 		x.e.wake()
 	default:
-		x.e.pushBound(c, w.needs())
+		x.e.pushBound(&w.Future, w.spec.need)
 	}
 }

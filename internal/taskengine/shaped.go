@@ -59,15 +59,15 @@ func (w shaped) Leaves() bool {
 	e, t := w.engine(), taskOf(w.Future)
 	r := t.request()
 	if e.cfg.Place == nil {
-		return t.needs().Bundle.Group == "" && !e.line.Could(t.needs()) && !e.waitsForResources(r.Options)
+		return t.spec.need.Bundle.Group == "" && !e.line.Could(t.spec.need) && !e.waitsForResources(r.Options)
 	}
 	if w.bound || t.stays() {
 		return false
 	}
-	if t.needs().Bundle.Group != "" {
-		return e.cfg.RoomInGroup(t.needs(), isInbound(w))
+	if t.spec.need.Bundle.Group != "" {
+		return e.cfg.RoomInGroup(t.spec.need, isInbound(w))
 	}
-	if !e.line.Could(t.needs()) {
+	if !e.line.Could(t.spec.need) {
 		return true
 	}
 	return e.roomElsewhere(t, isInbound(w))
@@ -78,7 +78,7 @@ func (e *Engine) roomElsewhere(t *record, inbound bool) bool {
 	r := t.request()
 	r.Move = true
 	if inbound {
-		r.Needs = new(t.needs().Resources())
+		r.Needs = new(t.spec.need.Resources())
 	}
 	to, err := e.cfg.Place(r)
 	return err == nil && to != nil
@@ -90,7 +90,7 @@ func (w shaped) Alike() any {
 	t := taskOf(w.Future)
 	a := alike{of: t.request().Options, stays: w.bound || t.stays()}
 	if isInbound(w) {
-		a.of, a.in, a.labels = t.entry(), t.needs().Bundle, string(appendLabels(nil, t.request().Options.Labels))
+		a.of, a.in, a.labels = t.entry(), t.spec.need.Bundle, string(appendLabels(nil, t.request().Options.Labels))
 	}
 	return a
 }

@@ -38,8 +38,8 @@ func (e *Engine) ExplainWaiting(ids core.Prefix, limit int) []Waiting {
 	}
 	e.bundles.mu.Lock()
 	for _, w := range e.bundles.deferred {
-		if s.wants(w.future) {
-			s.add(w.future, raysys.Waiting{Stage: raysys.StageBundle, For: "its placement group: the bundle has no node yet", Waited: s.since(w.since)})
+		if s.wants(&w.task.Future) {
+			s.add(&w.task.Future, raysys.Waiting{Stage: raysys.StageBundle, For: "its placement group: the bundle has no node yet", Waited: s.since(w.since)})
 		}
 	}
 	e.bundles.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *search) add(c *core.Future, w raysys.Waiting) {
 	out := Waiting{ID: c.ID(), Name: c.Work().Name(), Waiting: w}
 	if t := taskOf(c); t != nil {
 		r := t.request()
-		out.Asks, out.Labels = raysys.Resources(t.needs().Resources()), r.Options.Labels
+		out.Asks, out.Labels = raysys.Resources(t.spec.need.Resources()), r.Options.Labels
 		_, inbound := c.Work().(*inboundTask)
 		if held := w.Stage == raysys.StageInputs || w.Stage == raysys.StagePause || w.Stage == raysys.StageStore; !inbound && !held {
 			out.Request = r
@@ -174,8 +174,8 @@ func (s *search) deferred(d *deferred) {
 		}
 	}
 	for i, w := range d.unplaced {
-		if s.wants(w.future) {
-			s.add(w.future, raysys.Waiting{Stage: raysys.StageNode, For: "a node: none can take it now", Waited: s.since(w.since), Before: i})
+		if s.wants(&w.task.Future) {
+			s.add(&w.task.Future, raysys.Waiting{Stage: raysys.StageNode, For: "a node: none can take it now", Waited: s.since(w.since), Before: i})
 		}
 	}
 }
