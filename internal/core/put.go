@@ -34,13 +34,14 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 	if err != nil {
 		return FailedRef[T](err)
 	}
+	of := TypeOf[T]()
+	o := &Result[T]{val: v}
 	if t.job.Inspect != nil {
-		if v, err = HandOver(t.job, "value of Put"+callSite(2), v); err != nil {
+		if err := HandOverAt(t.job, "value of Put"+callSite(2), of, o.Future.ValueAt()); err != nil {
 			return FailedRef[T](err)
 		}
 	}
-	o := &Result[T]{val: v}
-	o.Future.put(TypeOf[T](), t, t.Next())
+	o.Future.put(of, t, t.Next())
 	if len(opts) > 0 {
 		if err := publish(ctx, t, &o.Future, opts); err != nil {
 			return FailedRef[T](err)
