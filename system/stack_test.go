@@ -7,7 +7,7 @@ func TestFolded(t *testing.T) {
 	got := folded(`goroutine 41 [running]:
 runtime/debug.Stack()
 	/usr/local/go/src/runtime/debug/stack.go:26 +0x5e
-` + module + `/internal/taskengine.(*record[...]).call.func1()
+` + module + `/internal/taskengine.(*record).call.func1()
 	/src/internal/taskengine/record.go:258 +0x9c
 panic({0x6e2a40?, 0x8d5a30?})
 	/usr/local/go/src/runtime/panic.go:860 +0x13a
@@ -17,7 +17,7 @@ main.init.func1({0x8d9b50, 0xc000122000}, 0x7)
 	/app/main.go:20 +0x1d
 ` + module + `/examples/web.serve(0x7)
 	/src/examples/web/main.go:20 +0x1d
-` + module + `/internal/taskengine.(*record[...]).call(0xc0001)
+` + module + `/internal/taskengine.(*record).call(0xc0001)
 	/src/internal/taskengine/record.go:267 +0x85
 created by ` + module + `/internal/taskengine.(*Engine).start in goroutine 1
 	/src/internal/taskengine/worker.go:41 +0x6f

@@ -26,6 +26,7 @@ var layers = []layer{
 	{".", words("std internal/core"), "the vocabulary: whoever imports it, gets nothing else with it"},
 
 	{"tools/benchbuild", words("std"), "a tool of the developers: it generates programs, and builds them"},
+	{"tools/benchold", words("std"), "a tool of the developers: it builds binaries of two commits, and has them measure"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},

@@ -5,50 +5,76 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Get returns the value, waiting for it if need be: see raysys.Ref.Get.
 func Get[T any](ctx context.Context, r Ref[T]) (v T, err error) {
-	if r.future == nil {
+	at, locked := r.future, false
+	if at == nil {
 		return v, zeroRef("Get on", TypeOf[T]())
 	}
 	t, own, err := TurnOf(ctx)
 	if err != nil {
 		return v, err
 	}
-	v, from, err := outcome(ctx, r, t, own)
-	if from != nil {
-		if err := await(ctx, t, own, from); err != nil {
+	if !at.plainly() {
+		if at, locked, err = at.get(ctx, t, own); err != nil {
 			return v, err
 		}
-		v, _, err = read(resultOf[T](from), t)
 	}
-	if err == nil && t.job.Inspect != nil {
-		return HandOver(t.job, "result of "+r.future.work.Name()+", handed to Get", v)
+	v = copied[T](at, locked)
+	if t.job.Inspect != nil {
+		kept := v
+		err = HandOver(t.job, "result of "+r.future.work.Name()+", handed to Get", TypeOf[T](), unsafe.Pointer(&kept))
+		return kept, err
 	}
-	return v, err
+	return v, nil
+}
+
+// copied is the value of c, which beginRead has begun to read.
+func copied[T any](c *Future, locked bool) T {
+	v := (*Result[T])(unsafe.Pointer(c)).val
+	if locked {
+		c.mu.Unlock()
+	}
+	return v
+}
+
+// get waits until c has its value, and begins to read it. at is c, or the future that has brought the value from elsewhere.
+func (c *Future) get(ctx context.Context, t *Turn, own bool) (at *Future, locked bool, err error) {
+	locked, from, err := c.settled(ctx, t, own)
+	if from != nil {
+		locked, err = from.readBrought(ctx, t, own)
+		c = from
+	}
+	return c, locked, err
 }
 
 func zeroRef(what string, t *ValueType) error {
 	return fmt.Errorf("%w: %s a zero Ref[%s]", ErrInvalidRef, what, t.Type)
 }
 
-// outcome waits until r has settled, and returns how, or the future that brings its value when that is elsewhere.
-func outcome[T any](ctx context.Context, r Ref[T], t *Turn, own bool) (v T, from *Future, err error) {
-	if !r.future.Settled() {
-		if err := r.future.settles(ctx, t, own); err != nil {
-			return v, nil, err
+// settled waits until c has settled, and begins to read it, or returns the future that brings its value when that is elsewhere.
+func (c *Future) settled(ctx context.Context, t *Turn, own bool) (locked bool, from *Future, err error) {
+	if !c.Settled() {
+		if c.word.Load()&flagReleased != 0 && !t.pinned(c) {
+			return false, nil, ErrReleased
+		}
+		if err := await(ctx, t, own, c); err != nil {
+			return false, nil, err
 		}
 	}
-	return read(resultOf[T](r.future), t)
+	return c.beginRead(t)
 }
 
-// settles waits until c has settled.
-func (c *Future) settles(ctx context.Context, t *Turn, own bool) error {
-	if c.word.Load()&flagReleased != 0 && !t.pinned(c) {
-		return ErrReleased
+// readBrought waits until c has brought a value, and begins to read that.
+func (c *Future) readBrought(ctx context.Context, t *Turn, own bool) (locked bool, err error) {
+	if err := await(ctx, t, own, c); err != nil {
+		return false, err
 	}
-	return await(ctx, t, own, c)
+	locked, _, err = c.beginRead(t)
+	return locked, err
 }
 
 // parker is a goroutine that waits: for a future, for the end of its own turn, or for the end of the scope the

@@ -37,7 +37,7 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 	of := TypeOf[T]()
 	o := &Result[T]{val: v}
 	if t.job.Inspect != nil {
-		if err := HandOverAt(t.job, "value of Put"+callSite(2), of, o.Future.ValueAt()); err != nil {
+		if err := HandOver(t.job, "value of Put"+callSite(2), of, o.Future.ValueAt()); err != nil {
 			return FailedRef[T](err)
 		}
 	}

@@ -35,9 +35,6 @@ func FutureOf(l Link) *Future { return l.future }
 // LinkTo is the reference to c.
 func LinkTo(c *Future) Link { return Link{c} }
 
-// resultOf is the Result that c, a future of a value of T, is in.
-func resultOf[T any](c *Future) *Result[T] { return (*Result[T])(unsafe.Pointer(c)) }
-
 // RefValue is a Ref or a Handle that lies somewhere. The codec uses it to find and to place the references inside a value
 // without knowing their types.
 type RefValue struct {

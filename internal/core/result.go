@@ -47,23 +47,17 @@ func (c *Future) Here() bool {
 // RefTo returns the reference to hand out.
 func RefTo[T any](f *Result[T]) Ref[T] { return Ref[T]{Link: Link{&f.Future}} }
 
-// read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the
-// turn that reads, which may hold a pin.
-func read[T any](f *Result[T], t *Turn) (v T, from *Future, err error) {
-	if f.Future.word.Load()&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
-		return f.val, nil, nil
-	}
-	locked, from, err := f.Future.beginRead(t)
-	if locked {
-		v = f.val
-		f.Future.mu.Unlock()
-	}
-	return v, from, err
+// plainly reports whether c is ready with a value that is here and can be read without a lock.
+func (c *Future) plainly() bool {
+	return c.word.Load()&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady
 }
 
-// beginRead begins to read the value of a settled future: mu is locked for as long as it is copied. It is not where the value is elsewhere,
-// with the future that brings it, or where there is none.
+// beginRead begins to read the value of a settled future: mu is locked for as long as one is copied that holds pointers. from is the
+// future that brings a value which is elsewhere. t is the turn that reads, which may hold a pin.
 func (c *Future) beginRead(t *Turn) (locked bool, from *Future, err error) {
+	if c.plainly() {
+		return false, nil, nil
+	}
 	if c.word.Load()&phaseMask != phaseReady {
 		return false, nil, c.Failure()
 	}

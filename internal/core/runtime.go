@@ -57,19 +57,8 @@ type Job struct {
 	parkers sync.Pool // of *parker
 }
 
-// HandOver passes v through the job's inspector, if there is one.
-func HandOver[T any](j *Job, place string, v T) (T, error) {
-	if j.Inspect == nil {
-		return v, nil
-	}
-	at := new(T)
-	*at = v
-	err := j.Inspect.HandOver(place, at)
-	return *at, err
-}
-
-// HandOverAt is HandOver of the value of t at p, which it changes.
-func HandOverAt(j *Job, place string, t *ValueType, p unsafe.Pointer) error {
+// HandOver passes the value of t at p through the job's inspector, if there is one, which changes it.
+func HandOver(j *Job, place string, t *ValueType, p unsafe.Pointer) error {
 	if j.Inspect == nil {
 		return nil
 	}

@@ -19,24 +19,36 @@ func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
 	if r.future == nil {
 		return zeroRef("View of", TypeOf[T]())
 	}
+	t, at, locked, end, err := r.future.view(ctx)
+	if end != nil {
+		defer end()
+	}
+	if err != nil {
+		return err
+	}
+	return call(t, copied[T](at, locked), f)
+}
+
+// view is get for a value that is looked at where it is: end, which may be nil, puts it back.
+func (c *Future) view(ctx context.Context) (t *Turn, at *Future, locked bool, end func(), err error) {
 	t, own, err := TurnOf(ctx)
 	if err != nil {
-		return err
+		return nil, nil, false, nil, err
 	}
-	v, from, err := outcome(ctx, r, t, own)
-	if from != nil {
-		if src := from.work.(*fetched).src; isViewer(src) {
-			return show(ctx, t, own, from, f)
-		}
-		if err := await(ctx, t, own, from); err != nil {
-			return err
-		}
-		v, _, err = read(resultOf[T](from), t)
+	locked, from, err := c.settled(ctx, t, own)
+	switch {
+	case from == nil:
+		return t, c, locked, nil, err
+	case !isViewer(from.work.(*fetched).src):
+		locked, err = from.readBrought(ctx, t, own)
+		return t, from, locked, nil, err
 	}
+	o, err := open(ctx, t, own, from.work.(*fetched))
 	if err != nil {
-		return err
+		return nil, nil, false, nil, err
 	}
-	return call(t, v, f)
+	locked, _, err = o.future.beginRead(t)
+	return t, o.future, locked, o.end, err
 }
 
 func isViewer(src Source) bool {
@@ -58,20 +70,6 @@ func call[T any](t *Turn, v T, f func(T) error) error {
 		v = *at
 	}
 	return f(v)
-}
-
-// show opens the value at its source.
-func show[T any](ctx context.Context, t *Turn, own bool, from *Future, f func(T) error) error {
-	o, err := open(ctx, t, own, from.work.(*fetched))
-	if err != nil {
-		return err
-	}
-	defer o.end()
-	v, _, err := read(resultOf[T](o.future), t)
-	if err != nil {
-		return err
-	}
-	return call(t, v, f)
 }
 
 // open waits until the value is open that from would bring.

@@ -2,6 +2,7 @@ package grainengine
 
 import (
 	"cmp"
+	"reflect"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -35,11 +36,9 @@ const (
 	callHere form = iota
 	callOut
 	callIn
-	callOn
-	callRetried
 )
 
-// makeRecord makes the record of a call. Each is that of its form with the types' tail.
+// makeRecord makes the record of a call: that of its form, and behind it what tailOf has.
 func makeRecord[A, R any](f form) unsafe.Pointer {
 	switch f {
 	case callOut:
@@ -54,24 +53,20 @@ func makeRecord[A, R any](f form) unsafe.Pointer {
 			val    R
 			arg    A
 		}))
-	case callOn:
-		return unsafe.Pointer(new(struct {
-			record onCall
-			val    R
-			arg    A
-		}))
-	case callRetried:
-		return unsafe.Pointer(new(struct {
-			record retried
-			val    R
-			arg    A
-		}))
 	}
 	return unsafe.Pointer(new(struct {
 		record call
 		val    R
 		arg    A
 	}))
+}
+
+// rareRecord is makeRecord for a record T that few programs need: its type is made when it is needed.
+func rareRecord[T any](m *method) *T {
+	t := reflect.StructOf([]reflect.StructField{
+		{Name: "Record", Type: reflect.TypeFor[T]()}, {Name: "Val", Type: m.value.Type}, {Name: "Arg", Type: m.argType.Type},
+	})
+	return (*T)(reflect.New(t).UnsafePointer())
 }
 
 // argAt is where the argument of the call is whose future is c.

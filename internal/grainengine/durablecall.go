@@ -286,7 +286,7 @@ func (m *method) tellLater(ctx context.Context, a *activation, id ID, arg unsafe
 		_, _, err = m.checked(ctx, id)
 	}
 	if err == nil {
-		err = core.HandOverAt(t.Job(), "argument of "+m.entry.Name, m.argType, arg)
+		err = core.HandOver(t.Job(), "argument of "+m.entry.Name, m.argType, arg)
 	}
 	if err != nil {
 		return err

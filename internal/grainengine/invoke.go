@@ -67,7 +67,7 @@ func (c *call) cancelled() error {
 
 // handOverResult is for strict mode.
 func (c *call) handOverResult() error {
-	return core.HandOverAt(c.Future.Up().Job(), "result of "+c.method.entry.Name, c.method.value, c.Future.ValueAt())
+	return core.HandOver(c.Future.Up().Job(), "result of "+c.method.entry.Name, c.method.value, c.Future.ValueAt())
 }
 
 // invoke calls the method, which puts its result into the place of the value.

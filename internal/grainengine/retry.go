@@ -76,7 +76,7 @@ func (m *method) beginRetried(e *Engine, t *core.Turn, id ID) *retried {
 	if t.Job().Inspect != nil {
 		once.place = core.CallSite(programsCaller + 1)
 	}
-	r := (*retried)(m.records(callRetried))
+	r := rareRecord[retried](m)
 	r.engine, r.method, r.once, r.id = e, m, &once, id
 	r.Future.Init(r, t, t.Next(), m.value.Gated())
 	switch {

@@ -132,7 +132,7 @@ func (m *method) submit(s *submission) core.Link {
 		if place == "" {
 			place = core.CallSite(programsCaller)
 		}
-		if err := core.HandOverAt(j, "argument of "+m.entry.Name+place, m.argType, s.arg); err != nil {
+		if err := core.HandOver(j, "argument of "+m.entry.Name+place, m.argType, s.arg); err != nil {
 			return core.LinkTo(m.failed(err))
 		}
 	}
@@ -192,7 +192,7 @@ func (m *method) submitOn(ctx context.Context, id ID, arg *core.Future) *core.Fu
 		r.attempt()
 		return &r.Future
 	}
-	o := (*onCall)(m.records(callOn))
+	o := rareRecord[onCall](m)
 	o.engine, o.key, o.ref = e, id.Key, arg
 	o.prepare(o, m, e, t)
 	o.needs.Store(arg)
@@ -228,7 +228,7 @@ func (o *onCall) Resolved(w *core.Waiter) {
 	}
 	o.ref.Return()
 	if err == nil {
-		err = core.HandOverAt(o.Future.Up().Job(), "argument by reference of "+o.method.entry.Name, o.method.argType, o.argAt())
+		err = core.HandOver(o.Future.Up().Job(), "argument by reference of "+o.method.entry.Name, o.method.argType, o.argAt())
 	}
 	// The result must not keep the argument.
 	o.ref, o.waiter = nil, core.Waiter{}

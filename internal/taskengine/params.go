@@ -49,7 +49,7 @@ func (p *param) take(j *core.Job) (here bool, err error) {
 	}
 	here, err = p.future.PeekInto(p.of, p.at)
 	if err == nil && here {
-		err = core.HandOverAt(j, "argument by reference", p.of, p.at)
+		err = core.HandOver(j, "argument by reference", p.of, p.at)
 		p.has = err == nil
 	}
 	return here, err

@@ -177,7 +177,7 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 		return false
 	}
 	if j := r.Future.Up().Job(); j.Inspect != nil {
-		if err = core.HandOverAt(j, "result of task "+r.Name(), r.spec.value, r.Future.ValueAt()); err != nil {
+		if err = core.HandOver(j, "result of task "+r.Name(), r.spec.value, r.Future.ValueAt()); err != nil {
 			r.Future.Forget()
 			r.failed(err)
 			return false

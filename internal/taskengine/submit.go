@@ -78,7 +78,7 @@ func (s *spec) submit(ctx context.Context, r *record) core.Link {
 	}
 	r.spec = s
 	if j := t.Job(); j.Inspect != nil {
-		if err := core.HandOverAt(j, "argument of "+s.entry.String()+core.CallSite(programsCaller), s.argType, r.argAt()); err != nil {
+		if err := core.HandOver(j, "argument of "+s.entry.String()+core.CallSite(programsCaller), s.argType, r.argAt()); err != nil {
 			return s.failed(err)
 		}
 	}
