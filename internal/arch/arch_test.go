@@ -176,6 +176,7 @@ func TestOffence(t *testing.T) {
 		{"internal/crc32c", "<.", false},
 		{"internal/forwarding", "<internal/core", false},
 		{"tools/benchbuild", "<internal/core", false},
+		{"tools/benchold", "<internal/core", false},
 		{"internal/ledger", "<internal/taskengine", false},
 		{"internal/wire", "<grains", false},
 		{"grains", "<.", true},
