@@ -42,7 +42,8 @@ const (
 // and, for a task, its context, so that a task costs one allocation. Everything rare (cancellation, deadline, failure,
 // children) lives in the Turn, made when first needed.
 type Future struct {
-	_    [0]func() // not comparable: the compiler would make an equality of each record with its types
+	_    [0]func()        // not comparable: the compiler would make an equality of each record with its types
+	_    [0]atomic.Uint64 // a multiple of eight bytes, whatever the machine: see ValueAt
 	word atomic.Uint32
 	pins int32 // guarded by mu: dependants that still read the value after Release
 	seq  uint64
