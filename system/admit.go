@@ -19,8 +19,8 @@ type transport struct {
 
 func (c *ClusterConfig) transport() (transport, error) {
 	switch {
-	case c.Network != nil:
-		return transport{Transport: c.Network}, nil
+	case c.parts.Network != nil:
+		return transport{Transport: c.parts.Network}, nil
 	case c.TLS.set():
 		t, err := link.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.CA)
 		if err != nil {

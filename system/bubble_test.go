@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
@@ -46,7 +48,7 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 func (b *bubble) join(name raysys.NodeID, role system.Role, change ...func(*system.Config)) (*system.Node, context.Context) {
 	b.t.Helper()
 	cfg := system.Config{
-		Name: name, Table: table, Namespace: "test", Cluster: &system.ClusterConfig{Store: b.kv, Role: role, Network: b.net.Transport(name)},
+		Name: name, Table: table, Namespace: "test", Cluster: over(b.net.Transport(name), system.ClusterConfig{Store: b.kv, Role: role}),
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -71,4 +73,10 @@ func (b *bubble) start(cfg system.Config) (*system.Node, func()) {
 			b.t.Error(err)
 		}
 	}
+}
+
+// over is a configuration of a node that talks over net.
+func over(net link.Transport, c system.ClusterConfig) *system.ClusterConfig {
+	standins.Of(&c).Network = net
+	return &c
 }

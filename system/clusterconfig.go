@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/link"
-	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/internal/objectstore"
-	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -58,14 +56,13 @@ type ClusterConfig struct {
 	TTL time.Duration
 	// JoinTimeout is how long Start goes on trying while the store cannot be reached. 0: until its ctx ends.
 	JoinTimeout time.Duration
-	// Network is used in place of TCP; the testkit gives an in-memory one.
-	Network link.Transport
-	// Clock measures the lease. Nil: the system's; the testkit gives one that jumps.
-	Clock member.Clock
-	// Chaos decides about each frame that leaves, in tests.
-	Chaos func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action
-	// Files stands in for the file system of ObjectConfig.Spill. Nil: the real one; the testkit gives one that is slow.
-	Files objectstore.FS
+
+	parts standins.Parts // which tests give
+}
+
+func init() {
+	standins.Of = func(cluster any) *standins.Parts { return &cluster.(*ClusterConfig).parts }
+	standins.Inspector = func(cfg any) *core.Inspector { return &cfg.(*Config).inspect }
 }
 
 // TLSFiles are PEM files: the node's certificate with the URI raysys://<cluster>/<node> in it, its key, and the
@@ -153,7 +150,7 @@ func (c *ClusterConfig) complete() error {
 	if c.JoinTimeout < 0 {
 		errs = append(errs, fmt.Errorf("Config.Cluster.JoinTimeout is %v: give 0 (no limit) or more", c.JoinTimeout))
 	}
-	if c.Network != nil {
+	if c.parts.Network != nil {
 		return errors.Join(errs...)
 	}
 	host, _, err := net.SplitHostPort(c.Listen)

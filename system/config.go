@@ -75,8 +75,7 @@ type Config struct {
 	LineageMemory int64
 	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
 	Cluster *ClusterConfig
-	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
-	Inspect core.Inspector
+	inspect core.Inspector // sees every value that changes hands, in tests; nil: values are handed over
 
 	visible string // CUDA_VISIBLE_DEVICES, as FromEnv has read it
 }
@@ -201,7 +200,7 @@ func (cfg *Config) complete() error {
 	if err := cfg.Table.Freeze(); err != nil {
 		errs = append(errs, err)
 	}
-	if cfg.Cluster != nil && cfg.Cluster.TLS.whole() && cfg.Cluster.Network == nil {
+	if cfg.Cluster != nil && cfg.Cluster.TLS.whole() && cfg.Cluster.parts.Network == nil {
 		name, err := cfg.Cluster.certified(cfg.Name)
 		errs = append(errs, err)
 		cfg.Name = name

@@ -62,7 +62,7 @@ func shortly(err error) string {
 // sameWire refuses to join a cluster whose nodes speak TLS with a node that does not, and the reverse: no other member could
 // connect to it. A record has the fingerprint of its node's key exactly if the node speaks TLS.
 func (c *cluster) sameWire(ctx context.Context, print string) error {
-	if c.cfg.Network != nil {
+	if c.cfg.parts.Network != nil {
 		return nil
 	}
 	pairs, _, err := c.kv.List(ctx, store.NodesPrefix, store.Consistent)

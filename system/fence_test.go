@@ -17,9 +17,9 @@ import (
 func TestFencedDriverHearsOfIt(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		t, kv := b.t, b.kv
-		cfg := system.Config{Name: "d", Table: table, Namespace: "test", Cluster: &system.ClusterConfig{
-			Store: kv, Role: system.Driver, Network: b.net.Transport("d"),
-		}}
+		cfg := system.Config{Name: "d", Table: table, Namespace: "test", Cluster: over(b.net.Transport("d"), system.ClusterConfig{
+			Store: kv, Role: system.Driver,
+		})}
 		err := system.Run(t.Context(), cfg, func(ctx context.Context) error {
 			own := system.NodeOf(ctx).Context(context.Background())
 			request, cancel := context.WithTimeout(own, time.Hour)

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -97,7 +98,7 @@ func TestGroupSurvivesDeaths(t *testing.T) {
 				return func(cfg *system.Config) {
 					cfg.Cluster.Store = stores[name]
 					cfg.Resources.CPU = 2
-					cfg.Cluster.Chaos = func(to raysys.NodeID, _ wire.Class, kind wire.Kind) link.Action {
+					standins.Of(cfg.Cluster).Chaos = func(to raysys.NodeID, _ wire.Class, kind wire.Kind) link.Action {
 						if kind == wire.KindBundles {
 							watch.asks(name, to)
 						}

@@ -61,7 +61,7 @@ func (b *bubble) fourNodes() {
 
 // aDriver starts one that ends before the others.
 func (b *bubble) aDriver(name raysys.NodeID) (n *system.Node, ctx context.Context, end func()) {
-	n, end = b.start(system.Config{Name: name, Table: table, Namespace: "test", Cluster: &system.ClusterConfig{Store: b.kv, Role: system.Driver, Network: b.net.Transport(name)}})
+	n, end = b.start(system.Config{Name: name, Table: table, Namespace: "test", Cluster: over(b.net.Transport(name), system.ClusterConfig{Store: b.kv, Role: system.Driver})})
 	<-time.After(time.Second) // of the bubble: the nodes have told their loads
 	return n, n.Context(context.Background()), end
 }

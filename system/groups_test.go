@@ -39,7 +39,7 @@ func TestGroupsInCluster(t *testing.T) {
 		for _, name := range []raysys.NodeID{"a", "b", "c", "d"} {
 			workers[name], _ = b.join(name, system.Worker, twoCPUs)
 		}
-		cfg := system.Config{Name: "driver", Table: table, Namespace: "test", Cluster: &system.ClusterConfig{Store: b.kv, Role: system.Driver, Network: b.net.Transport("driver")}}
+		cfg := system.Config{Name: "driver", Table: table, Namespace: "test", Cluster: over(b.net.Transport("driver"), system.ClusterConfig{Store: b.kv, Role: system.Driver})}
 		driver, end := b.start(cfg)
 		b.end = append(b.end, end)
 		ctx := driver.Context(context.Background())

@@ -18,9 +18,9 @@ import (
 )
 
 func (b *bubble) config(name raysys.NodeID, advertise string) system.Config {
-	return system.Config{Name: name, Table: table, Namespace: "test", Resources: raysys.Resources{CPU: 1}, Cluster: &system.ClusterConfig{
-		Store: b.kv, Role: system.Worker, Network: b.net.Transport(name), Advertise: advertise,
-	}}
+	return system.Config{Name: name, Table: table, Namespace: "test", Resources: raysys.Resources{CPU: 1}, Cluster: over(b.net.Transport(name), system.ClusterConfig{
+		Store: b.kv, Role: system.Worker, Advertise: advertise,
+	})}
 }
 
 func (b *bubble) status(n *system.Node) map[raysys.NodeID]system.NodeStatus {

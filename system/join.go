@@ -90,7 +90,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		n.job.Gate, c.lineage = l, l
 	}
 	c.network = transport
-	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.Chaos}); err != nil {
+	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.parts.Chaos}); err != nil {
 		return err
 	}
 	addr := cfg.Advertise
@@ -103,7 +103,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		Launch: cfg.Launch, Observer: cfg.Observer,
 	}
 	c.member, err = member.Join(ctx, member.Config{
-		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Clock, Prober: c.mesh, Ballots: c.mesh,
+		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.parts.Clock, Prober: c.mesh, Ballots: c.mesh,
 		Self: c.info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.attempted(a.Err) }, OnEvent: c.event,
 	})
 	if err != nil {

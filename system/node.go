@@ -84,7 +84,7 @@ func New(cfg Config) (*Node, error) {
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
 	n.job = &core.Job{
-		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen.happened,
+		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.inspect, Unseen: n.unseen.happened,
 		Closed: n.ending,
 	}
 	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {

@@ -39,7 +39,7 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 		return nil, err
 	}
 	if c := n.cluster; c != nil {
-		oc.Store.FS = c.cfg.Files
+		oc.Store.FS = c.cfg.parts.Files
 		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the node has no incarnation in the cluster yet
 		oc.Cluster = &objects.Cluster{
 			Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Directory: c.directory, View: func() *member.View { return c.member.View() },

@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -329,7 +330,7 @@ func TestReferencesOverABreak(t *testing.T) {
 	var lose atomic.Bool
 	w, _ := f.place("w1", system.Worker)
 	d, ctx := f.join("d", system.Driver, func(c *system.Config) {
-		c.Cluster.Chaos = func(_ raysys.NodeID, _ wire.Class, k wire.Kind) link.Action {
+		standins.Of(c.Cluster).Chaos = func(_ raysys.NodeID, _ wire.Class, k wire.Kind) link.Action {
 			if lose.Load() && k == wire.KindDrop {
 				return link.Drop
 			}
@@ -369,7 +370,7 @@ func TestLateBorrow(t *testing.T) {
 	w1, _ := f.place("w1", system.Worker)
 	w2, _ := f.join("w2", system.Worker, func(c *system.Config) {
 		c.Cluster.Labels = map[string]string{"node": "w2"}
-		c.Cluster.Chaos = func(_ raysys.NodeID, _ wire.Class, k wire.Kind) link.Action {
+		standins.Of(c.Cluster).Chaos = func(_ raysys.NodeID, _ wire.Class, k wire.Kind) link.Action {
 			if hold.Load() && k == wire.KindBorrow {
 				return link.Drop
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
@@ -80,16 +81,15 @@ func (h *host) start(ctx context.Context, killed int) (*life, error) {
 	}()
 	cfg := c.config(h.index)
 	cfg.Name = h.name
-	cfg.Cluster.Files = h.disk
 	cfg.Cluster.Store = l.kv
-	cfg.Cluster.Network = &gatedTransport{Transport: c.net.Transport(h.name), gate: l.gate}
-	cfg.Cluster.Clock = l.clock
-	cfg.Cluster.Chaos = func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action {
+	parts := standins.Of(cfg.Cluster)
+	parts.Network, parts.Clock, parts.Files = &gatedTransport{Transport: c.net.Transport(h.name), gate: l.gate}, l.clock, h.disk
+	parts.Chaos = func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action {
 		return c.chaos.Decide(linktest.Frame{From: h.name, To: to, Class: class, Kind: kind})
 	}
 	if !c.loose {
 		l.watch = newStrict()
-		cfg.Inspect = l.watch
+		*standins.Inspector(&cfg) = l.watch
 		c.watch(h.name, l.watch)
 	}
 	n, err := system.New(cfg)

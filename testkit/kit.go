@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/eventually"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
@@ -136,7 +137,7 @@ func (k *Kit) alone(o options) {
 	var watch *strict
 	if !o.loose {
 		watch = newStrict()
-		o.cfg.Inspect = watch
+		*standins.Inspector(&o.cfg) = watch
 	}
 	n, err := system.New(o.cfg)
 	if err != nil {

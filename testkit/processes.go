@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -119,7 +120,7 @@ func (p *Procs) drive(o options, cluster string, seed uint64) {
 	}
 	if !o.loose {
 		watch := newStrict()
-		cfg.Inspect = watch
+		*standins.Inspector(&cfg) = watch
 		p.t.Cleanup(func() {
 			for _, c := range watch.changed() {
 				p.t.Errorf("testkit: %s", c)

@@ -7,7 +7,5 @@ var exceptions = []exception{
 	{". NodeID", "an opaque name, which core makes"},
 	{". Table", "opaque to programs, which hand it on"},
 	{". ObjectSize", "a number"},
-	{"system Config.Inspect", "for testkit: strict mode"},
-	{"system ClusterConfig.*", "for testkit: network, clock and faults become one field of an internal type"},
 	{"testkit Cluster.Network", "a user of testkit asks the network for faults, which need methods of testkit"},
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/system"
 )
 
@@ -50,7 +51,7 @@ func wireSizes(ctx context.Context, p Plan, operation string) (r sizesReport, er
 func sizeUp(ctx context.Context, p Plan, args []string, in io.Reader, out io.Writer) error {
 	var n counted
 	p.Node = member(p.Node, args[0], args[1], "driver", system.Driver)
-	p.Node.Cluster.Network = &countingTransport{link.TCP(link.TCPConfig{}), &n}
+	standins.Of(p.Node.Cluster).Network = &countingTransport{link.TCP(link.TCPConfig{}), &n}
 	return withOperation(ctx, p, args[2], func(_ context.Context, do func() error) error {
 		var sent, received []int
 		for range sizedOperations {
