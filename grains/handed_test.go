@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/system"
 )
 
@@ -52,7 +53,9 @@ func TestPlaceOfAnArgument(t *testing.T) {
 	none := grains.Action0(k, "none", func(*cell, context.Context) error { return nil })
 	retried := both.Idempotent().With(raysys.RetryIf(func(error) bool { return true }), raysys.Backoff(0, time.Millisecond))
 	p := &places{}
-	_, ctx := nodetest.Start(t, system.Config{Table: tb, Inspect: p})
+	cfg := system.Config{Table: tb}
+	*standins.Inspector(&cfg) = p
+	_, ctx := nodetest.Start(t, cfg)
 	g := k.Get("a")
 	gs := []grains.Grain[cell]{g}
 	var tells [4]error

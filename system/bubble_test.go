@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/standins"
-	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
 )
@@ -26,7 +26,7 @@ type bubble struct {
 // inBubble runs f, and then closes the nodes that it joined, in their order.
 func inBubble(t *testing.T, f func(b *bubble)) {
 	t.Helper()
-	store.Warm()
+	shardlog.Warm()
 	synctest.Test(t, func(t *testing.T) {
 		kv, err := embedded.Open(embedded.Config{})
 		if err != nil {

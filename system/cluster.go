@@ -20,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
@@ -35,7 +36,7 @@ type cluster struct {
 	log       *zap.Logger
 	kv        store.KV
 	ownKV     bool // join opened kv, and leave closes it
-	writers   store.Writers
+	writers   shardlog.Writers
 	runner    *runner.Runner
 	mesh      *mesh.Mesh
 	network   link.Transport

@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
@@ -240,7 +241,7 @@ func TestDrainCancelledLate(t *testing.T) {
 	// that of the object, without whose leader no copy is made.
 	other := map[string]bool{}
 	for shard := range system.Shards(w1) {
-		other[store.LeaderKey(shard)] = !slices.Contains(system.ObjectShards(w1), shard)
+		other[shardlog.LeaderKey(shard)] = !slices.Contains(system.ObjectShards(w1), shard)
 	}
 	goOn := make(chan struct{})
 	letGo := sync.OnceFunc(func() { close(goOn) })

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
@@ -21,7 +22,7 @@ func TestDrainedNodeTakesNoShard(t *testing.T) {
 	defer stop()
 	deaf := make(chan struct{}, 1)
 	kv.Hook(func(c flaky.Call) flaky.Fault {
-		if c.Verb == "Watch" && strings.HasPrefix(c.Key, store.NodesPrefix) {
+		if c.Verb == "Watch" && strings.HasPrefix(c.Key, shardlog.NodesPrefix) {
 			select {
 			case deaf <- struct{}{}:
 			default:
@@ -31,7 +32,7 @@ func TestDrainedNodeTakesNoShard(t *testing.T) {
 		return flaky.None
 	})
 	// The watch that is under way ends with this change, and the next one hears of nothing. The drain is announced after that.
-	if _, err := f.kv.Txn(t.Context(), []store.Op{store.Set(store.NodesPrefix+"wake", nil)}); err != nil {
+	if _, err := f.kv.Txn(t.Context(), []store.Op{store.Set(shardlog.NodesPrefix+"wake", nil)}); err != nil {
 		t.Fatal(err)
 	}
 	<-deaf
@@ -43,7 +44,7 @@ func TestDrainedNodeTakesNoShard(t *testing.T) {
 	looks := system.Looks(n)
 	eventually(t, "it has looked after its duties", func() bool { system.Poke(n); return system.Looks(n) >= looks+3 })
 	system.Moved(n)
-	leaders, _, err := f.kv.List(t.Context(), store.LeadersPrefix, store.Consistent)
+	leaders, _, err := f.kv.List(t.Context(), shardlog.LeadersPrefix, store.Consistent)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -65,7 +66,7 @@ func (c *cluster) sameWire(ctx context.Context, print string) error {
 	if c.cfg.parts.Network != nil {
 		return nil
 	}
-	pairs, _, err := c.kv.List(ctx, store.NodesPrefix, store.Consistent)
+	pairs, _, err := c.kv.List(ctx, shardlog.NodesPrefix, store.Consistent)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (c *cluster) sameWire(ctx context.Context, print string) error {
 		if (info.KeyPrint != "") == (print != "") {
 			return nil
 		}
-		other = strings.TrimPrefix(p.Key, store.NodesPrefix)
+		other = strings.TrimPrefix(p.Key, shardlog.NodesPrefix)
 	}
 	switch {
 	case other == "":

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/system"
 )
 
@@ -24,7 +24,7 @@ func TestFencedDriverHearsOfIt(t *testing.T) {
 			own := system.NodeOf(ctx).Context(context.Background())
 			request, cancel := context.WithTimeout(own, time.Hour)
 			defer cancel()
-			p, err := kv.Get(ctx, store.NodesPrefix+"d")
+			p, err := kv.Get(ctx, shardlog.NodesPrefix+"d")
 			if err == nil {
 				err = kv.Destroy(ctx, p.Session)
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/system"
 )
 
@@ -62,7 +62,7 @@ func TestEvictedWorkerWaits(t *testing.T) {
 		last, shown, begin := uint64(0), false, time.Now()
 		for time.Since(begin) < 400*time.Second {
 			<-time.After(500 * time.Millisecond)
-			if p, err := b.kv.Get(t.Context(), store.NodesPrefix+"x"); err == nil && p.Create != last {
+			if p, err := b.kv.Get(t.Context(), shardlog.NodesPrefix+"x"); err == nil && p.Create != last {
 				last = p.Create
 				joined = append(joined, time.Since(begin))
 			}
@@ -130,7 +130,7 @@ func TestHostsAreDialledAgain(t *testing.T) {
 		}
 		<-time.After(30 * time.Second)
 		for _, name := range []string{"a", "b"} {
-			p, err := b.kv.Get(t.Context(), store.NodesPrefix+name)
+			p, err := b.kv.Get(t.Context(), shardlog.NodesPrefix+name)
 			var info member.Info
 			if err != nil || json.Unmarshal(p.Value, &info) != nil {
 				t.Fatal(err)

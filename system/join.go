@@ -19,6 +19,7 @@ import (
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
@@ -31,7 +32,7 @@ const shardWriters = 8
 // newCluster prepares the membership; it does no I/O.
 func newCluster(n *Node) *cluster {
 	c := &cluster{
-		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store, writers: store.NewWriters(shardWriters),
+		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store, writers: shardlog.NewWriters(shardWriters),
 		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), rest: make(chan struct{}, 1), short: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
 		jobs: map[wire.JobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
 	}
@@ -129,10 +130,10 @@ func (c *cluster) join(ctx context.Context) (err error) {
 }
 
 // readConfig reads the layout of the cluster's store, or makes it.
-func (c *cluster) readConfig(ctx context.Context) (store.Layout, error) {
+func (c *cluster) readConfig(ctx context.Context) (shardlog.Layout, error) {
 	pause := 100 * time.Millisecond
 	for {
-		conf, err := store.OpenLayout(ctx, c.kv, c.cfg.Name, 0)
+		conf, err := shardlog.OpenLayout(ctx, c.kv, c.cfg.Name, 0)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) {
 			return conf, err
 		}
@@ -299,10 +300,10 @@ func (c *cluster) takeOver(n int) {
 	if c.reg.Led()[n] != nil {
 		return // it has begun to lead since
 	}
-	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().Node), Writers: c.writers})
+	s, err := shardlog.Lead(c.ctx, shardlog.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().Node), Writers: c.writers})
 	if err != nil {
 		pause := 100 * time.Millisecond // else duties would look again at once
-		var other *store.NotLeaderError
+		var other *shardlog.NotLeaderError
 		switch {
 		case errors.As(err, &other): // the view will show that leader in a moment, unless its watch broke
 			pause = 20 * time.Millisecond
@@ -319,7 +320,7 @@ func (c *cluster) takeOver(n int) {
 			c.reg.StepDown(n, s)
 			if err := s.Err(); err != nil && c.ctx.Err() == nil {
 				level := zap.WarnLevel
-				if errors.Is(err, store.ErrReleased) {
+				if errors.Is(err, shardlog.ErrReleased) {
 					level = zap.InfoLevel
 				}
 				c.log.Log(level, "shard lost", zap.Int("shard", n), zap.Error(err))
@@ -331,7 +332,7 @@ func (c *cluster) takeOver(n int) {
 }
 
 // handOver releases a shard to its preferred leader.
-func (c *cluster) handOver(n int, s *store.Shard) {
+func (c *cluster) handOver(n int, s *shardlog.Shard) {
 	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 	defer cancel()
 	if err := s.Release(ctx); err != nil {
@@ -342,10 +343,10 @@ func (c *cluster) handOver(n int, s *store.Shard) {
 
 // stepDown ends a leadership whose key is not in the store any more, by the view. It asks the store first whether that
 // is so.
-func (c *cluster) stepDown(n int, s *store.Shard) {
+func (c *cluster) stepDown(n int, s *shardlog.Shard) {
 	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 	defer cancel()
-	if err := s.Fence(ctx); !errors.Is(err, store.ErrDeposed) {
+	if err := s.Fence(ctx); !errors.Is(err, shardlog.ErrDeposed) {
 		c.runner.Pause(100 * time.Millisecond) // else duties would look again at once
 		return
 	}
@@ -358,7 +359,7 @@ func (c *cluster) giveUp(n int) {
 		return // it has begun to lead since
 	}
 	pause := 20 * time.Millisecond // the view will show that in a moment
-	if err := store.GiveUp(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session()}); err != nil && c.ctx.Err() == nil {
+	if err := shardlog.GiveUp(c.ctx, shardlog.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session()}); err != nil && c.ctx.Err() == nil {
 		c.log.Warn("cannot give up a shard", zap.Int("shard", n), zap.Error(err))
 		pause = 100 * time.Millisecond
 	}

@@ -3,6 +3,7 @@ package system_test
 import (
 	"testing"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
@@ -26,7 +27,7 @@ func TestLeaderKeysMeddledWith(t *testing.T) {
 			eventually(t, "all shards are served where they belong: no key moves any more", served)
 			before := map[string]uint64{}
 			for n := range system.Shards(w1) {
-				key := store.LeaderKey(n)
+				key := shardlog.LeaderKey(n)
 				p, err := f.kv.Get(t.Context(), key)
 				if err != nil {
 					t.Fatal(err)

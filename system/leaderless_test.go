@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
@@ -17,9 +18,9 @@ func TestKeyWithoutALeader(t *testing.T) {
 	blip := flaky.Wrap(f.kv)
 	blip.Hook(func(c flaky.Call) flaky.Fault {
 		switch {
-		case slices.ContainsFunc(c.Ops, func(op store.Op) bool { return strings.HasPrefix(op.Key, store.LeadersPrefix) }):
+		case slices.ContainsFunc(c.Ops, func(op store.Op) bool { return strings.HasPrefix(op.Key, shardlog.LeadersPrefix) }):
 			return flaky.LoseAnswer
-		case c.Verb == "Get" && strings.HasPrefix(c.Key, store.LeadersPrefix):
+		case c.Verb == "Get" && strings.HasPrefix(c.Key, shardlog.LeadersPrefix):
 			return flaky.Refuse
 		}
 		return flaky.None

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // closeGrace is how long a program waits at its end for work that still runs.
@@ -155,7 +155,7 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 		n.DrainRequested() // before an operator can ask
 	}
 	err, grace := n.Start(ctx), closeGrace
-	if errors.Is(err, store.ErrOtherCluster) || errors.Is(err, ErrConfig) { // the same program would be refused again
+	if errors.Is(err, shardlog.ErrOtherCluster) || errors.Is(err, ErrConfig) { // the same program would be refused again
 		err = refused(n.cfg.supervisor(), err)
 	}
 	switch {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
 )
@@ -65,7 +65,7 @@ func storedReplies(t *testing.T, data string) (n int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = kv.Close() }()
-	layout, err := store.OpenLayout(t.Context(), kv, "", 0)
+	layout, err := shardlog.OpenLayout(t.Context(), kv, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +74,11 @@ func storedReplies(t *testing.T, data string) (n int) {
 		t.Fatal(err)
 	}
 	for i := range layout.Shards {
-		s, err := store.Lead(t.Context(), store.LeadConfig{KV: kv, Shard: i, Session: session, Node: "test"})
+		s, err := shardlog.Lead(t.Context(), shardlog.LeadConfig{KV: kv, Shard: i, Session: session, Node: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Scan("c/", func(string, store.Record) bool { n++; return true })
+		s.Scan("c/", func(string, shardlog.Record) bool { n++; return true })
 		if err := s.Release(t.Context()); err != nil {
 			t.Error(err)
 		}

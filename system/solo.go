@@ -13,8 +13,8 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 )
 
@@ -55,7 +55,7 @@ func (s *solo) open() (*registry.Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	conf, err := store.OpenLayout(s.runner.Context(), kv, "", 0)
+	conf, err := shardlog.OpenLayout(s.runner.Context(), kv, "", 0)
 	if err == nil {
 		// The process is the lease: no other process can open the store while it lives.
 		s.session, err = kv.NewSession(s.runner.Context(), string(s.node.cfg.Name), soloTTL)
@@ -73,7 +73,7 @@ func (s *solo) open() (*registry.Registry, error) {
 }
 
 func (s *solo) lead(n int) {
-	sh, err := store.Lead(s.runner.Context(), store.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
+	sh, err := shardlog.Lead(s.runner.Context(), shardlog.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
 	if err != nil {
 		s.node.log.Error("cannot open a shard of the state", zap.Int("shard", n), zap.Error(err))
 		s.reg.Fail(n, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
@@ -37,7 +38,7 @@ func (l *lagging) Watch(ctx context.Context, prefix string, after uint64) ([]sto
 	l.mu.Lock()
 	held := l.held
 	l.mu.Unlock()
-	if held != nil && strings.HasPrefix(prefix, store.NodesPrefix) {
+	if held != nil && strings.HasPrefix(prefix, shardlog.NodesPrefix) {
 		select {
 		case <-held:
 		case <-ctx.Done():

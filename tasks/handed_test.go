@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -41,7 +42,9 @@ func TestPlaceOfAnArgument(t *testing.T) {
 	t2 := tasks.Define2In(table, "t2", func(_ context.Context, a, b int) (int, error) { return a + b, nil })
 	t3 := tasks.Define3In(table, "t3", func(_ context.Context, a, b, c int) (int, error) { return a + b + c, nil })
 	p := &places{}
-	_, ctx := nodetest.Start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}, Inspect: p})
+	cfg := system.Config{Table: table, Resources: raysys.Resources{CPU: 1}}
+	*standins.Inspector(&cfg) = p
+	_, ctx := nodetest.Start(t, cfg)
 	// The submissions stand one per line, so that each line's number is known.
 	first := line()
 	t0.Go(ctx)

@@ -10,9 +10,9 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 )
@@ -243,7 +243,7 @@ func (h *host) pause(on bool) {
 
 // session returns the store's session of the node's current life.
 func (h *host) session(ctx context.Context) (string, error) {
-	p, err := h.c.store().Get(ctx, store.NodesPrefix+string(h.name))
+	p, err := h.c.store().Get(ctx, shardlog.NodesPrefix+string(h.name))
 	if err != nil {
 		return "", fmt.Errorf("find the session of node %s: %w", h.name, err)
 	}

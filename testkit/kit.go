@@ -11,8 +11,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/eventually"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/standins"
-	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
 
@@ -80,7 +80,7 @@ func New(t testing.TB, opts ...Option) *Kit {
 func Virtual(t *testing.T, f func(k *Kit), opts ...Option) {
 	t.Helper()
 	o := collect(opts)
-	store.Warm()
+	shardlog.Warm()
 	for _, d := range drawSeeds(t, o.seed) {
 		run := func(in *testing.T) {
 			synctest.Test(in, func(in *testing.T) { f(start(in, t.Name(), true, d, o)) })

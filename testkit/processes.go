@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -178,7 +179,7 @@ func (p *Procs) ExpireSession(i int) {
 	defer kv.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), joinLimit)
 	defer cancel()
-	node, err := kv.Get(ctx, store.NodesPrefix+string(p.Proc(i).name))
+	node, err := kv.Get(ctx, shardlog.NodesPrefix+string(p.Proc(i).name))
 	if err == nil {
 		err = kv.Destroy(ctx, node.Session)
 	}

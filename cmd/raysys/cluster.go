@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -74,7 +75,7 @@ func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
 			err = errors.Join(err, kv.Close())
 		}
 	}()
-	switch _, err := kv.Get(ctx, store.LayoutKey); {
+	switch _, err := kv.Get(ctx, shardlog.LayoutKey); {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("%w: consul at %s knows no cluster %s, a first node makes it", operate.ErrNotFound, kv.Address(), at.Cluster)
 	case err != nil:

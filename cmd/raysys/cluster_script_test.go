@@ -29,7 +29,7 @@ import (
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/long"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -189,7 +189,7 @@ func crash(ts *testscript.TestScript, neg bool, args []string) {
 	defer kv.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	p, err := kv.Get(ctx, store.NodesPrefix+args[0])
+	p, err := kv.Get(ctx, shardlog.NodesPrefix+args[0])
 	ts.Check(err)
 	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 	began := time.Now()

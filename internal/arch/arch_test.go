@@ -178,6 +178,8 @@ func TestOffence(t *testing.T) {
 		{"tools/benchbuild", "<internal/core", false},
 		{"tools/benchold", "<internal/core", false},
 		{"internal/ledger", "<internal/taskengine", false},
+		{"internal/ordered", "<store", false},
+		{"internal/shardlog", "<internal/registry", false},
 		{"internal/wire", "<grains", false},
 		{"grains", "<.", true},
 		{"grains", "<internal/grainengine", true},

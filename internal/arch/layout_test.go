@@ -19,7 +19,7 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package. They know none of each other, but for wire, which is made of the codec.
-var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/...", "internal/inherited/..."}
+var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/...", "internal/inherited/...", "internal/ordered/..."}
 
 var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
@@ -34,6 +34,7 @@ var layers = []layer{
 	{"internal/goroutines/...", words("std third . internal/core/... internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/forwarding/...", words("std internal/forwarding/..."), "a leaf: the task engine and the simulator decide by it, each with what it knows"},
 	{"internal/crc32c/...", words("std third internal/crc32c/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/ordered/...", words("std internal/ordered/..."), "a leaf: a set in order"},
 	{"internal/ledger/...", words("std third . internal/core/... internal/ledger/..."), "a leaf: all siblings share it, so it may know none of them"},
 
 	{"internal/wire/...", words("std third . internal/core/... internal/codec/... internal/wire/..."), "a leaf above the codec: tasks and grains share it, so it may know neither"},
@@ -43,7 +44,7 @@ var layers = []layer{
 	{"grains/...", words("std . internal/core internal/grainengine grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
 	{"groups/...", words("std . internal/core internal/groupengine placement groups/..."), "what a program reads of placement groups: the work is their engine's"},
-	{"internal/groupengine/...", words("std . internal/core internal/wire/... internal/ledger/... internal/runner/... store placement internal/groupengine/..."), "a record, what its leader does with it, and what a node does: registry and system join them to shards and links"},
+	{"internal/groupengine/...", words("std . internal/core internal/wire/... internal/ledger/... internal/runner/... store internal/shardlog placement internal/groupengine/..."), "a record, what its leader does with it, and what a node does: registry and system join them to shards and links"},
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
@@ -51,15 +52,16 @@ var layers = []layer{
 	{"internal/pipe/...", words("std internal/pipe/..."), "a leaf: bytes from one goroutine to another"},
 	{"internal/link/...", words("std third . internal/pipe/... internal/wire/... internal/link/..."), "it carries frames: it knows their classes and kinds, and neither members nor what a frame says"},
 	{"internal/linktest/...", words("std third . internal/pipe/... internal/wire/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
-	{"internal/member/...", words("std third . store/... internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
+	{"internal/member/...", words("std third . store/... internal/shardlog internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
 	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
 	{"internal/transfer/...", words("std third . internal/core/... internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
 
+	{"internal/shardlog/...", words("std third . store internal/ordered internal/crc32c/... internal/shardlog/..."), "tables over a store: what their records say is nothing to it"},
 	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
 	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
 	{"internal/refs/...", words("std . internal/core internal/codec internal/wire/... internal/mesh/... internal/runner/... internal/refs/..."), "references know nodes and futures; of objects they know three methods, and of the directory nothing"},
-	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine internal/groupengine store placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
-	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/grainengine store internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
+	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine internal/groupengine store internal/shardlog placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
+	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/grainengine store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 	{"internal/lineage/...", words("std . internal/core internal/codec internal/wire internal/runner internal/refs internal/registry internal/taskengine internal/lineage/..."), "it joins recipes, references and records, which know nothing of each other"},
 
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -35,7 +36,7 @@ func age(t *testing.T, kv store.KV, shards, commits int) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	conf, err := store.OpenLayout(ctx, kv, "", shards)
+	conf, err := shardlog.OpenLayout(ctx, kv, "", shards)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +62,9 @@ func age(t *testing.T, kv store.KV, shards, commits int) {
 	value := []byte(strings.Repeat("x", 64))
 	for n := range conf.Shards {
 		writing.Go(func() {
-			s, err := store.Lead(ctx, store.LeadConfig{KV: kv, Shard: n, Session: session, Node: "past"})
+			s, err := shardlog.Lead(ctx, shardlog.LeadConfig{KV: kv, Shard: n, Session: session, Node: "past"})
 			for i := 0; i < commits && err == nil; i++ {
-				_, err = s.Commit(ctx, store.Batch{Puts: []store.Put{{Key: fmt.Sprint("s/past\x00", i%100), Value: value}}})
+				_, err = s.Commit(ctx, shardlog.Batch{Puts: []shardlog.Put{{Key: fmt.Sprint("s/past\x00", i%100), Value: value}}})
 			}
 			if err == nil {
 				err = s.Release(ctx)

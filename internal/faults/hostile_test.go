@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
@@ -80,7 +81,7 @@ func TestHostileMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.Store().Txn(ctx, []store.Op{store.Lock(store.NodesPrefix+"liar", info, session)})
+	made, err := c.Store().Txn(ctx, []store.Op{store.Lock(shardlog.NodesPrefix+"liar", info, session)})
 	if err != nil {
 		t.Fatal(err)
 	}

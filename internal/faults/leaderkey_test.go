@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -17,7 +18,7 @@ func TestLeaderKeysDeleted(t *testing.T) {
 		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Name: "meddled"}}))
 	kv := keyspace(t, server, "meddled")
 	before := map[string]uint64{}
-	leaders, _, err := kv.List(t.Context(), store.LeadersPrefix, store.Consistent)
+	leaders, _, err := kv.List(t.Context(), shardlog.LeadersPrefix, store.Consistent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func TestLeaderKeysDeleted(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, time.Minute, "every shard whose leader's key was deleted has a leader again", func() bool {
-		now, _, err := kv.List(t.Context(), store.LeadersPrefix, store.Consistent)
+		now, _, err := kv.List(t.Context(), shardlog.LeadersPrefix, store.Consistent)
 		if err != nil {
 			t.Fatal(err)
 		}

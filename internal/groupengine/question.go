@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // Op is what a node asks of the leader of a group's shard. The numbers are on the wire.
@@ -23,15 +23,15 @@ const (
 type Question struct {
 	Op     Op
 	Key    string
-	Record Record        // Create
-	Seen   store.Version // Await
+	Record Record           // Create
+	Seen   shardlog.Version // Await
 }
 
 // Entry is a record as it is.
 type Entry struct {
 	Exists  bool
 	Record  Record
-	Version store.Version
+	Version shardlog.Version
 }
 
 // Gone is why the group of the key never gets its room, nil while it may.
@@ -67,7 +67,7 @@ func (q *Question) Read(r *wire.Reader) (err error) {
 	case Create:
 		q.Record, err = Read(r)
 	case Await:
-		q.Seen = wire.ReadStamp[store.Version](r)
+		q.Seen = wire.ReadStamp[shardlog.Version](r)
 	}
 	if err == nil {
 		err = r.Err()
@@ -86,7 +86,7 @@ func (e *Entry) Append(dst []byte) []byte {
 // ReadEntry reads an answer.
 func ReadEntry(r *wire.Reader) (e Entry, err error) {
 	if e.Exists = r.Byte() == 1; e.Exists {
-		e.Version = wire.ReadStamp[store.Version](r)
+		e.Version = wire.ReadStamp[shardlog.Version](r)
 		e.Record, err = Read(r)
 	}
 	if err == nil {

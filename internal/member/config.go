@@ -35,7 +35,7 @@ type Config struct {
 	KV store.KV
 	// Cluster is the cluster's name, for errors and for the session's name.
 	Cluster string
-	// ClusterID is store.Layout's, as the store had it when this process began to use it. A store that answers with
+	// ClusterID is shardlog.Layout's, as the store had it when this process began to use it. A store that answers with
 	// another one, or none, is not that store any more: ErrStoreReplaced.
 	ClusterID string
 	// Shards is how many shards there are, for View.Preferred.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -90,7 +91,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 		}
 	}
 	entries = m.ledger.observe(entries, now, m.cfg.TTL)
-	pairs, _, err := kv.List(ctx, store.NodesPrefix, store.Consistent)
+	pairs, _, err := kv.List(ctx, shardlog.NodesPrefix, store.Consistent)
 	if err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -52,7 +53,7 @@ func (j *janitor) look(m *Member, v *View, now time.Duration) {
 func (j *janitor) round(m *Member, now time.Duration) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL)
 	defer cancel()
-	keys, err := m.cfg.KV.Keys(ctx, store.EvictPrefix)
+	keys, err := m.cfg.KV.Keys(ctx, shardlog.EvictPrefix)
 	if err != nil {
 		return fmt.Errorf("list old votes: %w", err)
 	}
@@ -67,7 +68,7 @@ func (j *janitor) round(m *Member, now time.Duration) error {
 	since := map[uint64]time.Duration{}
 	var ops []store.Op
 	for _, key := range keys {
-		id, err := strconv.ParseUint(strings.TrimPrefix(key, store.EvictPrefix), 10, 64)
+		id, err := strconv.ParseUint(strings.TrimPrefix(key, shardlog.EvictPrefix), 10, 64)
 		if err != nil {
 			if len(ops) < store.MaxTxnOps {
 				m.reportGarbage(store.Pair{Key: key}, fmt.Errorf("%w: it names no incarnation, and is removed", store.ErrCorrupt))
@@ -102,7 +103,7 @@ func (j *janitor) round(m *Member, now time.Duration) error {
 
 // listNodes reads the nodes anew.
 func (m *Member) listNodes(ctx context.Context) ([]Node, error) {
-	pairs, _, err := m.cfg.KV.List(ctx, store.NodesPrefix, store.Consistent)
+	pairs, _, err := m.cfg.KV.List(ctx, shardlog.NodesPrefix, store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -51,7 +52,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	}
 	m.ctx, m.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if !hasHosts(m.readNodes(j.nodes)) && m.tryHosting(ctx) { // the first node of a cluster
-		if nodes, at, err := cfg.KV.List(ctx, store.NodesPrefix, store.Consistent); err == nil {
+		if nodes, at, err := cfg.KV.List(ctx, shardlog.NodesPrefix, store.Consistent); err == nil {
 			j.nodes, j.nodesAt = nodes, at
 		}
 	}
@@ -63,8 +64,8 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.lease.extend(j.begun)
 	m.start(m.lapses)
 	m.start(m.renewals)
-	m.start(func() { m.watch(store.NodesPrefix, j.nodesAt, m.setNodes) })
-	m.start(func() { m.watch(store.LeadersPrefix, j.leadersAt, m.setLeaders) })
+	m.start(func() { m.watch(shardlog.NodesPrefix, j.nodesAt, m.setNodes) })
+	m.start(func() { m.watch(shardlog.LeadersPrefix, j.leadersAt, m.setLeaders) })
 	if cfg.Prober != nil {
 		m.start(m.detector.run)
 	}
@@ -90,7 +91,7 @@ func (j *joining) enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, j.cfg.TTL/2)
 	defer cancel()
 	kv, self := j.cfg.KV, j.cfg.Self.ID
-	config, err := kv.Get(ctx, store.LayoutKey)
+	config, err := kv.Get(ctx, shardlog.LayoutKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -115,10 +116,10 @@ func (j *joining) enter(ctx context.Context) error {
 		return err
 	}
 	j.begun = begun
-	if j.nodes, j.nodesAt, err = kv.List(ctx, store.NodesPrefix, store.Consistent); err != nil {
+	if j.nodes, j.nodesAt, err = kv.List(ctx, shardlog.NodesPrefix, store.Consistent); err != nil {
 		return err
 	}
-	if j.leaders, j.leadersAt, err = kv.List(ctx, store.LeadersPrefix, store.Consistent); err != nil {
+	if j.leaders, j.leadersAt, err = kv.List(ctx, shardlog.LeadersPrefix, store.Consistent); err != nil {
 		return err
 	}
 	for _, p := range j.nodes {

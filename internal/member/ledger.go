@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -61,13 +62,13 @@ func decodeLedger(value []byte) ([]ledgerEntry, error) {
 // verdicts are the evictions that the votes in the store tell of: each is written together with its entry in the ledger and stays
 // for an hour after the node. So no recent eviction is missing, though some may be older than a lease.
 func (m *Member) verdicts(ctx context.Context) ([]ledgerEntry, error) {
-	pairs, _, err := m.cfg.KV.List(ctx, store.EvictPrefix, store.Consistent)
+	pairs, _, err := m.cfg.KV.List(ctx, shardlog.EvictPrefix, store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("list votes: %w", err)
 	}
 	var entries []ledgerEntry
 	for _, p := range pairs {
-		if id, err := strconv.ParseUint(strings.TrimPrefix(p.Key, store.EvictPrefix), 10, 64); err == nil { // else the janitor removes it
+		if id, err := strconv.ParseUint(strings.TrimPrefix(p.Key, shardlog.EvictPrefix), 10, 64); err == nil { // else the janitor removes it
 			entries = append(entries, ledgerEntry{Incarnation: id, Node: decodeVote(p.Value).Node})
 		}
 	}

@@ -10,15 +10,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
 // ledgerKey holds what evictions there were lately, see ledger.
 const ledgerKey = "evictions"
 
-func nodeKey(id raysys.NodeID) string { return store.NodesPrefix + string(id) }
+func nodeKey(id raysys.NodeID) string { return shardlog.NodesPrefix + string(id) }
 
-func evictKey(incarnation uint64) string { return fmt.Sprintf("%s%d", store.EvictPrefix, incarnation) }
+func evictKey(incarnation uint64) string {
+	return fmt.Sprintf("%s%d", shardlog.EvictPrefix, incarnation)
+}
 
 // Role says what a node is there for (C14).
 type Role string
@@ -141,7 +144,7 @@ func decodeNode(p store.Pair) (Node, error) {
 	if r.Address == "" {
 		return Node{}, fmt.Errorf("read %s: %w: it has no address", p.Key, store.ErrCorrupt)
 	}
-	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, store.NodesPrefix))
+	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, shardlog.NodesPrefix))
 	if err := r.validateOffer(); err != nil { // work would go where it can never run
 		return Node{}, fmt.Errorf("read %s: %w: %w", p.Key, store.ErrCorrupt, err)
 	}

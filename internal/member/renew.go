@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -54,7 +55,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 		return fmt.Errorf("renew the lease of node %s: %w", m.cfg.Self.ID, gone)
 	}
 	pairs, err := m.cfg.KV.Txn(ctx, []store.Op{
-		store.Read(store.LayoutKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
+		store.Read(shardlog.LayoutKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
 	})
 	if err != nil {
 		if gone != nil { // most likely it is over; nothing may rest on the lease until it is known
@@ -96,7 +97,7 @@ func (m *Member) sameStore(config store.Pair) error {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(config.Value, &v); err != nil {
-		return fmt.Errorf("read the id of cluster %s: %w: %w", m.cfg.Cluster, store.ErrBadLayout, err)
+		return fmt.Errorf("read the id of cluster %s: %w: %w", m.cfg.Cluster, shardlog.ErrBadLayout, err)
 	}
 	if v.ID != m.cfg.ClusterID {
 		return fmt.Errorf("%w: it holds cluster %s with id %s, not %s", raysys.ErrStoreReplaced, m.cfg.Cluster, v.ID, m.cfg.ClusterID)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 )
@@ -22,7 +23,7 @@ import (
 func (c *cluster) lead(name string, shard int) {
 	c.t.Helper()
 	value := fmt.Sprintf(`{"node":%q}`, name)
-	if _, err := c.kv.Txn(context.Background(), []store.Op{store.Lock(store.LeaderKey(shard), []byte(value), c.member(name).Session())}); err != nil {
+	if _, err := c.kv.Txn(context.Background(), []store.Op{store.Lock(shardlog.LeaderKey(shard), []byte(value), c.member(name).Session())}); err != nil {
 		c.t.Fatal(err)
 	}
 	c.settle()
@@ -36,7 +37,7 @@ func TestLeaders(t *testing.T) {
 		}
 		c.lead("b", 7)
 		c.lead("a", 3)
-		p, _ := c.kv.Get(context.Background(), store.LeaderKey(7))
+		p, _ := c.kv.Get(context.Background(), shardlog.LeaderKey(7))
 		for _, name := range []string{"a", "b"} {
 			v := c.member(name).View()
 			want := member.Leader{Shard: 7, Epoch: p.Create, Node: "b", Incarnation: c.member("b").Incarnation()}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -72,7 +73,7 @@ func (m *Member) setNodes(pairs []store.Pair, at uint64) error {
 func (m *Member) setLeaders(pairs []store.Pair, at uint64) error {
 	leaders := make([]Leader, 0, len(pairs))
 	for _, p := range pairs {
-		l, err := store.ParseLeader(p)
+		l, err := shardlog.ParseLeader(p)
 		if err != nil {
 			m.reportGarbage(p, err)
 			continue

@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // Publish implements core.Names.
@@ -162,7 +162,7 @@ func (o *Objects) forgetLocal(ctx context.Context, key string) error {
 }
 
 // watch keeps an object for its name until the name stands for another object, or for none.
-func (o *Objects) watch(key string, oid raysys.TaskID, seen store.Version) {
+func (o *Objects) watch(key string, oid raysys.TaskID, seen shardlog.Version) {
 	o.dir.Await(key, seen, func(a registry.Entry, err error) {
 		switch {
 		case o.ctx.Err() != nil:

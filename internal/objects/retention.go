@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/registry"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // retainHere retains an object in this node's store while the record of the State under key lists it.
@@ -31,7 +31,7 @@ func (o *Objects) retainHere(key string, oid raysys.TaskID) error {
 	}
 	r.alarm.At, r.alarm.Ring = o.clock.Now()+int64(retainGrace), r.unwritten
 	o.clock.SetAlarm(&r.alarm)
-	o.record(key, store.Version{}, false, r.seen)
+	o.record(key, shardlog.Version{}, false, r.seen)
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (r *retention) seen(a registry.Entry, err error) {
 	switch {
 	case o.ctx.Err() != nil || r.over.Load() || r.superseded():
 	case err != nil:
-		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(r.key, store.Version{}, false, r.seen) }})
+		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(r.key, shardlog.Version{}, false, r.seen) }})
 	case r.writer != core.NodeKey{}:
 		r.seenOwn(a, listed)
 	case listed || !r.looked.Swap(true):
@@ -134,7 +134,7 @@ func (o *Objects) lastRecord(key string, done func(registry.Entry, error)) {
 }
 
 // record asks for a State's record, with wait once it has another version than seen.
-func (o *Objects) record(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
+func (o *Objects) record(key string, seen shardlog.Version, wait bool, done func(registry.Entry, error)) {
 	reg, err := o.records()
 	if err != nil {
 		done(registry.Entry{}, err)

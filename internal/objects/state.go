@@ -14,8 +14,8 @@ import (
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/transfer"
-	"github.com/raysys/raysys/store"
 )
 
 // A State that is too large for the store is an object in files of two nodes: of the node that hosts the grain, and of
@@ -53,7 +53,7 @@ func (o *Objects) keepState(key string, data []byte) ([]byte, raysys.TaskID, err
 		return nil, oid, err
 	}
 	r.wait()
-	o.record(key, store.Version{}, false, r.seen)
+	o.record(key, shardlog.Version{}, false, r.seen)
 	return rec.Append(nil), oid, nil
 }
 
@@ -153,7 +153,7 @@ func (o *Objects) keepStateCopy(c *pendingCopy) error {
 	}
 	if err = o.persist(c.ctx, obj, key); err == nil {
 		var a registry.Entry
-		if a, err = runner.Wait(c.ctx, func(done func(registry.Entry, error)) { o.record(key, store.Version{}, false, done) }); err == nil {
+		if a, err = runner.Wait(c.ctx, func(done func(registry.Entry, error)) { o.record(key, shardlog.Version{}, false, done) }); err == nil {
 			r.wait()
 			r.seen(a, nil)
 		}
@@ -312,7 +312,7 @@ func (o *Objects) keepStateFile(key string, obj *objectstore.Object, rec *regist
 			return raysys.ErrClosed
 		}
 	}
-	o.record(key, store.Version{}, false, r.seen)
+	o.record(key, shardlog.Version{}, false, r.seen)
 	if o.dir != nil {
 		o.restoreElsewhere(key, rec.ID, rec.Files)
 	}

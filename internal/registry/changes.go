@@ -3,8 +3,8 @@ package registry
 import (
 	"fmt"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // changes changes records of objects that lie in one shard: all changes are committed or none, and each may be refused.
@@ -75,7 +75,7 @@ func (o *changes) serve(l *leader, q *asked[[]Entry]) {
 		return
 	}
 	now := map[string]*Entry{}
-	before := map[string]store.Version{}
+	before := map[string]shardlog.Version{}
 	entries := make([]Entry, len(o.list))
 	for i := range o.list {
 		ch := &o.list[i]
@@ -107,7 +107,7 @@ func (o *changes) serve(l *leader, q *asked[[]Entry]) {
 		return
 	}
 	b, puts := objectBatch(now, before)
-	b.committed = func(res store.Result) {
+	b.committed = func(res shardlog.Result) {
 		for i := range entries {
 			if n, ok := puts[o.list[i].key]; ok && !entries[i].Refused {
 				entries[i].Version = res.Version(n)
@@ -119,16 +119,16 @@ func (o *changes) serve(l *leader, q *asked[[]Entry]) {
 
 // objectBatch changes the records to those in now, on condition that each has the version in before. puts has the
 // indices of its puts, by key.
-func objectBatch(now map[string]*Entry, before map[string]store.Version) (b recordBatch, puts map[string]int) {
+func objectBatch(now map[string]*Entry, before map[string]shardlog.Version) (b recordBatch, puts map[string]int) {
 	puts = map[string]int{}
 	for key, e := range now {
 		b.keys = append(b.keys, key)
-		if e.Exists || before[key] != (store.Version{}) {
-			b.Checks = append(b.Checks, store.Check{Key: key, Version: before[key]})
+		if e.Exists || before[key] != (shardlog.Version{}) {
+			b.Checks = append(b.Checks, shardlog.Check{Key: key, Version: before[key]})
 		}
 		if e.Exists {
 			puts[key] = len(b.Puts)
-			b.Puts = append(b.Puts, store.Put{Key: key, Value: e.Record.append(nil)})
+			b.Puts = append(b.Puts, shardlog.Put{Key: key, Value: e.Record.append(nil)})
 		} else {
 			b.Deletes = append(b.Deletes, key)
 		}

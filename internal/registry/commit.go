@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // commit stores what turns of a durable grain changed, with their replies, as one batch on two conditions: the token is
@@ -85,25 +85,25 @@ func (*commit) readAnswer(r *wire.Reader) (grainengine.ETag, error) {
 }
 
 // batch is the commit as the shard has it; the counter is its first put.
-func (o *commit) batch() store.Batch {
-	b := store.Batch{Puts: []store.Put{{Key: o.counterKey(), Value: appendCounter(o.Counter)}}}
+func (o *commit) batch() shardlog.Batch {
+	b := shardlog.Batch{Puts: []shardlog.Put{{Key: o.counterKey(), Value: appendCounter(o.Counter)}}}
 	if o.token != (grainengine.Token{}) {
 		// The first condition that does not hold is reported: an activation that is not current hears raysys.ErrMoved.
-		b.Checks = append(b.Checks, store.Check{Key: o.placementKey(), Version: store.Version(o.token)})
+		b.Checks = append(b.Checks, shardlog.Check{Key: o.placementKey(), Version: shardlog.Version(o.token)})
 	}
-	b.Checks = append(b.Checks, store.Check{Key: o.counterKey(), Version: store.Version(o.After)})
+	b.Checks = append(b.Checks, shardlog.Check{Key: o.counterKey(), Version: shardlog.Version(o.After)})
 	for _, s := range o.States {
 		if s.Data == nil {
 			b.Deletes = append(b.Deletes, o.stateKey(s.Name))
 		} else {
-			b.Puts = append(b.Puts, store.Put{Key: o.stateKey(s.Name), Value: s.Data})
+			b.Puts = append(b.Puts, shardlog.Put{Key: o.stateKey(s.Name), Value: s.Data})
 		}
 	}
 	for _, id := range o.Forget {
 		b.Deletes = append(b.Deletes, o.replyKey(id))
 	}
 	for _, p := range o.Replies {
-		b.Puts = append(b.Puts, store.Put{Key: o.replyKey(p.Call), Value: p.Data})
+		b.Puts = append(b.Puts, shardlog.Put{Key: o.replyKey(p.Call), Value: p.Data})
 	}
 	return b
 }
@@ -113,8 +113,8 @@ func (o *commit) serve(l *leader, q *asked[grainengine.ETag]) {
 		q.fail(err)
 		return
 	}
-	l.propose(o.batch(), func(res store.Result, err error) {
-		var conflict *store.ConflictError
+	l.propose(o.batch(), func(res shardlog.Result, err error) {
+		var conflict *shardlog.ConflictError
 		switch {
 		case err == nil:
 			for _, s := range o.States {

@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // replyOf is a stored reply that waits for a node's driver, or for nobody in particular.
@@ -114,7 +114,7 @@ func TestUnreadableCounter(t *testing.T) {
 	e := served(t)
 	now := place(t, e, aliveNode)
 	g := alice(now.Token)
-	batch := store.Batch{Puts: []store.Put{{Key: g.counterKey(), Value: []byte{99, 1}}}}
+	batch := shardlog.Batch{Puts: []shardlog.Put{{Key: g.counterKey(), Value: []byte{99, 1}}}}
 	if _, err := e.reg.led[0].shard.Commit(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // recordTable has a leader's open requests about records of objects and tasks, which lie in the shard's table. When the
@@ -23,9 +23,9 @@ func newRecordTable() recordTable {
 
 // recordBatch is a batch that changes the records of keys.
 type recordBatch struct {
-	store.Batch
+	shardlog.Batch
 	keys      []string
-	committed func(store.Result) // is called on the shard's own goroutine, or nil
+	committed func(shardlog.Result) // is called on the shard's own goroutine, or nil
 }
 
 // committing is a request whose changes are being committed.
@@ -70,7 +70,7 @@ func (l *leader) commitRecords(q request, batches []recordBatch, answer func()) 
 		}
 	}
 	for _, b := range batches {
-		l.propose(b.Batch, func(res store.Result, err error) {
+		l.propose(b.Batch, func(res shardlog.Result, err error) {
 			if err == nil && b.committed != nil {
 				b.committed(res)
 			}
@@ -98,7 +98,7 @@ func (l *leader) changed(m *changed) {
 		if c.left == 0 {
 			delete(l.records.open, m.q)
 			switch {
-			case errors.Is(c.err, store.ErrConflict):
+			case errors.Is(c.err, shardlog.ErrConflict):
 				next = append([]request{m.q}, next...)
 			case c.err != nil:
 				m.q.fail(outcome(c.err))

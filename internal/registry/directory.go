@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys/internal/runner"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // Directory is this node's side of the object directory, whose records lie in the shards. It sends changes of one shard
@@ -38,7 +38,7 @@ func (d *Directory) Change(ch Change, done func(Entry, error)) {
 func (d *Directory) Find(key string, done func(Entry, error)) { d.reg.Find(key, done) }
 
 // Await returns a record once it has another version than seen.
-func (d *Directory) Await(key string, seen store.Version, done func(Entry, error)) {
+func (d *Directory) Await(key string, seen shardlog.Version, done func(Entry, error)) {
 	d.reg.Await(key, seen, done)
 }
 

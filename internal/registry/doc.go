@@ -3,7 +3,7 @@
 //
 //	Registry at the asker                              Registry at the leader of the shard
 //
-//	Locate, Load, Change, ... ──▶ ask ═ KindRegistry ═▶ Serve ──▶ leader (actor) ──▶ store.Shard ──▶ log
+//	Locate, Load, Change, ... ──▶ ask ═ KindRegistry ═▶ Serve ──▶ leader (actor) ──▶ shardlog.Shard ──▶ log
 //	      ▲                        │ ▲                              │   ▲                 │
 //	      │              no leader │ │ leaders or connections       │   └── committed ────┘
 //	      │                        ▼ │ changed, or 20 ms later      │
@@ -52,7 +52,7 @@
 //
 // Invariants (rules C19, C20, C22):
 //
-//	Token, ETag, store.Version     three types; a token is the version of a placement, an ETag that of a State, neither stands for the other
+//	Token, ETag, shardlog.Version     three types; a token is the version of a placement, an ETag that of a State, neither stands for the other
 //	a placement on a living node   is moved by release alone; locate returns it
 //	load, save, restore, commit    only under the current token, from the node that has it: else raysys.ErrMoved, and nothing was done
 //	release                        the same, but that a token which is not current releases nothing, without an error

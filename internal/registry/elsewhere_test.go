@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -128,7 +129,7 @@ func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Direct
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kv.Close() })
-	layout, err := store.OpenLayout(t.Context(), kv, "", 1)
+	layout, err := shardlog.OpenLayout(t.Context(), kv, "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

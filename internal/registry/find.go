@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // find asks for the record of an object or a name, or for the objects that a State lists and, of a State that is an object,
@@ -13,7 +13,7 @@ import (
 // the record has another version than the asker has seen. Every node may ask.
 type find struct {
 	key  string
-	seen store.Version // with wait
+	seen shardlog.Version // with wait
 	wait bool
 	last bool // the record is read behind all that was proposed before
 }
@@ -29,7 +29,7 @@ func (r *Registry) FindLast(key string, done func(Entry, error)) {
 }
 
 // Await returns the record once it has another version than seen. A record that is gone has the zero version.
-func (r *Registry) Await(key string, seen store.Version, done func(Entry, error)) {
+func (r *Registry) Await(key string, seen shardlog.Version, done func(Entry, error)) {
 	ask(r, &find{key: key, seen: seen, wait: true}, done)
 }
 
@@ -69,7 +69,7 @@ func (o *find) read(r *wire.Reader) error {
 	if err := new(grain).read(r); err != nil {
 		return err
 	}
-	o.key, o.seen = r.String(), wire.ReadStamp[store.Version](r)
+	o.key, o.seen = r.String(), wire.ReadStamp[shardlog.Version](r)
 	how := r.Byte()
 	o.wait, o.last = how == findWait, how == findLast
 	if err := r.Err(); err != nil {
@@ -92,7 +92,7 @@ func (*find) readAnswer(r *wire.Reader) (Entry, error) {
 
 func (o *find) serve(l *leader, q *asked[Entry]) {
 	if o.last {
-		l.propose(store.Batch{}, func(_ store.Result, err error) {
+		l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) {
 			var e Entry
 			if err = outcome(err); err == nil {
 				e, err = o.entry(l)

@@ -6,8 +6,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // grain is the first part of every operation: which grain, and which activation of it asks. Operations on objects leave
@@ -80,7 +80,7 @@ func (l *leader) authorize(g *grain, from core.NodeKey) error {
 }
 
 // current returns the grain's placement if it is on a node that lives.
-func (l *leader) current(key string) (p grainengine.Placed, rec store.Record, ok bool) {
+func (l *leader) current(key string) (p grainengine.Placed, rec shardlog.Record, ok bool) {
 	rec, ok = l.shard.Get(key)
 	if !ok {
 		return p, rec, false
@@ -97,7 +97,7 @@ func appendPlacement(p grainengine.Placed) []byte {
 }
 
 // readPlacement reads a placement record, whose version is the grain's token.
-func readPlacement(rec store.Record) (grainengine.Placed, error) {
+func readPlacement(rec shardlog.Record) (grainengine.Placed, error) {
 	r := wire.NewReader(rec.Value)
 	if v := r.Byte(); v != placementVersion {
 		return grainengine.Placed{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)

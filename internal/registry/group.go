@@ -10,9 +10,9 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/store"
 )
 
 // group asks about a placement group. Every node may ask; a group goes with its owner, unless it is detached.
@@ -71,7 +71,7 @@ func (l *leader) going(r *groupengine.Record) bool {
 }
 
 // create makes the record, in place of one of that version, with an assignment where there is room.
-func (o *group) create(l *leader, q *asked[groupengine.Entry], was store.Version) {
+func (o *group) create(l *leader, q *asked[groupengine.Entry], was shardlog.Version) {
 	if o.Record.Owner != (core.NodeKey{}) && !l.alive(o.Record.Owner) { // the asker has not heard of its death
 		o.Record.Owner = q.from
 	}
@@ -100,13 +100,13 @@ func (l *leader) groupEntry(key string) (e groupengine.Entry, err error) {
 
 // commitGroup changes the record of a group from version was to next; nil removes it. What follows from that is done when it is
 // committed: see changed.
-func (l *leader) commitGroup(q request, key string, next *groupengine.Record, was store.Version, answer func()) {
+func (l *leader) commitGroup(q request, key string, next *groupengine.Record, was shardlog.Version, answer func()) {
 	b := recordBatch{keys: []string{key}}
-	b.Checks = []store.Check{{Key: key, Version: was}}
+	b.Checks = []shardlog.Check{{Key: key, Version: was}}
 	if next == nil {
 		b.Deletes = []string{key}
 	} else {
-		b.Puts = []store.Put{{Key: key, Value: next.Append(nil)}}
+		b.Puts = []shardlog.Put{{Key: key, Value: next.Append(nil)}}
 	}
 	l.commitRecords(q, []recordBatch{b}, answer)
 }

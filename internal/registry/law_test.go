@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -32,9 +33,9 @@ func served(t *testing.T, hosts ...placement.Node) *elsewhere {
 }
 
 // lead has this node lead the shard.
-func lead(t *testing.T, e *elsewhere) *store.Shard {
+func lead(t *testing.T, e *elsewhere) *shardlog.Shard {
 	t.Helper()
-	s, err := store.Lead(t.Context(), store.LeadConfig{KV: e.kv, Session: sessionOf(t, e.kv), Node: "self"})
+	s, err := shardlog.Lead(t.Context(), shardlog.LeadConfig{KV: e.kv, Session: sessionOf(t, e.kv), Node: "self"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func lead(t *testing.T, e *elsewhere) *store.Shard {
 // depose has the shard led by nobody, which its leader does not know.
 func depose(t *testing.T, e *elsewhere) {
 	t.Helper()
-	if _, err := e.kv.Txn(t.Context(), []store.Op{store.Delete(store.LeaderKey(0))}); err != nil {
+	if _, err := e.kv.Txn(t.Context(), []store.Op{store.Delete(shardlog.LeaderKey(0))}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -288,7 +289,7 @@ func TestRequestsForOtherKeys(t *testing.T) {
 // looked at again after the last of them.
 func TestReapWaitsForTheLast(t *testing.T) {
 	e, d := newElsewhere(t, nil)
-	kv, s := shardWithDead(t, e, func(*store.LeadConfig) {})
+	kv, s := shardWithDead(t, e, func(*shardlog.LeadConfig) {})
 	e.reg.Lead(0, s)
 	key := fmt.Sprint("o/both ", aliveNode, " 0")
 	hold := make(chan struct{})

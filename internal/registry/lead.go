@@ -3,11 +3,11 @@ package registry
 import (
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // Lead begins to serve a shard that this node leads.
-func (r *Registry) Lead(n int, s *store.Shard) {
+func (r *Registry) Lead(n int, s *shardlog.Shard) {
 	props := actor.PropsFromProducer(func() actor.Actor { return newLeader(r, s) })
 	pid := r.cfg.Actors.Root.SpawnPrefix(props, "shard")
 	r.mu.Lock()
@@ -21,7 +21,7 @@ func (r *Registry) Lead(n int, s *store.Shard) {
 
 // StepDown ends serving a shard that was released, or of which another node deposed this one. It returns once the
 // requests that the leader had are answered or wait for the next leader.
-func (r *Registry) StepDown(n int, s *store.Shard) {
+func (r *Registry) StepDown(n int, s *shardlog.Shard) {
 	r.mu.Lock()
 	l := r.led[n]
 	if l == nil || l.shard != s {
@@ -35,10 +35,10 @@ func (r *Registry) StepDown(n int, s *store.Shard) {
 }
 
 // Led lists the shards that this node serves.
-func (r *Registry) Led() map[int]*store.Shard {
+func (r *Registry) Led() map[int]*shardlog.Shard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := make(map[int]*store.Shard, len(r.led))
+	m := make(map[int]*shardlog.Shard, len(r.led))
 	for n, l := range r.led {
 		m[n] = l.shard
 	}

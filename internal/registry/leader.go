@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -16,7 +17,7 @@ import (
 // lock. The shard's own goroutine commits; the outcomes return as messages.
 type leader struct {
 	reg      *Registry
-	shard    *store.Shard
+	shard    *shardlog.Shard
 	self     *actor.PID                              // from the first message on
 	placing  map[string][]*asked[grainengine.Placed] // by placement key: the requests that wait for a placement that is being committed
 	counts   map[core.NodeKey]int                    // grains placed, for the balance
@@ -30,9 +31,9 @@ type leader struct {
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.
-func newLeader(r *Registry, s *store.Shard) *leader {
+func newLeader(r *Registry, s *shardlog.Shard) *leader {
 	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Placed]{}, counts: map[core.NodeKey]int{}, records: newRecordTable()}
-	s.Scan("g/", func(_ string, rec store.Record) bool {
+	s.Scan("g/", func(_ string, rec shardlog.Record) bool {
 		if p, err := readPlacement(rec); err == nil {
 			l.counts[p.NodeKey]++
 		}
@@ -109,9 +110,9 @@ func (l *leader) post(m any) { l.reg.cfg.Actors.Root.Send(l.self, m) }
 func (l *leader) alive(k core.NodeKey) bool { return l.reg.cfg.Members.Alive(k) }
 
 // propose proposes a batch; done gets every error.
-func (l *leader) propose(b store.Batch, done func(store.Result, error)) {
+func (l *leader) propose(b shardlog.Batch, done func(shardlog.Result, error)) {
 	if err := l.shard.Propose(b, done); err != nil {
-		done(store.Result{}, err)
+		done(shardlog.Result{}, err)
 	}
 }
 
@@ -130,7 +131,7 @@ func outcome(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrDeposed), errors.Is(err, store.ErrClosed):
+	case errors.Is(err, shardlog.ErrDeposed), errors.Is(err, store.ErrClosed):
 		return errNotLeader // the batch was not committed, and will not be
 	case errors.Is(err, store.ErrTooLarge):
 		return fmt.Errorf("%w: %w", raysys.ErrTooLarge, err)

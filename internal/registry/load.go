@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // load reads records of a grain's State. The current activation may ask.
@@ -80,7 +80,7 @@ func (o *load) serve(l *leader, q *asked[[]grainengine.Record]) {
 	records := o.records(l)
 	// The records are current if this node leads the shard after they were read: an empty batch that commits proves
 	// that.
-	l.propose(store.Batch{}, func(_ store.Result, err error) {
+	l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) {
 		if err != nil {
 			q.fail(outcome(err))
 			return

@@ -9,9 +9,9 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/store"
 )
 
 // locate asks where a grain is. A grain that has no placement, or one on a dead node, is placed. Every node may ask.
@@ -133,8 +133,8 @@ func (o *locate) serve(l *leader, q *asked[grainengine.Placed]) {
 	}
 	l.placing[key] = []*asked[grainengine.Placed]{q}
 	l.counts[to]++
-	b := store.Batch{Checks: []store.Check{{Key: key, Version: rec.Version}}, Puts: []store.Put{{Key: key, Value: appendPlacement(next)}}}
-	l.propose(b, func(res store.Result, err error) {
+	b := shardlog.Batch{Checks: []shardlog.Check{{Key: key, Version: rec.Version}}, Puts: []shardlog.Put{{Key: key, Value: appendPlacement(next)}}}
+	l.propose(b, func(res shardlog.Result, err error) {
 		if err == nil {
 			next.Token = grainengine.Token(res.Version(0))
 		}
@@ -149,7 +149,7 @@ func (l *leader) placed(m *placed) {
 	if m.err != nil {
 		l.uncount(m.place.NodeKey)
 	}
-	if errors.Is(m.err, store.ErrConflict) { // a release or a reaping was committed before, and the table has its outcome now
+	if errors.Is(m.err, shardlog.ErrConflict) { // a release or a reaping was committed before, and the table has its outcome now
 		for _, q := range waiting {
 			q.serveAt(l)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/runner"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // TestPreferLocalIsTheAsker: a grain that holds something stays on the node that asks while that has room, whichever node leads the
@@ -23,7 +23,7 @@ func TestPreferLocalIsTheAsker(t *testing.T) {
 		if change != nil {
 			change(m)
 		}
-		l := &leader{reg: New(Config{Members: m, Runner: runner.New(&setClock{}), Namespace: "test"}), shard: &store.Shard{}, counts: map[core.NodeKey]int{}}
+		l := &leader{reg: New(Config{Members: m, Runner: runner.New(&setClock{}), Namespace: "test"}), shard: &shardlog.Shard{}, counts: map[core.NodeKey]int{}}
 		o := &locate{
 			grain: grain{ns: "test", id: grainengine.ID{Kind: "trainer", Key: "a"}}, needs: raysys.Resources{GPU: 1}, strategy: raysys.PreferLocal,
 		}

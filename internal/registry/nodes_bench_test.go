@@ -9,9 +9,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/store"
 )
 
 // manyNodes is a cluster of n workers with a GPU on every hundredth. Of Members it has what a decision asks for.
@@ -113,5 +113,5 @@ func benchLeader(b *testing.B, m Members) *leader {
 		r.Wait()
 		w.Stop()
 	})
-	return &leader{reg: New(Config{Members: m, Runner: r, Namespace: "test"}), shard: &store.Shard{}, counts: map[core.NodeKey]int{}}
+	return &leader{reg: New(Config{Members: m, Runner: r, Namespace: "test"}), shard: &shardlog.Shard{}, counts: map[core.NodeKey]int{}}
 }

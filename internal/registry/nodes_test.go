@@ -7,8 +7,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/store"
 )
 
 // setClock is a clock that a test sets.
@@ -21,7 +21,7 @@ func (c *setClock) SetAlarm(*core.Alarm) {}
 // not give it back, and neither does a node that comes.
 func TestDecisionsCount(t *testing.T) {
 	m, clock := newManyNodes(300), &setClock{}
-	l := &leader{reg: New(Config{Members: m, Runner: runner.New(clock), Namespace: "test"}), shard: &store.Shard{}, counts: map[core.NodeKey]int{}}
+	l := &leader{reg: New(Config{Members: m, Runner: runner.New(clock), Namespace: "test"}), shard: &shardlog.Shard{}, counts: map[core.NodeKey]int{}}
 	o := &locate{grain: grain{ns: "test", id: grainengine.ID{Kind: "trainer", Key: "a"}}, needs: raysys.Resources{GPU: 2}}
 	used := map[core.NodeKey]int{}
 	give := func() {

@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // asFirst is one operation with an answer, as they were in version 1.
@@ -77,7 +77,7 @@ func TestFramesOfVersion1(t *testing.T) {
 	place := grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}}
 	inBundle := grainengine.Placed{Place: place.Place, Bundle: core.Bundle{Group: "p/prog\x00training", Index: 3, Captures: true}}
 	etag := grainengine.ETag{Epoch: 299, Seq: 12}
-	now := store.Version{Epoch: 4, Seq: 6}
+	now := shardlog.Version{Epoch: 4, Seq: 6}
 	counter := grainengine.Counter{Turn: 300, Nonce: 1 << 60}
 	task := TaskRecord{
 		Submitter: core.NodeKey{Node: "o", Incarnation: 5}, Attempt: 2, Digest: 1 << 60, Recipe: []byte("recipe"), Outcome: []byte("outcome"),
@@ -102,7 +102,7 @@ func TestFramesOfVersion1(t *testing.T) {
 		}}, value: []Entry{
 			{Exists: true, Record: rec, Version: now}, {Refused: true}, {Refused: true, Exists: true, Record: rec, Version: now}, {}, {},
 		}},
-		example[Entry]{name: "find", op: &find{key: "o/1", seen: store.Version{Epoch: 4, Seq: 5}, wait: true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
+		example[Entry]{name: "find", op: &find{key: "o/1", seen: shardlog.Version{Epoch: 4, Seq: 5}, wait: true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
 		example[Entry]{name: "last", op: &find{key: "s/prog\x00purse\x00x\x00n", last: true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}, Record: rec}},
 		example[grainengine.ETag]{name: "commit", value: grainengine.ETag{Epoch: 300, Seq: 14}, op: &commit{g, grainengine.Commit{
 			After: etag, Counter: counter, States: []grainengine.StateChange{{Name: "balance", Data: []byte("money")}, {Name: "log"}},

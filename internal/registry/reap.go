@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/groupengine"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // Messages about reaping.
@@ -29,13 +29,13 @@ type unreaped struct {
 type reaper struct {
 	l      *leader
 	known  map[core.NodeKey]bool
-	places store.Batch
+	places shardlog.Batch
 	now    map[string]*Entry
-	before map[string]store.Version
+	before map[string]shardlog.Version
 }
 
 func (l *leader) reaper() *reaper {
-	return &reaper{l: l, known: map[core.NodeKey]bool{}, now: map[string]*Entry{}, before: map[string]store.Version{}}
+	return &reaper{l: l, known: map[core.NodeKey]bool{}, now: map[string]*Entry{}, before: map[string]shardlog.Version{}}
 }
 
 // reap removes dead nodes from all records and counts, and forgets their requests. To reap twice does no harm: an
@@ -89,7 +89,7 @@ func (l *leader) reapRest(keys ...string) {
 // refusedForNow reports whether a removal that failed with err may succeed later. After other errors this node does not
 // lead the shard any more, and the next leader reaps it.
 func refusedForNow(err error) bool {
-	return errors.Is(err, store.ErrConflict) || errors.Is(err, raysys.ErrOverloaded)
+	return errors.Is(err, shardlog.ErrConflict) || errors.Is(err, raysys.ErrOverloaded)
 }
 
 // postpone has the keys looked at again after a pause.
@@ -137,14 +137,14 @@ func (r *reaper) alive(k core.NodeKey) bool {
 
 // scan looks at all records of a kind.
 func (r *reaper) scan(prefix string) {
-	r.l.shard.Scan(prefix, func(key string, rec store.Record) bool {
+	r.l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
 		r.look(key, rec)
 		return true
 	})
 }
 
 // look removes dead nodes from one record.
-func (r *reaper) look(key string, rec store.Record) {
+func (r *reaper) look(key string, rec shardlog.Record) {
 	if r.l.busy(key) {
 		r.l.leave(key)
 		return
@@ -152,7 +152,7 @@ func (r *reaper) look(key string, rec store.Record) {
 	if strings.HasPrefix(key, "g/") {
 		if p, err := readPlacement(rec); err == nil && !r.alive(p.NodeKey) {
 			// On condition of the version: a grain that was placed anew since stays.
-			r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})
+			r.places.Checks = append(r.places.Checks, shardlog.Check{Key: key, Version: rec.Version})
 			r.places.Deletes = append(r.places.Deletes, key)
 		}
 	} else if strings.HasPrefix(key, groupengine.KeyPrefix) {
@@ -176,16 +176,16 @@ func (r *reaper) look(key string, rec store.Record) {
 // flush proposes the removals that were gathered.
 func (r *reaper) flush() {
 	if keys := r.places.Deletes; len(keys) > 0 {
-		r.l.propose(r.places, func(_ store.Result, err error) {
+		r.l.propose(r.places, func(_ shardlog.Result, err error) {
 			if refusedForNow(err) {
 				r.l.post(&reapRefused{keys})
 			}
 		})
-		r.places = store.Batch{}
+		r.places = shardlog.Batch{}
 	}
 	if len(r.now) > 0 {
 		b, _ := objectBatch(r.now, r.before)
 		r.l.commitRecords(nil, []recordBatch{b}, nil)
 	}
-	r.now, r.before = map[string]*Entry{}, map[string]store.Version{}
+	r.now, r.before = map[string]*Entry{}, map[string]shardlog.Version{}
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store/flaky"
 )
 
 var deadNode, aliveNode = core.NodeKey{Node: "dead", Incarnation: 3}, core.NodeKey{Node: "alive", Incarnation: 4}
 
 // shardWithDead is a shard with records of both nodes.
-func shardWithDead(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*flaky.KV, *store.Shard) {
+func shardWithDead(t *testing.T, e *elsewhere, change func(*shardlog.LeadConfig)) (*flaky.KV, *shardlog.Shard) {
 	kv := flaky.Wrap(e.kv)
 	session, err := kv.NewSession(t.Context(), "test", 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := store.LeadConfig{KV: kv, Session: session, Node: "self"}
+	cfg := shardlog.LeadConfig{KV: kv, Session: session, Node: "self"}
 	change(&cfg)
-	s, err := store.Lead(t.Context(), cfg)
+	s, err := shardlog.Lead(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +32,14 @@ func shardWithDead(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (
 		e.reg.StepDown(0, s)
 		_ = s.Close()
 	})
-	var b store.Batch
+	var b shardlog.Batch
 	for i := range 150 {
 		for _, k := range []core.NodeKey{deadNode, aliveNode} {
 			both := Record{Owner: k, At: []Location{{deadNode, true}, {aliveNode, false}}}
 			alone := Record{Owner: k, At: []Location{{k, true}}}
 			place := appendPlacement(grainengine.Placed{Place: grainengine.Place{NodeKey: k}})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
-				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
+				b.Puts = append(b.Puts, shardlog.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
 			}
 		}
 	}
@@ -60,9 +60,9 @@ func holdWrites(kv *flaky.KV, hold chan struct{}) {
 }
 
 // namingDead counts the records that name the dead node, and all.
-func namingDead(t *testing.T, s *store.Shard) (by, all int) {
+func namingDead(t *testing.T, s *shardlog.Shard) (by, all int) {
 	t.Helper()
-	s.Scan("", func(key string, rec store.Record) bool {
+	s.Scan("", func(key string, rec shardlog.Record) bool {
 		all++
 		if strings.HasPrefix(key, "g/") {
 			if p, err := readPlacement(rec); err != nil || p.NodeKey == deadNode {
@@ -82,7 +82,7 @@ func namingDead(t *testing.T, s *store.Shard) (by, all int) {
 func TestNewLeaderReaps(t *testing.T) {
 	e, d := newElsewhere(t, nil)
 	e.dead.Store(deadNode, true)
-	_, s := shardWithDead(t, e, func(*store.LeadConfig) {})
+	_, s := shardWithDead(t, e, func(*shardlog.LeadConfig) {})
 	e.reg.Lead(0, s)
 	soon(t, "no record names the dead node", func() bool { by, _ := namingDead(t, s); return by == 0 })
 	// Gone are the dead node's own objects and placements. Its names say what was lost.
@@ -100,8 +100,8 @@ func TestNewLeaderReaps(t *testing.T) {
 // TestReapComesBack: records that are being changed when their node dies, and those for which the shard has no room
 // then, are cleared up afterwards.
 func TestReapComesBack(t *testing.T) {
-	for name, alter := range map[string]func(*store.LeadConfig){
-		"busy": func(*store.LeadConfig) {}, "no room": func(c *store.LeadConfig) { c.MaxQueue = 3 },
+	for name, alter := range map[string]func(*shardlog.LeadConfig){
+		"busy": func(*shardlog.LeadConfig) {}, "no room": func(c *shardlog.LeadConfig) { c.MaxQueue = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, d := newElsewhere(t, nil)
@@ -151,7 +151,7 @@ func TestReapComesBack(t *testing.T) {
 func TestTheDeadHaveNoCopies(t *testing.T) {
 	e, _ := newElsewhere(t, nil)
 	e.dead.Store(deadNode, true)
-	_, s := shardWithDead(t, e, func(*store.LeadConfig) {})
+	_, s := shardWithDead(t, e, func(*shardlog.LeadConfig) {})
 	e.reg.Lead(0, s)
 	for _, k := range []core.NodeKey{deadNode, aliveNode} {
 		a := says(e, k, &changes{[]Change{{kind: changeCopy, key: "o/new"}}})
@@ -165,7 +165,7 @@ func TestTheDeadHaveNoCopies(t *testing.T) {
 // commit is known, is cleared up behind the second.
 func TestReapedThoughChangedAgain(t *testing.T) {
 	e, d := newElsewhere(t, nil)
-	kv, s := shardWithDead(t, e, func(*store.LeadConfig) {})
+	kv, s := shardWithDead(t, e, func(*shardlog.LeadConfig) {})
 	e.reg.Lead(0, s)
 	look := func() { // whoever is answered comes behind what was sent before
 		if _, err := d.FindWait(context.Background(), "o/none"); err != nil {

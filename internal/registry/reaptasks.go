@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 )
 
 // unclaimedAfter is how long the record of a task stays after its submitter's death. By then the nodes that wait for
@@ -55,7 +55,7 @@ func (l *leader) unclaimed(dead core.NodeKey) bool {
 
 // lookTask removes the record of a task that nobody has claimed, and has a worker claim one that has a name, or to which a
 // State refers: that one knows by the State's record how long.
-func (r *reaper) lookTask(key string, rec store.Record) {
+func (r *reaper) lookTask(key string, rec shardlog.Record) {
 	t, err := readTaskRecord(rec.Value)
 	if err == nil && (t.Start != (TaskKey{}) || len(t.States) > 0) {
 		if (len(t.Outcome) == 0 || len(t.States) > 0) && !r.alive(t.Submitter) {
@@ -65,7 +65,7 @@ func (r *reaper) lookTask(key string, rec store.Record) {
 	}
 	if err == nil && !t.Detached && !r.alive(t.Submitter) && r.l.unclaimed(t.Submitter) {
 		// On condition of the version: a task that was claimed since stays.
-		r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})
+		r.places.Checks = append(r.places.Checks, shardlog.Check{Key: key, Version: rec.Version})
 		r.places.Deletes = append(r.places.Deletes, key)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/runner"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store/flaky"
 )
 
@@ -62,7 +62,7 @@ type graves struct {
 	t     *testing.T
 	clock *handClock
 	store *flaky.KV
-	shard *store.Shard
+	shard *shardlog.Shard
 }
 
 // bystander asks for what says nothing of the nodes that a test is about.
@@ -110,7 +110,7 @@ func (g *graves) has(when string, numbers ...int) {
 	for _, n := range numbers {
 		want[taskNumber(n).key()] = n
 	}
-	g.shard.Scan(taskPrefix, func(key string, rec store.Record) bool {
+	g.shard.Scan(taskPrefix, func(key string, rec shardlog.Record) bool {
 		if _, ok := want[key]; !ok {
 			task, err := readTaskRecord(rec.Value)
 			g.t.Errorf("%s: there still is %x of %+v, %v", when, key, task, err)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // Record is what the directory knows of an object: its owner, and the nodes that have its bytes. It is a hint on where
@@ -128,7 +128,7 @@ func ReadRecord(b []byte) (Record, error) {
 	return readRecord(&r)
 }
 
-func recordOf(rec store.Record) (Record, error) {
+func recordOf(rec shardlog.Record) (Record, error) {
 	r := wire.NewReader(rec.Value)
 	return readRecord(&r)
 }
@@ -181,7 +181,7 @@ type Entry struct {
 	Refused bool // the change was not made
 	Exists  bool
 	Record  Record
-	Version store.Version
+	Version shardlog.Version
 	Held    []raysys.TaskID // of the record of a State: the objects that it lists; Record is that of the State's own, if it is one
 }
 
@@ -212,7 +212,7 @@ func (e *Entry) read(r *wire.Reader) (err error) {
 	bits := r.Byte()
 	e.Refused, e.Exists = bits&entryRefused != 0, bits&entryExists != 0
 	if e.Exists {
-		e.Version = wire.ReadStamp[store.Version](r)
+		e.Version = wire.ReadStamp[shardlog.Version](r)
 		e.Record, err = readRecord(r)
 		for range r.Count(16) {
 			e.Held = append(e.Held, r.ID())

@@ -13,8 +13,8 @@ import (
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/store"
 )
 
 // Members is what the registry needs to know of the cluster. In one process it is a cluster of one.
@@ -47,9 +47,9 @@ type Moment struct {
 type Config struct {
 	Members    Members
 	Actors     *actor.ActorSystem
-	Runner     *runner.Runner // has the clock; once it has ended a Directory resends nothing
-	Layout     store.Layout   // maps keys to shards
-	Namespace  string         // of the grains that this node asks for
+	Runner     *runner.Runner  // has the clock; once it has ended a Directory resends nothing
+	Layout     shardlog.Layout // maps keys to shards
+	Namespace  string          // of the grains that this node asks for
 	Strategies map[raysys.Strategy]placement.Strategy
 	// HandOver asks a worker to claim a task that has a name, or to which a State refers; nil where there is none.
 	HandOver func(worker core.NodeKey, task TaskKey)
@@ -78,7 +78,7 @@ type Registry struct {
 
 // ledShard is a shard that this node leads.
 type ledShard struct {
-	shard *store.Shard
+	shard *shardlog.Shard
 	pid   *actor.PID
 }
 
@@ -88,7 +88,7 @@ func New(cfg Config) *Registry {
 }
 
 // Layout maps keys to shards.
-func (r *Registry) Layout() *store.Layout { return &r.cfg.Layout }
+func (r *Registry) Layout() *shardlog.Layout { return &r.cfg.Layout }
 
 // ask sends q to the leader of its shard: now, or as soon as there is one.
 func (r *Registry) ask(q request) {

@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // release removes the placement of a grain if the token is current. The node that the grain is placed on may ask.
@@ -28,10 +28,10 @@ func (o *release) serve(l *leader, q *asked[struct{}]) {
 			return
 		}
 	}
-	b := store.Batch{Checks: []store.Check{{Key: key, Version: store.Version(o.token)}}, Deletes: []string{key}}
-	l.propose(b, func(_ store.Result, err error) {
+	b := shardlog.Batch{Checks: []shardlog.Check{{Key: key, Version: shardlog.Version(o.token)}}, Deletes: []string{key}}
+	l.propose(b, func(_ shardlog.Result, err error) {
 		switch {
-		case errors.Is(err, store.ErrConflict): // another placement is current: there is nothing to release
+		case errors.Is(err, shardlog.ErrConflict): // another placement is current: there is nothing to release
 			err = nil
 		case err == nil:
 			l.post(&released{q.from})

@@ -7,8 +7,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // restore reads what is stored of a durable grain: States, the counter of its turns, and the replies that are kept. The
@@ -44,7 +44,7 @@ func (o *restore) serve(l *leader, q *asked[grainengine.Restored]) {
 	}
 	// What is being committed now was proposed before the fence below, by an activation that is none any more or by the
 	// asker, and is judged before it: so the table is read behind the fence.
-	l.propose(store.Batch{}, func(_ store.Result, err error) {
+	l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) {
 		if err != nil {
 			q.fail(outcome(err))
 			return
@@ -69,7 +69,7 @@ func (o *restore) stored(l *leader) (s grainengine.Restored, err error) {
 	}
 	prefix := o.replyKey(raysys.TaskID{})
 	prefix = prefix[:len(prefix)-16]
-	l.shard.Scan(prefix, func(key string, rec store.Record) bool {
+	l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
 		if id := wire.NewReader([]byte(key[len(prefix):])); len(key) == len(prefix)+16 {
 			s.Replies = append(s.Replies, grainengine.StoredReply{Call: id.ID(), Data: rec.Value})
 		}
@@ -102,7 +102,7 @@ func readCounter(value []byte) (grainengine.Counter, error) {
 }
 
 // deadReply reports whether a reply waits for a node that is no more: nobody can ask for it again.
-func deadReply(key string, rec store.Record, alive func(core.NodeKey) bool) bool {
+func deadReply(key string, rec shardlog.Record, alive func(core.NodeKey) bool) bool {
 	if !strings.HasPrefix(key, replyPrefix) {
 		return false
 	}

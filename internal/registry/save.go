@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // save stores or removes one record of a grain's State, on two conditions: the token is that of the placement, the ETag
@@ -59,19 +59,19 @@ func (o *save) serve(l *leader, q *asked[grainengine.ETag]) {
 		return
 	}
 	key := o.stateKey(o.name)
-	state := store.Check{Key: key, Version: store.Version(o.etag)}
-	b := store.Batch{Checks: []store.Check{state}}
+	state := shardlog.Check{Key: key, Version: shardlog.Version(o.etag)}
+	b := shardlog.Batch{Checks: []shardlog.Check{state}}
 	if o.token != (grainengine.Token{}) {
 		// The first condition that does not hold is reported: an activation that is not current hears raysys.ErrMoved.
-		b.Checks = []store.Check{{Key: o.placementKey(), Version: store.Version(o.token)}, state}
+		b.Checks = []shardlog.Check{{Key: o.placementKey(), Version: shardlog.Version(o.token)}, state}
 	}
 	if o.data == nil {
 		b.Deletes = []string{key}
 	} else {
-		b.Puts = []store.Put{{Key: key, Value: o.data}}
+		b.Puts = []shardlog.Put{{Key: key, Value: o.data}}
 	}
-	l.propose(b, func(res store.Result, err error) {
-		var conflict *store.ConflictError
+	l.propose(b, func(res shardlog.Result, err error) {
+		var conflict *shardlog.ConflictError
 		switch {
 		case err == nil:
 			l.post(stateSaved(key)) // nodes that retain objects for the State read its record again

@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 var (
@@ -188,7 +188,7 @@ func TestTaskChangesOfOneRequest(t *testing.T) {
 func TestTaskRecordOfANewerNode(t *testing.T) {
 	e := served(t)
 	newer := append([]byte{taskRecordVersion + 1}, "what a newer node knows"...)
-	if _, err := e.reg.Led()[0].Commit(t.Context(), store.Batch{Puts: []store.Put{{Key: taskOne.key(), Value: newer}}}); err != nil {
+	if _, err := e.reg.Led()[0].Commit(t.Context(), shardlog.Batch{Puts: []shardlog.Put{{Key: taskOne.key(), Value: newer}}}); err != nil {
 		t.Fatal(err)
 	}
 	e.dead.Store(deadNode, true)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // taskKind is what happens to the record of a task. The numbers are on the wire.
@@ -94,7 +94,7 @@ const maxTaskStates = 64
 // MaxTask bounds Recipe and Outcome of a task together: the rest of a value of the store is for what else the record
 // has. maxTaskName bounds the name of a detached task.
 const (
-	MaxTask     = store.MaxValueBytes - 2<<10
+	MaxTask     = shardlog.MaxValueBytes - 2<<10
 	maxTaskName = 512
 )
 

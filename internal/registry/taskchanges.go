@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store"
 )
 
 // taskChanges changes records of tasks that lie in one shard. Each change may be refused, or fail, without the others.
@@ -184,12 +184,12 @@ func (o *taskChanges) serve(l *leader, q *asked[[]taskAnswer]) {
 type taskNow struct {
 	TaskEntry
 	key     string
-	before  store.Version
+	before  shardlog.Version
 	changed bool
 	err     error // it cannot be read
 }
 
-func readTaskNow(s *store.Shard, key string) *taskNow {
+func readTaskNow(s *shardlog.Shard, key string) *taskNow {
 	n := &taskNow{key: key}
 	if rec, ok := s.Get(key); ok {
 		n.before, n.Exists = rec.Version, true
@@ -211,14 +211,14 @@ func taskBatches(records []*taskNow) []recordBatch {
 			value = n.Record.encode()
 		}
 		took := 64 + len(n.key) + len(value) // 64 is more than what the shard adds
-		if size += took; size > store.MaxBatchBytes {
+		if size += took; size > shardlog.MaxBatchBytes {
 			batches, size = append(batches, recordBatch{}), took
 		}
 		b := &batches[len(batches)-1]
 		b.keys = append(b.keys, n.key)
-		b.Checks = append(b.Checks, store.Check{Key: n.key, Version: n.before})
+		b.Checks = append(b.Checks, shardlog.Check{Key: n.key, Version: n.before})
 		if n.Exists {
-			b.Puts = append(b.Puts, store.Put{Key: n.key, Value: value})
+			b.Puts = append(b.Puts, shardlog.Put{Key: n.key, Value: value})
 		} else {
 			b.Deletes = append(b.Deletes, n.key)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -152,7 +153,7 @@ func answers(a TaskEntry, ch TaskChange, now *TaskRecord, refused bool) bool {
 type twoLeaders struct {
 	*elsewhere
 	regs   [2]*Registry
-	shards [2]*store.Shard
+	shards [2]*shardlog.Shard
 	leads  int
 }
 
@@ -181,14 +182,14 @@ func (p *twoLeaders) end(i int) {
 func (p *twoLeaders) takeOver(t testing.TB) {
 	next := 1 - p.leads
 	p.end(next)
-	if _, err := p.kv.Txn(t.Context(), []store.Op{store.Delete(store.LeaderKey(0))}); err != nil {
+	if _, err := p.kv.Txn(t.Context(), []store.Op{store.Delete(shardlog.LeaderKey(0))}); err != nil {
 		t.Fatal(err)
 	}
 	session, err := p.kv.NewSession(t.Context(), "test", 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.Lead(t.Context(), store.LeadConfig{KV: p.kv, Session: session, Node: fmt.Sprint(next)})
+	s, err := shardlog.Lead(t.Context(), shardlog.LeadConfig{KV: p.kv, Session: session, Node: fmt.Sprint(next)})
 	if err != nil {
 		t.Fatal(err)
 	}

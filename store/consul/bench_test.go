@@ -14,17 +14,18 @@ import (
 
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 )
 
-func ledShard(b *testing.B, kv store.KV, shard int) *store.Shard {
+func ledShard(b *testing.B, kv store.KV, shard int) *shardlog.Shard {
 	b.Helper()
 	ses, err := kv.NewSession(b.Context(), "bench", 30*time.Second)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := store.Lead(b.Context(), store.LeadConfig{KV: kv, Shard: shard, Session: ses, Node: "bench"})
+	s, err := shardlog.Lead(b.Context(), shardlog.LeadConfig{KV: kv, Shard: shard, Session: ses, Node: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,9 +44,9 @@ func bench(b *testing.B) *consul.Store {
 	return kv
 }
 
-func record(i int) store.Batch {
+func record(i int) shardlog.Batch {
 	key := fmt.Sprintf("g/counter/%08d", i%200_000)
-	return store.Batch{Puts: []store.Put{{Key: key, Value: []byte(`{"node":"node-1","incarnation":"17","state":"active"}`)}}}
+	return shardlog.Batch{Puts: []shardlog.Put{{Key: key, Value: []byte(`{"node":"node-1","incarnation":"17","state":"active"}`)}}}
 }
 
 // BenchmarkCommit is one caller that waits for each commit of one record, on a server on disk.
@@ -94,7 +95,7 @@ func BenchmarkRecords(b *testing.B) {
 	for _, shards := range []int{1, 32} {
 		b.Run(fmt.Sprint("shards=", shards), func(b *testing.B) {
 			kv := bench(b)
-			var led []*store.Shard
+			var led []*shardlog.Shard
 			for i := range shards {
 				led = append(led, ledShard(b, kv, i))
 			}
@@ -105,7 +106,7 @@ func BenchmarkRecords(b *testing.B) {
 			for b.Loop() {
 				room <- struct{}{}
 				wg.Add(1)
-				err := led[i%shards].Propose(record(i), func(_ store.Result, err error) {
+				err := led[i%shards].Propose(record(i), func(_ shardlog.Result, err error) {
 					if err != nil {
 						failed.Add(1)
 					}

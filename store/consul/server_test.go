@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/store/storetest"
@@ -149,7 +150,7 @@ func TestRestartedServer(t *testing.T) {
 	t.Parallel()
 	server := consultest.Start(t, consulserver.Options{Disk: true})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
-	cluster, err := store.OpenLayout(within(t), kv, "", 0)
+	cluster, err := shardlog.OpenLayout(within(t), kv, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestRestartedServer(t *testing.T) {
 	if after.Create != before.Create || string(after.Value) != "x" {
 		t.Errorf("after the restart %+v, before %+v", after, before)
 	}
-	if err := store.CheckLayout(within(t), kv, cluster.ID); err != nil {
+	if err := shardlog.CheckLayout(within(t), kv, cluster.ID); err != nil {
 		t.Error(err)
 	}
 	if err := server.Stop(); err != nil {
@@ -207,14 +208,14 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	server := consultest.Start(t, consulserver.Options{})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
-	cluster, err := store.OpenLayout(within(t), kv, "", 4)
+	cluster, err := shardlog.OpenLayout(within(t), kv, "", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(server.Kill(), server.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.CheckLayout(within(t), kv, cluster.ID); !errors.Is(err, store.ErrStoreReplaced) {
+	if err := shardlog.CheckLayout(within(t), kv, cluster.ID); !errors.Is(err, shardlog.ErrStoreReplaced) {
 		t.Fatalf("a store that came back empty: %v, want ErrStoreReplaced", err)
 	}
 }

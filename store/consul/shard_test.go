@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 )
@@ -21,11 +22,11 @@ import (
 // throne is the shard as clients find it: who leads it now.
 type throne struct {
 	mu    sync.Mutex
-	shard *store.Shard
+	shard *shardlog.Shard
 	next  chan struct{} // closed when there is another
 }
 
-func (h *throne) set(s *store.Shard) {
+func (h *throne) set(s *shardlog.Shard) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shard = s
@@ -33,7 +34,7 @@ func (h *throne) set(s *store.Shard) {
 	h.next = make(chan struct{})
 }
 
-func (h *throne) get() (*store.Shard, chan struct{}) {
+func (h *throne) get() (*shardlog.Shard, chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.shard, h.next
@@ -63,17 +64,17 @@ func TestLeaderKilledAgainAndAgain(t *testing.T) {
 				s, next := h.get()
 				r, _ := s.Get(key)
 				n, _ := strconv.Atoi(string(r.Value))
-				_, err := s.Commit(ctx, store.Batch{
-					Checks: []store.Check{{Key: key, Version: r.Version}},
-					Puts:   []store.Put{{Key: key, Value: []byte(strconv.Itoa(n + 1))}},
+				_, err := s.Commit(ctx, shardlog.Batch{
+					Checks: []shardlog.Check{{Key: key, Version: r.Version}},
+					Puts:   []shardlog.Put{{Key: key, Value: []byte(strconv.Itoa(n + 1))}},
 				})
 				switch {
 				case err == nil:
 					c.acked++
-				case errors.Is(err, store.ErrConflict): // an unclear one of before was committed
+				case errors.Is(err, shardlog.ErrConflict): // an unclear one of before was committed
 				case errors.Is(err, store.ErrUnknownOutcome):
 					c.unclear++
-				case errors.Is(err, store.ErrDeposed), errors.Is(err, store.ErrClosed):
+				case errors.Is(err, shardlog.ErrDeposed), errors.Is(err, store.ErrClosed):
 					select {
 					case <-next:
 					case <-ctx.Done():
@@ -87,7 +88,7 @@ func TestLeaderKilledAgainAndAgain(t *testing.T) {
 	}
 
 	var worst time.Duration
-	var old *store.Shard
+	var old *shardlog.Shard
 	var oldKV *consul.Store
 	var oldSession string
 	for i := range kills + 1 {
@@ -112,7 +113,7 @@ func TestLeaderKilledAgainAndAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := store.Lead(within(t), store.LeadConfig{KV: kv, Shard: 3, Session: ses, Node: fmt.Sprint("node ", i), CompactSegments: 64})
+		s, err := shardlog.Lead(within(t), shardlog.LeadConfig{KV: kv, Shard: 3, Session: ses, Node: fmt.Sprint("node ", i), CompactSegments: 64})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +168,7 @@ func TestConsulDiesUnderAShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	trouble := make(chan error, 1)
-	s, err := store.Lead(within(t), store.LeadConfig{KV: kv, Session: ses, Node: "node", OnTrouble: func(err error) {
+	s, err := shardlog.Lead(within(t), shardlog.LeadConfig{KV: kv, Session: ses, Node: "node", OnTrouble: func(err error) {
 		select {
 		case trouble <- err:
 		default:
@@ -185,8 +186,8 @@ func TestConsulDiesUnderAShard(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b := store.Batch{Puts: []store.Put{{Key: fmt.Sprint("k", i), Value: []byte("x")}}}
-		if err := s.Propose(b, func(_ store.Result, err error) { answers <- err }); err != nil {
+		b := shardlog.Batch{Puts: []shardlog.Put{{Key: fmt.Sprint("k", i), Value: []byte("x")}}}
+		if err := s.Propose(b, func(_ shardlog.Result, err error) { answers <- err }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,22 +11,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 )
 
-func record(i int) store.Batch {
+func record(i int) shardlog.Batch {
 	key := fmt.Sprintf("g/counter/%08d", i%200_000)
-	return store.Batch{Puts: []store.Put{{Key: key, Value: []byte(`{"node":"node-1","incarnation":"17","state":"active"}`)}}}
+	return shardlog.Batch{Puts: []shardlog.Put{{Key: key, Value: []byte(`{"node":"node-1","incarnation":"17","state":"active"}`)}}}
 }
 
-func ledShard(b *testing.B, kv store.KV) *store.Shard {
+func ledShard(b *testing.B, kv store.KV) *shardlog.Shard {
 	b.Helper()
 	ses, err := kv.NewSession(b.Context(), "bench", time.Hour)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := store.Lead(b.Context(), store.LeadConfig{KV: kv, Session: ses, Node: "bench"})
+	s, err := shardlog.Lead(b.Context(), shardlog.LeadConfig{KV: kv, Session: ses, Node: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func BenchmarkRecords(b *testing.B) {
 		for b.Loop() {
 			room <- struct{}{}
 			wg.Add(1)
-			if err := s.Propose(record(i), func(_ store.Result, err error) {
+			if err := s.Propose(record(i), func(_ shardlog.Result, err error) {
 				if err != nil {
 					b.Error(err)
 				}

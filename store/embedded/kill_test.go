@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/long"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store/embedded"
 )
 
@@ -31,7 +31,7 @@ func countForEver(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.Lead(ctx, store.LeadConfig{KV: kv, Session: ses, Node: "child", CompactSegments: 64})
+	s, err := shardlog.Lead(ctx, shardlog.LeadConfig{KV: kv, Session: ses, Node: "child", CompactSegments: 64})
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func countForEver(dir string) error {
 	fmt.Println("found", n)
 	for {
 		n++
-		if _, err := s.Commit(ctx, store.Batch{Puts: []store.Put{{Key: "n", Value: []byte(strconv.Itoa(n))}}}); err != nil {
+		if _, err := s.Commit(ctx, shardlog.Batch{Puts: []shardlog.Put{{Key: "n", Value: []byte(strconv.Itoa(n))}}}); err != nil {
 			return err
 		}
 		fmt.Println("ack", n)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/raysys/raysys/internal/ordered"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/internal/ordered"
 )
 
 // state is what the store holds. It knows neither locks nor disks. A change is made by one of its methods and then

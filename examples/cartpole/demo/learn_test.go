@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/examples/cartpole/demo"
 	"github.com/raysys/raysys/examples/cartpole/ppo"
+	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -111,7 +112,9 @@ func (h *handed) Fail(err error) error { return err }
 // grain that works with it.
 func TestTravelByReference(t *testing.T) {
 	h := &handed{at: map[string]int{}}
-	node, err := system.New(system.Config{Inspect: h})
+	cfg := system.Config{}
+	*standins.Inspector(&cfg) = h
+	node, err := system.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -205,7 +206,7 @@ func (c *procCluster) play(plan testkit.Plan) {
 func (c *procCluster) expire(p *testkit.Proc) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if node, err := c.kv.Get(ctx, store.NodesPrefix+string(p.Name())); err == nil && c.kv.Destroy(ctx, node.Session) == nil {
+	if node, err := c.kv.Get(ctx, shardlog.NodesPrefix+string(p.Name())); err == nil && c.kv.Destroy(ctx, node.Session) == nil {
 		c.played[testkit.FaultExpire]++
 	}
 }
