@@ -212,10 +212,11 @@ func awaitMany(ctx context.Context, t *Turn, own bool, futures []*Future, need i
 		}
 	}()
 	for i, c := range futures {
-		if c.awaitedBy(k) {
+		open, again := c.subscribe(&k.waiters[i], k, k)
+		if again {
 			return comesTwice(c)
 		}
-		if !c.Subscribe(&k.waiters[i], k) && k.left.Add(-1) <= 0 {
+		if !open && k.left.Add(-1) <= 0 {
 			return nil
 		}
 	}

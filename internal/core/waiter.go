@@ -66,19 +66,31 @@ func (c *Future) Lapse() {
 // Subscribe arranges that to.Resolved(w) is called when c settles. It returns false, and does nothing, when c has
 // settled already.
 func (c *Future) Subscribe(w *Waiter, to Resolved) bool {
+	open, _ := c.subscribe(w, to, nil)
+	return open
+}
+
+// subscribe is Subscribe. again reports whether many, which is to or nil, is among the last that subscribed before.
+func (c *Future) subscribe(w *Waiter, to Resolved, many *counter) (open, again bool) {
 	w.future, w.to, w.alarm.Ring = c, to, nil
 	c.mu.Lock()
 	for {
 		old := c.word.Load()
 		if old&phaseMask >= phaseReady {
 			c.mu.Unlock()
-			return false
+			return false, false
 		}
 		if c.word.CompareAndSwap(old, old|flagWaiting) {
 			break
 		}
 	}
 	c.pushLocked(w)
+	if many != nil {
+		for last, n := w.next, 0; last != nil && n < 8 && !again; last, n = last.next, n+1 {
+			k, ok := last.to.(*counter)
+			again = ok && k == many
+		}
+	}
 	// Waiters look at deadlines: work without a waiter needs no alarm. The alarm is set under mu, so that wake, which
 	// takes mu first, sees it.
 	if at := c.work.Expires(); at != 0 {
@@ -90,7 +102,7 @@ func (c *Future) Subscribe(w *Waiter, to Resolved) bool {
 	if f, ok := c.work.(lazy); ok {
 		f.wanted()
 	}
-	return true
+	return true, again
 }
 
 // pushLocked makes w the first of the list.
@@ -100,23 +112,6 @@ func (c *Future) pushLocked(w *Waiter) {
 		w.length, w.lapsed = first.length+1, first.lapsed
 	}
 	w.next, c.waiters = c.waiters, w
-}
-
-// awaitedBy reports whether to is among the last to have subscribed.
-func (c *Future) awaitedBy(to Resolved) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.word.Load()&flagWaiting == 0 { // what stands in waiters then is no subscription
-		return false
-	}
-	w := c.waiters
-	for range 8 {
-		if w == nil || w.to == to {
-			break
-		}
-		w = w.next
-	}
-	return w != nil && w.to == to
 }
 
 // Expect is Subscribe for a future that no other goroutine knows yet.

@@ -51,9 +51,18 @@ func argLock(c *core.Future) *sync.Mutex {
 	return &argLocks[uintptr(unsafe.Pointer(c))/64%uintptr(len(argLocks))]
 }
 
-// emptyArg drops the argument.
+// emptyArg drops the argument. One without pointers has nothing to free and can be encoded at any time, and a task of another
+// node is recorded by that.
 func (r *record) emptyArg() {
-	if r.Future.Up().Job().Gate == nil {
+	_, inbound := r.Future.Work().(*inboundTask)
+	plain, recorded := !r.spec.argType.Gated(), r.Future.Up().Job().Gate != nil && !inbound
+	switch {
+	case plain && recorded:
+		r.Future.SetEmptied()
+		return
+	case plain:
+		return
+	case !recorded:
 		r.spec.empty(r)
 		return
 	}
