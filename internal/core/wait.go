@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 )
@@ -98,41 +99,66 @@ func wait(ctx context.Context, refs []Link, n int) (ready, rest []Link, err erro
 			return nil, refs, err
 		}
 	}
-	s := &selection{refs: refs, n: n, got: make([]bool, len(refs))}
+	s := &selection{refs: refs, n: n, at: make([]int, 0, n)}
 	err = s.wait(ctx, t, own)
-	if bad := twice(s.ready); err == nil || bad != nil {
+	ready, rest = s.split()
+	if bad := twice(ready); err == nil || bad != nil {
 		err = bad
 	}
-	rest = make([]Link, 0, len(refs)-len(s.ready))
-	for i, r := range refs {
-		if !s.got[i] {
-			rest = append(rest, r)
-		}
-	}
-	return s.ready, rest, err
+	return ready, rest, err
 }
 
 // selection is what one Wait has found so far.
 type selection struct {
-	refs  []Link
-	n     int
-	got   []bool // by position in refs
-	first int    // all before it are found
-	ready []Link
+	refs []Link
+	n    int
+	at   []int  // positions in refs, as they were found
+	got  []bool // by position in refs; nil until a second sweep has to pass over what the first has found
 }
 
 // sweep finds what has settled. It ends at the nth, and at a zero Ref.
 func (s *selection) sweep() error {
-	for s.first < len(s.refs) && s.got[s.first] {
-		s.first++
+	if s.got == nil && len(s.at) > 0 {
+		s.got = make([]bool, len(s.refs))
+		for _, i := range s.at {
+			s.got[i] = true
+		}
 	}
-	for i := s.first; i < len(s.refs) && len(s.ready) < s.n; i++ {
+	for i := 0; i < len(s.refs) && len(s.at) < s.n; i++ {
 		switch c := s.refs[i].future; {
 		case c == nil:
 			return fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, i)
-		case !s.got[i] && c.Settled():
-			s.got[i] = true
-			s.ready = append(s.ready, s.refs[i])
+		case (s.got == nil || !s.got[i]) && c.Settled():
+			s.at = append(s.at, i)
+		}
+	}
+	for i := 0; s.got != nil && i < len(s.at); i++ {
+		s.got[s.at[i]] = true
+	}
+	return nil
+}
+
+// split returns what was found, as it was, and the rest in the order of refs.
+func (s *selection) split() (ready, rest []Link) {
+	ready = make([]Link, len(s.at))
+	for k, i := range s.at {
+		ready[k] = s.refs[i]
+	}
+	slices.Sort(s.at)
+	rest = make([]Link, 0, len(s.refs)-len(s.at))
+	from := 0
+	for _, i := range s.at {
+		rest = append(rest, s.refs[from:i]...)
+		from = i + 1
+	}
+	return ready, append(rest, s.refs[from:]...)
+}
+
+// first is the first of refs that was not found.
+func (s *selection) first() *Future {
+	for i, r := range s.refs {
+		if !slices.Contains(s.at, i) {
+			return r.future
 		}
 	}
 	return nil
@@ -140,25 +166,18 @@ func (s *selection) sweep() error {
 
 func (s *selection) wait(ctx context.Context, t *Turn, own bool) error {
 	for {
-		if err := s.sweep(); err != nil || len(s.ready) >= s.n {
+		if err := s.sweep(); err != nil || len(s.at) >= s.n {
 			return err
 		}
-		for s.got[s.first] {
-			s.first++
-		}
 		// Work run in place keeps this goroutine until it is done, so only when all of it is waited for anyway.
-		if !own || s.n < len(s.refs) || !s.refs[s.first].future.work.Help(t) {
+		if !own || s.n < len(s.refs) || !s.first().work.Help(t) {
 			break
 		}
 	}
-	open := make([]*Future, 0, len(s.refs)-len(s.ready))
-	for i, r := range s.refs {
-		if !s.got[i] {
-			open = append(open, r.future)
-		}
-	}
-	err := awaitMany(ctx, t, own, open, s.n-len(s.ready))
-	if bad := s.sweep(); bad != nil || len(s.ready) >= s.n && !errors.Is(err, ErrInvalidRef) {
+	_, open := s.split()
+	futures := unsafe.Slice((**Future)(unsafe.Pointer(unsafe.SliceData(open))), len(open)) // a Link is one word
+	err := awaitMany(ctx, t, own, futures, s.n-len(s.at))
+	if bad := s.sweep(); bad != nil || len(s.at) >= s.n && !errors.Is(err, ErrInvalidRef) {
 		return bad
 	}
 	return err
