@@ -175,6 +175,7 @@ func TestOffence(t *testing.T) {
 		{"internal/goroutines", "<grains", false},
 		{"internal/crc32c", "<.", false},
 		{"internal/forwarding", "<internal/core", false},
+		{"docs/guide", "<internal/core", false},
 		{"tools/benchbuild", "<internal/core", false},
 		{"tools/benchold", "<internal/core", false},
 		{"internal/ledger", "<internal/taskengine", false},

@@ -68,6 +68,7 @@ var layers = []layer{
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
+	{"docs/...", words("std . grains/... tasks/... groups/... store/... placement/... system/... testkit/... docs/..."), "the guide shows what a user can write"},
 	{"examples/...", words("std third . grains/... tasks/... store/... placement/... system/... testkit/... examples/..."), "an example shows what a user can write: the public surface only"},
 	{"cmd/...", words("any"), "a command assembles everything"},
 }
