@@ -14,9 +14,9 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
-	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/store/flaky"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )

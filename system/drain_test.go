@@ -15,9 +15,9 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )

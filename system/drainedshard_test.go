@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 )
 

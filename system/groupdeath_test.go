@@ -12,13 +12,13 @@ import (
 	"github.com/raysys/raysys/groups"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
-	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/store/flaky"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )

@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 )
 

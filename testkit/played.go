@@ -3,8 +3,8 @@ package testkit
 import (
 	"maps"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/link"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // Played is how often each fault of a plan took effect so far: events, but for frames that were lost, repeated or swapped,

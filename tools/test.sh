@@ -7,8 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # These start goroutines that share memory. Their tests reach the races at unit level, so that the packages above them
 # are tested without -race here, and with it by `make race`.
-raced=(core wheel queue ledger link mesh transfer objectstore taskengine grainengine codec)
-raced=("${raced[@]/#/./internal/}" ./store ./store/embedded ./store/flaky)
+raced=(core wheel queue ledger link mesh transfer objectstore taskengine grainengine codec shardlog flaky)
+raced=("${raced[@]/#/./internal/}" ./store/embedded)
 racedOnConsul=(./internal/member)
 
 mkdir -p .cache

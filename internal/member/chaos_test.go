@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 var (

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 const (

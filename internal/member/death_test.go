@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // TestDied: the supervisor's word ends that incarnation and no other.

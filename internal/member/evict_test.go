@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // TestTwoCannotEvictEachOther: whoever was voted out cannot vote (C17). Of n that all evict all, at most half go.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // preferred are the nodes that some shard should be led by, as of sees it.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // TestNameTaken: a second live node of a name is refused, and told by whom.

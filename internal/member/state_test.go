@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // TestSuspendedThenResumed: a lease that ran out loses nothing: the member is suspended, and a renewal makes the same

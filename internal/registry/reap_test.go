@@ -8,9 +8,9 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/shardlog"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 var deadNode, aliveNode = core.NodeKey{Node: "dead", Incarnation: 3}, core.NodeKey{Node: "alive", Incarnation: 4}

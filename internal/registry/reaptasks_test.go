@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // handClock is moved by the test.

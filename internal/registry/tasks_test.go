@@ -10,9 +10,9 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // askingFrom is a node whose requests go over a connection to the leader of e.

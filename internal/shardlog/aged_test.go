@@ -10,8 +10,8 @@ import (
 
 	"github.com/raysys/raysys/internal/shardlog"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // segments counts the keys of shard 7's log.

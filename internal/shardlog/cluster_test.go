@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // A key's slot is for ever: testdata holds some of them.

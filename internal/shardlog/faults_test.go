@@ -11,10 +11,10 @@ import (
 
 	"github.com/raysys/raysys/internal/shardlog"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // ledger is what clients know: what was acknowledged must be there, what was refused must not, the rest may be.

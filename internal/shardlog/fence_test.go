@@ -9,8 +9,8 @@ import (
 
 	"github.com/raysys/raysys/internal/shardlog"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // An append that was on its way while the shard changed hands and the new leader compacted: the number of its segment

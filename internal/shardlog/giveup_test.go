@@ -6,8 +6,8 @@ import (
 
 	"github.com/raysys/raysys/internal/shardlog"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 // TestGiveUp: a key that is left over goes, also when the first answer is lost; another's stays.

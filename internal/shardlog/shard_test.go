@@ -14,9 +14,9 @@ import (
 	"github.com/raysys/raysys/internal/shardlog"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
-	"github.com/raysys/raysys/store/flaky"
 )
 
 const patience = 30 * time.Second

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
-	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/store/storetest"
 )
 
