@@ -6,5 +6,5 @@
 //
 //	_, err := kv.Txn(ctx, []store.Op{store.CheckNotExists("jobs/7"), store.Set("jobs/7", value), store.Lock("leader", name, session)})
 //
-// What the cluster keeps in it is its own (docs/architecture.md).
+// What the cluster keeps in it is its own (docs/internals/architecture.md).
 package store

@@ -18,7 +18,7 @@ var (
 	testNamed = regexp.MustCompile("`(Test[A-Z]\\w*)`")
 )
 
-// badRules returns a line for each rule that a comment or a page cites and docs/rules.md does not have, for each rule there
+// badRules returns a line for each rule that a comment or a page cites and docs/internals/rules.md does not have, for each rule there
 // without a test, and for each test that a page names and no package has.
 func badRules(fsys fs.FS) (bad []string, rules int, err error) {
 	tests, cited := map[string]bool{}, map[string]string{}
@@ -56,7 +56,7 @@ func badRules(fsys fs.FS) (bad []string, rules int, err error) {
 			}
 		}
 	}
-	text := docs["docs/rules.md"]
+	text := docs["docs/internals/rules.md"]
 	begins := ruleBegin.FindAllStringSubmatchIndex(text, -1)
 	for i, m := range begins {
 		end := len(text)
@@ -65,12 +65,12 @@ func badRules(fsys fs.FS) (bad []string, rules int, err error) {
 		}
 		id, planned := text[m[2]:m[3]], strings.Contains(text[m[0]:m[1]], "(planned)")
 		if !planned && !testNamed.MatchString(text[m[1]:end]) {
-			bad = append(bad, "docs/rules.md names no test for rule "+id)
+			bad = append(bad, "docs/internals/rules.md names no test for rule "+id)
 		}
 		delete(cited, id)
 	}
 	for id, where := range cited {
-		bad = append(bad, where+" cites rule "+id+", which is not in docs/rules.md")
+		bad = append(bad, where+" cites rule "+id+", which is not in docs/internals/rules.md")
 	}
 	slices.Sort(bad)
 	return bad, len(begins), nil
@@ -79,7 +79,7 @@ func badRules(fsys fs.FS) (bad []string, rules int, err error) {
 // pages returns README.md and the pages of docs, decisions included, by their paths.
 func pages(fsys fs.FS) (map[string]string, error) {
 	out := map[string]string{}
-	for _, pattern := range words("README.md docs/*.md docs/adr/*.md") {
+	for _, pattern := range words("README.md docs/*.md docs/guide/*.md docs/internals/*.md docs/internals/adr/*.md") {
 		names, err := fs.Glob(fsys, pattern)
 		if err != nil {
 			return nil, err
@@ -98,14 +98,14 @@ func pages(fsys fs.FS) (map[string]string, error) {
 var pathNamed = regexp.MustCompile("`([\\w.-]+\\.go|(?:cmd|docs|examples|grains|internal|placement|store|system|tasks|testkit|tools)/[\\w./-]+)`")
 
 // badPaths returns a line for each file or package that a page of docs or README.md names and the module does not have. A
-// file is named by its path in the repository. Decisions (docs/adr) name those of their day.
+// file is named by its path in the repository. Decisions (docs/internals/adr) name those of their day.
 func badPaths(fsys fs.FS) (bad []string, named int, err error) {
 	docs, err := pages(fsys)
 	if err != nil {
 		return nil, 0, err
 	}
 	for name, text := range docs {
-		if strings.HasPrefix(name, "docs/adr/") {
+		if strings.HasPrefix(name, "docs/internals/adr/") {
 			continue
 		}
 		for _, m := range pathNamed.FindAllStringSubmatch(text, -1) {
@@ -128,7 +128,7 @@ func TestPathsInDocs(t *testing.T) {
 func TestBadPathsAreFound(t *testing.T) {
 	bad, named, err := badPaths(fstest.MapFS{
 		"README.md":       {Data: []byte("`internal/a` and `internal/a/a.go`, `internal/b`, `core.Future`, `a.go`, `store/x/`")},
-		"docs/adr/1.md":   {Data: []byte("`internal/gone`")},
+		"docs/internals/adr/1.md":   {Data: []byte("`internal/gone`")},
 		"internal/a/a.go": {Data: []byte("package a\n")},
 		"store/x/x.go":    {Data: []byte("package x\n")},
 	})
@@ -147,12 +147,12 @@ func TestBadRulesAreFound(t *testing.T) {
 	bad, _, err := badRules(fstest.MapFS{
 		"a/a.go":        {Data: []byte("package a\n\n// A holds rule C1, C2 and C7.\nfunc A() {}\n")},
 		"a/a_test.go":   {Data: []byte("package a\n\nfunc TestA() {}\n")},
-		"docs/rules.md": {Data: []byte("### C1 One\nTests: `TestA`, `TestGone`.\n### C2 Two\n`TestB(`\n### C3 Three (planned)\n")},
+		"docs/internals/rules.md": {Data: []byte("### C1 One\nTests: `TestA`, `TestGone`.\n### C2 Two\n`TestB(`\n### C3 Three (planned)\n")},
 	})
 	want := []string{
-		"a/a.go cites rule C7, which is not in docs/rules.md",
-		"docs/rules.md names TestGone, which is no test of this module",
-		"docs/rules.md names no test for rule C2",
+		"a/a.go cites rule C7, which is not in docs/internals/rules.md",
+		"docs/internals/rules.md names TestGone, which is no test of this module",
+		"docs/internals/rules.md names no test for rule C2",
 	}
 	if err != nil || !slices.Equal(bad, want) {
 		t.Fatalf("got %q, %v\nwant %q", bad, err, want)

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// walkAlias is how docs/architecture.md shortens a folder in its walks.
+	// walkAlias is how docs/internals/architecture.md shortens a folder in its walks.
 	walkAlias = regexp.MustCompile(`(\w+) = ([\w/]+)`)
 
 	// walkStep is a sign that nothing calls the next function by its name, or a file in a walk with the functions to look
@@ -111,10 +111,10 @@ func misled(fsys fs.FS, doc string) (bad []string, steps int, err error) {
 	return bad, steps, nil
 }
 
-// TestWalksLeadSomewhere: a reader who follows a walk of docs/architecture.md finds each file and function in it, and in a
+// TestWalksLeadSomewhere: a reader who follows a walk of docs/internals/architecture.md finds each file and function in it, and in a
 // function the name of the next.
 func TestWalksLeadSomewhere(t *testing.T) {
-	bad, steps, err := misled(tree, "docs/architecture.md")
+	bad, steps, err := misled(tree, "docs/internals/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

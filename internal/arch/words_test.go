@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// retired are words that no identifier may have, and what to say instead. docs/vocabulary.md has the words in use.
+// retired are words that no identifier may have, and what to say instead. docs/internals/vocabulary.md has the words in use.
 var retired = map[string]string{
 	"loan": "borrow", "loans": "borrows", "lending": "pending exports", "vias": "lenders", "buried": "dead",
 	"burial": "reap, reaper", "bury": "reap", "gravedigger": "reaper",

@@ -90,7 +90,7 @@ const (
 	sourcesAtOnce = 3
 	// outstanding is how many chunks are summed and written to one peer at a time. With more, the second chunk is summed
 	// while the first is written: that is no faster, since the writer then finds it in no cache, and it takes a processor
-	// from calls (docs/adr/0016-crc32c-by-folding.md).
+	// from calls (docs/internals/adr/0016-crc32c-by-folding.md).
 	outstanding = 1
 )
 
