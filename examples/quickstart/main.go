@@ -23,10 +23,9 @@ var (
 
 func main() {
 	system.Main(func(ctx context.Context) error {
-		sq := square.Go(ctx, 7)                       // a future, at once
-		sum := add.On(ctx, counters.Get("alice"), sq) // the grain is called when sq is there
-		v, err := sum.Get(ctx)
-		fmt.Println(v, err) // 49 <nil>
+		sq := square.Go(ctx, 7)                                   // a future, at once
+		v, err := add.On(ctx, counters.Get("alice"), sq).Get(ctx) // the grain is called when sq is there
+		fmt.Println(v, err)                                       // 49 <nil>
 		return err
 	})
 }

@@ -25,7 +25,7 @@ func TestReadmeShowsThisCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, from := range map[string]string{"main.go": "package main", "main_test.go": "func TestCounter"} {
+	for file, from := range map[string]string{"main.go": "var square", "main_test.go": "func TestCounter"} {
 		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
