@@ -31,3 +31,26 @@ func ExamplePlace() {
 	// b
 	// true no node can take it now: grain "trainer": 1 node: less than GPU 1 even when idle (the most that one has: no GPU); 2 nodes: less than GPU 1 free: try again later
 }
+
+// A strategy of one's own: the node with the most free memory. A program gives it a name in system.ClusterConfig.Strategies, and
+// tasks and grains name it with raysys.Placement("roomiest").
+func ExampleStrategy() {
+	roomiest := func(_ placement.Request, nodes []*placement.Node) int {
+		best := 0
+		for i, n := range nodes {
+			if n.Free.Memory > nodes[best].Free.Memory {
+				best = i
+			}
+		}
+		return best
+	}
+	v := placement.NewView("a", []placement.Node{
+		{ID: "a", Worker: true, Total: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4, Memory: 1 << 30}},
+		{ID: "b", Worker: true, Total: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 1, Memory: 8 << 30}},
+	})
+	d, err := placement.Place(v, placement.Request{
+		Kind: placement.Task, Strategy: "roomiest", Custom: map[raysys.Strategy]placement.Strategy{"roomiest": roomiest},
+	})
+	fmt.Println(d.Node, err)
+	// Output: b <nil>
+}

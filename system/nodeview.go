@@ -35,9 +35,9 @@ const (
 	// givenBackFor is how long a task that was given back is on its way at most: its node places it again within 5 ms. A call of a stateless
 	// kind takes no longer, and a grain that is seen off has left by then, or stays: it may begin here meanwhile. It must be less than restEvery, or the second of two devices that become free one after the other is taken to be the first.
 	givenBackFor = 15 * time.Millisecond
-	// grainFor is the same for a grain that has left, whose placement takes two commits: its shard forgets that it was here, and places it.
-	// Once the first is made, the second is taken to last as long. The leader may place the grain on another node than this node
-	// takes it to go to, where a device is then free that this node takes to be held.
+	// grainFor is the same for a grain that has left. Its shard commits twice: that the grain is gone from here, and where it is placed.
+	// This node sees the first commit and assumes that the second takes as long. The leader may choose another node than the one
+	// this node expects: then a device of the expected node is free, and this node believes it held.
 	grainFor = 3 * loadEvery
 )
 

@@ -290,7 +290,7 @@ func (s *participant[T]) pass(to int, p part[T]) {
 	promise.Hurry(s.root, sent)
 }
 
-// lost is called with the outcome of a part that was sent to rank to.
+// lost returns what hears how the sending of a part to rank to has ended.
 func (s *participant[T]) lost(to int) func(error) {
 	return func(err error) {
 		if err != nil {

@@ -28,8 +28,8 @@ func LaterOf[R any](ctx context.Context) (*Later[R], error) {
 	return nil, errors.New("the context is not that of a call with this result")
 }
 
-// Answer counts the first time only, and not when the call has ended before: by its deadline, or its caller. v passes
-// to the caller, but see Copies.
+// Answer settles the call with v. A second answer does nothing, and neither does one to a call that has ended by its deadline or was
+// cancelled. v belongs to the caller from then on, but see Copies.
 func (l *Later[R]) Answer(v R) {
 	if !l.answered.Swap(true) {
 		*(*R)(l.call.Future.ValueAt()) = v

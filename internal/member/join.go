@@ -107,8 +107,8 @@ func (j *joining) enter(ctx context.Context) error {
 	begun := read(j.cfg.Clock)
 	err = j.renewOnce(ctx)
 	if errors.Is(err, raysys.ErrFenced) {
-		// The number was voted out before: a store that was restored gives some of them twice. Or the session just
-		// went.
+		// Either the nodes have evicted this incarnation before, since a restored store gives a number twice, or the session
+		// has just ended.
 		j.undo()
 		return fmt.Errorf("%w: %v", errAgain, err)
 	}

@@ -41,7 +41,7 @@ type reasons struct {
 	unreferenced bool                    // no reference here stands for the object
 }
 
-// wanted reports whether a reason is left. keptObjects.mu is held.
+// wanted reports whether the object still has a reason to be kept. The caller holds keptObjects.mu.
 func (k *reasons) wanted() bool { return k.forOwner || len(k.keys) > 0 }
 
 // keep enters a reason for an object; false when the object has left the store already.

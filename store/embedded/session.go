@@ -74,7 +74,8 @@ func (s *Store) expire(ses *session) {
 		s.await(ses, max(ses.until.Sub(s.clock.Now()), time.Millisecond))
 		return
 	}
-	// The disk refused. The session is over for its holder (see Renew) and its keys go when the disk takes it.
+	// The disk has refused the end of the session. Its holder learns that it is over (see Renew); its keys are deleted once the
+	// disk accepts that.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {

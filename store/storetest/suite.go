@@ -19,7 +19,7 @@ const patience = 60 * time.Second
 type Backend struct {
 	// Open returns an empty KV that the test closes. Several calls in one test return the same data.
 	Open func(t *testing.T) store.KV
-	// TTL is the shortest that sessions may have, and Gone bounds how long after it one is gone.
+	// TTL is the shortest time to live that a session may have. Within TTL and Gone a session that is not renewed has ended.
 	TTL, Gone time.Duration
 }
 
