@@ -85,13 +85,13 @@ func Low(inflight int64) int64 { return max(inflight-max(inflight/4, 1), 0) }
 // LookPause is how often a node looks at the tasks of others that wait there, while some do.
 const LookPause = 20 * time.Millisecond
 
-// soon is how many such pauses a task of another node may have to wait, going by the last one: ten times what a node is sent
-// ahead, so that only a wrong estimate is corrected and not every fluctuation.
+// soon is how many such pauses a task of another node may wait, at the rate of the last pause. That is ten times what a node is
+// sent ahead: a node corrects a wrong estimate, and not every fluctuation.
 const soon = 5
 
-// Excess returns how many tasks of others a node gives back, since they would not begin soon: of waits, where begun began in the
-// last LookPause, and one for each of its cpus may wait. Of these go as many as other nodes have idle CPUs. What it was sent rests on the mean of earlier tasks; when tasks take longer, those that wait there would leave
-// other nodes idle.
+// Excess returns how many tasks of others a node may give back, since they would not begin soon. waits of them wait, begun of them began in
+// the last LookPause, and one for each of the node's cpus may wait anyway. The node gives back as many of these as other nodes have idle
+// CPUs. It was sent tasks by the mean of earlier ones: when tasks take longer, those that wait here leave other nodes idle.
 func Excess(waits, begun, cpus int64) int64 { return waits - max(begun*soon, cpus) }
 
 // SlowMean is the mean of a node's tasks where there is an excess.
