@@ -135,7 +135,8 @@ func (p *peer) called(r *wire.Reader) error {
 		v.argument = argumentWanted
 	} else if r.Large() {
 		var err error
-		if object, err = p.ReadRef(r); err != nil {
+		escapes := *r // here alone: r stays on the stack
+		if object, err = p.ReadRef(&escapes); err != nil {
 			return err
 		}
 		v.argument = argumentPulled

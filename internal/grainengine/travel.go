@@ -79,7 +79,12 @@ func (c *call) encode(dst []byte, refs wire.References) ([]byte, error) {
 
 func (c *call) exports() bool { return !c.method.arg.Fixed() }
 
-func (c *call) references() []*core.Future { return referred(c.method.arg, c.argAt()) }
+func (c *call) references() []*core.Future {
+	if !c.method.arg.HasRefs() { // referred allocates
+		return nil
+	}
+	return referred(c.method.arg, c.argAt())
+}
 
 // referred lists what the value at v refers to.
 func referred(p *codec.Plan, v unsafe.Pointer) (futures []*core.Future) {

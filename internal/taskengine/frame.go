@@ -84,12 +84,17 @@ func appendTasks(dst []byte, scope uint32) []byte {
 	return binary.AppendUvarint(append(dst, 0), uint64(scope))
 }
 
+// appendHeadless appends the head of a task in its first attempt of which there is no more to say.
+func appendHeadless(dst []byte, fn uint32, seq uint64) []byte {
+	return append(binary.AppendUvarint(binary.AppendUvarint(dst, uint64(fn)), seq), 0)
+}
+
 func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
+	if h == (taskHead{attempt: 1}) {
+		return appendHeadless(dst, fn, seq)
+	}
 	dst = binary.AppendUvarint(dst, uint64(fn))
 	dst = binary.AppendUvarint(dst, seq)
-	if h == (taskHead{attempt: 1}) {
-		return append(dst, 0)
-	}
 	flags := byte(0)
 	if h.attempt > 1 {
 		flags |= taskAttempt

@@ -109,7 +109,8 @@ func (s *spec) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHe
 	if up != nil && (h.attempt > 1 || h.timeLeft > 0 || h.classed) { // without its turn it goes back
 		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt, Redraws: h.redraws}
 		if h.classed {
-			spec.Class = &h.class
+			class := h.class // of which alone this keeps a pointer: h stays on the stack
+			spec.Class = &class
 		}
 		if h.timeLeft > 0 {
 			spec.Deadline = core.After(x.rt.Now(), time.Duration(h.timeLeft))
@@ -127,7 +128,7 @@ func (s *spec) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHe
 // accept lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
 func (t *inboundTask) accept(slot uint64) {
 	t.slot = slot
-	x := engineOf(t.Future.Up()).net.Load()
+	x := t.from.x
 	x.arrived(t.spec.plain, +1)
 	d := t.awaitParams()
 	if d == nil && t.spec.refs {
@@ -154,7 +155,7 @@ func (t *inboundTask) accept(slot uint64) {
 
 // ready implements heldTask.
 func (t *inboundTask) ready() {
-	x := engineOf(t.Future.Up()).net.Load()
+	x := t.from.x
 	bytes := t.count(x.e)
 	if !t.Future.Unhold() {
 		x.e.started(bytes)
@@ -199,7 +200,7 @@ func (t *inboundTask) run(s *core.CPUSlot) {
 	if !t.compute(s) {
 		return
 	}
-	if !engineOf(t.Future.Up()).waits() {
+	if !t.from.x.e.waits() {
 		t.handing.open()
 	}
 	t.settle()
@@ -225,7 +226,7 @@ func (t *inboundTask) claimAnswer() bool { return t.answered.CompareAndSwap(fals
 
 // Resolved implements core.Resolved: the inbound task has settled, and its owner gets the outcome.
 func (t *inboundTask) Resolved(*core.Waiter) {
-	x := engineOf(t.Future.Up()).net.Load()
+	x := t.from.x
 	if !t.claimAnswer() {
 		return
 	}

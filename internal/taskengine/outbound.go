@@ -88,6 +88,11 @@ func (r *record) ended() bool {
 	return true
 }
 
+// headless reports whether head would say nothing: most tasks have no turn of their own and ask for one CPU.
+func (r *record) headless() bool {
+	return r.spec.plain && !r.spec.remakes && r.Future.OwnTurn() == nil
+}
+
 // head returns what a frame has of the task beyond the argument: attempt, time left, resources.
 func (r *record) head(rt core.Runtime) taskHead {
 	h := taskHead{attempt: 1}

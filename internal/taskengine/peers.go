@@ -51,6 +51,7 @@ type exchange struct {
 // peer is another node as this engine sees it.
 type peer struct {
 	wire.Peer
+	x        *exchange // whose peer it is
 	cpus     int64
 	flights  wire.Slots[flight]
 	inflight atomic.Int64
@@ -113,7 +114,7 @@ func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
 		x.admin.Unlock()
 		return
 	}
-	p := &peer{Peer: wp, cpus: ledger.Thousandths(info.Resources.CPU) / oneCPU, exports: wire.PendingExportsOf(wp), effect: core.Effect{Node: wp.Node()}}
+	p := &peer{Peer: wp, x: x, cpus: ledger.Thousandths(info.Resources.CPU) / oneCPU, exports: wire.PendingExportsOf(wp), effect: core.Effect{Node: wp.Node()}}
 	p.avoid.Store(x.avoided[wp.Node()])
 	x.enter(append(slices.Clone(*x.peers.Load()), p))
 	if x.stop == nil {

@@ -173,8 +173,14 @@ func (x *exchange) add(p *peer, w *record) int64 {
 		return 0
 	}
 	start, mark := len(o.buf), p.exports.Mark()
-	head := w.head(x.rt)
-	buf := appendHead(o.buf, o.fn, w.Future.Seq(), head)
+	var head taskHead
+	buf := o.buf
+	if w.headless() {
+		buf = appendHeadless(buf, o.fn, w.Future.Seq())
+	} else {
+		head = w.head(x.rt)
+		buf = appendHead(buf, o.fn, w.Future.Seq(), head)
+	}
 	args := len(buf)
 	buf, err := w.appendArg(buf, p.exports)
 	if err != nil {
