@@ -17,7 +17,6 @@ import (
 )
 
 var errNoFunds = errors.New("no funds")
-
 var _ = raysys.RegisterError("guide.errors.no-funds", errNoFunds)
 
 type limitError struct{ Limit int }
