@@ -37,7 +37,7 @@ var (
 	ErrStoreFull = core.ErrStoreFull
 	// ErrCycle: a call chain came back to a grain whose turn waits for it.
 	ErrCycle = core.ErrCycle
-	// ErrClosed: the system was closed.
+	// ErrClosed: the system was closed. It matches context.Canceled.
 	ErrClosed = core.ErrClosed
 	// ErrSuspended: the node's lease ran out because the store does not answer. It keeps what it has and goes on once the
 	// store is back. Retriable after a pause, or elsewhere.
@@ -85,14 +85,16 @@ var (
 )
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the
-// sentinel, not of the place it came from.
+// sentinel, not of the place it came from. An error may match ErrOutcomeUnknown besides: then the call may have run, and a later
+// attempt may run it twice.
 func Retriable(err error) bool {
 	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrSuspended) || errors.Is(err, ErrUnreachable) ||
 		errors.Is(err, ErrStoreFull)
 }
 
-// TaskError is what Get returns when user code failed: the application's error or its panic, with where it ran.
-// errors.Is and errors.As reach the cause.
+// TaskError is what Get returns when user code failed: the application's error or its panic, with where it ran. A task that was lost
+// with its node in its last attempt, and one whose argument or result could not be read, is one too. errors.Is and errors.As reach the
+// cause.
 type TaskError struct {
 	Task     TaskID // the submission
 	Function string // task name, or kind/key.method for a grain call

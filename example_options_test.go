@@ -45,7 +45,7 @@ func ExampleMemory() {
 }
 
 // At most as many run at the same time as the node has licences (system.Config.Resources).
-func ExampleCustom() {
+func ExampleResource() {
 	ctx, stop := serve()
 	defer stop()
 	licensed := square.With(raysys.Resource("licence", 1))

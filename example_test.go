@@ -141,8 +141,8 @@ func ExampleReady() {
 	// Output: 10 <nil>
 }
 
-// State looks at a future without waiting and without fetching its value.
-func ExampleState() {
+// PhaseOf looks at a future without waiting and without fetching its value.
+func ExamplePhaseOf() {
 	ctx, stop := serve()
 	defer stop()
 	good, bad, open := square.Go(ctx, 2), root.Go(ctx, 2), forever.Go(ctx)

@@ -24,7 +24,7 @@
 //			t.Fatal(err)
 //		}
 //		k.Cluster().Kill(2)
-//		got, err := read.Call(ctx, counters.Get("alice")).Get(ctx) // wherever it lives now
+//		got, err := read.Idempotent().Call(ctx, counters.Get("alice")).Get(ctx) // wherever it lives now
 //		if got != 5 || err != nil {
 //			t.Fatal(got, err)
 //		}

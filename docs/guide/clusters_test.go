@@ -20,7 +20,7 @@ import (
 // here fails, because a failure says on which node it was.
 var here = tasks.Define0("guide.clusters.here", func(ctx context.Context) (int, error) { return 0, errors.New("here") })
 
-func ranOn(err error) raysys.NodeID {
+func nodeOf(err error) raysys.NodeID {
 	var failed *raysys.TaskError
 	if !errors.As(err, &failed) {
 		return ""
@@ -74,11 +74,11 @@ func TestPlaces(t *testing.T) {
 			task tasks.Task0[int]
 			on   raysys.NodeID
 		}{"inZone": {inZone, "n3"}, "outside": {outside, "n3"}, "onOne": {onOne, "n3"}, "gladly": {gladly, "n3"}, "beside": {beside, "n2"}} {
-			if _, err := c.task.Go(ctx).Get(ctx); ranOn(err) != c.on {
-				t.Errorf("%s: on %q, want %q: %v", name, ranOn(err), c.on, err)
+			if _, err := c.task.Go(ctx).Get(ctx); nodeOf(err) != c.on {
+				t.Errorf("%s: on %q, want %q: %v", name, nodeOf(err), c.on, err)
 			}
 		}
-		if _, err := urgent.Go(ctx).Get(ctx); ranOn(err) == "" {
+		if _, err := urgent.Go(ctx).Get(ctx); nodeOf(err) == "" {
 			t.Error(err)
 		}
 		if ids, err := withGPU.Go(ctx).Get(ctx); len(ids) != 1 || ids[0] != "GPU-1" || err != nil {
@@ -112,7 +112,7 @@ func TestGroup(t *testing.T) {
 
 		_, one := first.Get(ctx)
 		_, two := second.Get(ctx)
-		if ranOn(one) == "" || ranOn(two) == "" || ranOn(one) == ranOn(two) {
+		if nodeOf(one) == "" || nodeOf(two) == "" || nodeOf(one) == nodeOf(two) {
 			t.Error(one, two)
 		}
 	}, testkit.Nodes(3))

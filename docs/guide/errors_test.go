@@ -16,8 +16,10 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-var errNoFunds = errors.New("no funds")
-var _ = raysys.RegisterError("guide.errors.no-funds", errNoFunds)
+var (
+	errNoFunds = errors.New("no funds")
+	_          = raysys.RegisterError("guide.errors.no-funds", errNoFunds)
+)
 
 type limitError struct{ Limit int }
 

@@ -159,8 +159,8 @@ func (p *Purse) Pay(ctx context.Context, n int) (int, error) {
 
 var (
 	purses = grains.Define[Purse]("guide.grains.purse", grains.Durable())
-	pay    = grains.Method(purses, "pay", (*Purse).Pay)
-	order  = pay.With(raysys.Key("order-17")) // made again, by another run of the program too, it counts once
+	spend  = grains.Method(purses, "pay", (*Purse).Pay)
+	order  = spend.With(raysys.Key("order-17")) // made again, by another run of the program too, it counts once
 )
 
 // What a State holds outlives each of three nodes.
@@ -181,7 +181,7 @@ func TestGrainState(t *testing.T) {
 		if v, err := order.Call(ctx, bob, -7).Get(ctx); v != 7 || err != nil { // the first one counts
 			t.Error(v, err)
 		}
-		if _, err := pay.Call(ctx, bob, 8).Get(ctx); !errors.Is(err, errFunds) {
+		if _, err := spend.Call(ctx, bob, 8).Get(ctx); !errors.Is(err, errFunds) {
 			t.Error(err)
 		}
 	}

@@ -25,9 +25,9 @@ func (a *account) Deposit(ctx context.Context, n int) (int, error) {
 func (a *account) Balance(ctx context.Context) (int, error) { return a.balance.Value, nil }
 
 var (
-	accounts = grains.Define[account]("guide.testing.account")
-	deposit  = grains.Method(accounts, "deposit", (*account).Deposit)
-	balance  = grains.Method0(accounts, "balance", (*account).Balance).ReadOnly().Idempotent()
+	savings = grains.Define[account]("guide.testing.account")
+	payIn   = grains.Method(savings, "deposit", (*account).Deposit)
+	saved   = grains.Method0(savings, "balance", (*account).Balance).ReadOnly().Idempotent()
 )
 
 func TestTwice(t *testing.T) {
@@ -42,12 +42,12 @@ func TestTwice(t *testing.T) {
 func TestAccountIsRemembered(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, t := k.Context(), k.T()
-		alice := accounts.Get("alice")
-		if _, err := deposit.Call(ctx, alice, 5).Get(ctx); err != nil {
+		alice := savings.Get("alice")
+		if _, err := payIn.Call(ctx, alice, 5).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
 		k.Advance(20 * time.Minute) // the activation goes after 15 idle minutes
-		if n, err := balance.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
+		if n, err := saved.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
 			t.Error(n, err)
 		}
 	})
@@ -56,23 +56,23 @@ func TestAccountIsRemembered(t *testing.T) {
 func TestAccountSurvives(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, t := k.Context(), k.T()
-		alice := accounts.Get("alice")
-		there := deposit.With(raysys.OnNode("n2")) // the first call places the grain
+		alice := savings.Get("alice")
+		there := payIn.With(raysys.OnNode("n2")) // the first call places the grain
 		if _, err := there.Call(ctx, alice, 5).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
 		k.Cluster().Kill(2)
-		if n, err := balance.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
+		if n, err := saved.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
 			t.Error(n, err)
 		}
 	}, testkit.Nodes(3))
 }
 
-var attempts *testkit.Probe[int]
+var tries *testkit.Probe[int]
 
 var stubborn = tasks.Define0("guide.testing.stubborn", func(ctx context.Context) (int, error) {
 	n := raysys.Attempt(ctx)
-	if err := attempts.Put(ctx, n); err != nil || n > 1 {
+	if err := tries.Put(ctx, n); err != nil || n > 1 {
 		return n, err
 	}
 	<-ctx.Done() // the first attempt waits for the end of its node
@@ -82,11 +82,11 @@ var stubborn = tasks.Define0("guide.testing.stubborn", func(ctx context.Context)
 func TestTaskIsTriedAgain(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, t := k.Context(), k.T()
-		attempts = testkit.NewProbe[int](k, "attempts")
+		tries = testkit.NewProbe[int](k, "attempts")
 		r := stubborn.With(raysys.Prefer(raysys.OnNode("n2"))).Go(ctx)
-		attempts.Expect(1) // it runs
+		tries.Expect(1) // it runs
 		k.Cluster().Kill(2)
-		attempts.Expect(2) // it runs elsewhere
+		tries.Expect(2) // it runs elsewhere
 		if n, err := r.Get(ctx); n != 2 || err != nil {
 			t.Error(n, err)
 		}
@@ -96,18 +96,18 @@ func TestTaskIsTriedAgain(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, t, c := k.Context(), k.T(), k.Cluster()
-		alice := accounts.Get("alice")
-		if _, err := deposit.Call(ctx, alice, 5).Get(ctx); err != nil {
+		alice := savings.Get("alice")
+		if _, err := payIn.Call(ctx, alice, 5).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
 		c.StoreDown()
 		k.Advance(15 * time.Second) // longer than the lease, of 10 s
-		if _, err := balance.Call(ctx, alice).Get(ctx); !errors.Is(err, raysys.ErrSuspended) {
+		if _, err := saved.Call(ctx, alice).Get(ctx); !errors.Is(err, raysys.ErrSuspended) {
 			t.Error(err)
 		}
 		c.StoreUp()
 		c.Ready()
-		if n, err := balance.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
+		if n, err := saved.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
 			t.Error(n, err)
 		}
 	}, testkit.Nodes(3))
@@ -124,7 +124,7 @@ func TestAccountInChaos(t *testing.T) {
 			clients.Go(func() {
 				for {
 					op := h.Begin(client, "alice", testkit.Add(1))
-					n, err := deposit.Call(ctx, accounts.Get("alice"), 1).Get(ctx)
+					n, err := payIn.Call(ctx, savings.Get("alice"), 1).Get(ctx)
 					op.End(n, err)
 					select {
 					case <-stop:
@@ -144,13 +144,13 @@ func TestAccountInChaos(t *testing.T) {
 func TestPartition(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, t, c := k.Context(), k.T(), k.Cluster()
-		alice := accounts.Get("alice")
-		if _, err := deposit.With(raysys.OnNode("n1")).Call(ctx, alice, 5).Get(ctx); err != nil {
+		alice := savings.Get("alice")
+		if _, err := payIn.With(raysys.OnNode("n1")).Call(ctx, alice, 5).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
 		c.Cut(0, 1)                 // the test's own node and n1 do not hear each other
 		k.Advance(30 * time.Second) // what they say goes through another node
-		if n, err := balance.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
+		if n, err := saved.Call(ctx, alice).Get(ctx); n != 5 || err != nil {
 			t.Error(n, err)
 		}
 		c.Heal()
