@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -21,6 +22,7 @@ import (
 var (
 	ref    = flag.String("ref", "HEAD", "the commit to compare with")
 	rounds = flag.Int("rounds", 7, "how often each binary measures")
+	inner  = flag.Int("inner", 5, "measurements of a row in each run of a binary, of which the median counts")
 	tier   = flag.String("tier", "cross-process", "in-process or cross-process")
 	rows   = flag.String("rows", "tasks_async,actor_async,tasks_sync,actor_sync,wait_1k,put_small", "the rows, separated by commas")
 )
@@ -123,7 +125,7 @@ type row struct {
 
 // measure has the binary measure the rows once.
 func measure(binary string) (map[string]row, error) {
-	cmd := exec.Command(binary, "bench", "--tier", *tier, "--rounds", "1", "-o", "json", "--row", *rows)
+	cmd := exec.Command(binary, "bench", "--tier", *tier, "--rounds", strconv.Itoa(*inner), "-o", "json", "--row", *rows)
 	var out, bad bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &bad
 	if err := cmd.Run(); err != nil {
