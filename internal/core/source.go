@@ -105,7 +105,8 @@ type fetched struct {
 }
 
 func newFetched(t *ValueType, src Source, absent *Future, job *Job, gated bool) *fetched {
-	o := &fetched{of: t, future: t.make(), src: src, absent: absent}
+	o := t.makeFetched()
+	o.of, o.src, o.absent = t, src, absent
 	o.future.Init(o, job.Top, 0, gated)
 	return o
 }

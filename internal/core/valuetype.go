@@ -13,6 +13,9 @@ type ValueType struct {
 	Type   reflect.Type // T
 	result reflect.Type // *Result[T]
 	gated  bool         // T holds pointers
+	once   sync.Once
+	double reflect.Type // a fetched and a Result[T]: they take one allocation
+	second uintptr      // where the Result is in it
 	key    uintptr      // of result
 }
 
@@ -55,6 +58,17 @@ func (t *ValueType) At(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.
 
 // make makes a Result and returns its Future.
 func (t *ValueType) make() *Future { return (*Future)(reflect.New(t.result.Elem()).UnsafePointer()) }
+
+// makeFetched makes a fetched with its future.
+func (t *ValueType) makeFetched() *fetched {
+	t.once.Do(func() {
+		t.double = reflect.StructOf([]reflect.StructField{{Name: "Work", Type: reflect.TypeFor[fetched]()}, {Name: "Result", Type: t.result.Elem()}})
+		t.second = t.double.Field(1).Offset
+	})
+	o := (*fetched)(reflect.New(t.double).UnsafePointer())
+	o.future = (*Future)(unsafe.Add(unsafe.Pointer(o), t.second))
+	return o
+}
 
 // valueType is that of the Result which c is in, nil where it is in none.
 func (c *Future) valueType() *ValueType {
