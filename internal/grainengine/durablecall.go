@@ -125,8 +125,8 @@ func (c *call) conclude(a *activation, e *endedTurn, era uint64, err error) {
 // finish settles the call with err, or with the value that is in its place.
 func (c *call) finish(err error) {
 	if err != nil {
-		c.Future.Forget()
 		if c.Future.Fail(err) {
+			c.Future.Forget()
 			c.dropArg()
 		}
 		return

@@ -48,13 +48,15 @@ func (c *call) do(a *activation) (panicked any) {
 		c.Future.Resolve()
 		return panicked
 	}
-	c.Future.Forget() // a value that may not be answered
 	// An error that only reports the call's own end is that end.
 	if cause := c.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		c.Future.Cancel(cause)
-		return panicked
+	} else {
+		c.Future.Fail(err)
 	}
-	c.Future.Fail(err)
+	if c.Future.Failed() { // a value that is not answered is not kept
+		c.Future.Forget()
+	}
 	return panicked
 }
 
@@ -109,7 +111,9 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 // answerLater settles the call with the value that is in its place.
 func (c *call) answerLater() {
 	if err := c.handOverResult(); err != nil {
-		c.Future.Fail(err)
+		if c.Future.Fail(err) {
+			c.Future.Forget()
+		}
 		return
 	}
 	c.Future.Resolve()
