@@ -2,6 +2,7 @@ package grainengine_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -30,6 +31,14 @@ func TestAnswerLater(t *testing.T) {
 		}
 		return -1, grainengine.ErrLater
 	})
+	failing := grains.Method0(r.kind, "failing", func(_ *rover, ctx context.Context) (int, error) {
+		l, err := grainengine.LaterOf[int](ctx)
+		if err == nil {
+			l.Answer(5)
+			err = errors.New("after its answer")
+		}
+		return 0, err
+	})
 	other := grains.Method0(r.kind, "other", func(_ *rover, ctx context.Context) (string, error) {
 		_, err := grainengine.LaterOf[int](ctx)
 		if err == nil {
@@ -56,6 +65,7 @@ func TestAnswerLater(t *testing.T) {
 		l.Answer(8)
 		wants(t, ctx, f, 7)
 		wants(t, ctx, keep.Call(ctx, x, 4), 8)
+		wants(t, ctx, failing.Call(ctx, x), 5) // the answer came first, and stays
 
 		late := keep.With(raysys.Deadline(20*time.Millisecond)).Call(ctx, x, 0)
 		l = <-kept
