@@ -20,25 +20,22 @@ type Scheduling struct {
 	Placed []Placed  `json:"placed"`         // the decisions that are remembered, oldest first
 }
 
-// The stages of Waiting.
-const (
-	StageInputs  = "inputs"  // its inputs are not there
-	StagePause   = "pause"   // before its next attempt
-	StageStore   = "store"   // what must be recorded before it goes on is not yet
-	StageQueue   = "queue"   // of the node, for a CPU of it or of another node
-	StageNode    = "node"    // no node can take it
-	StageBundle  = "bundle"  // its bundle of a placement group has no node
-	StageLine    = "line"    // of the node, for what others hold of its resources
-	StageLookup  = "lookup"  // the leader of its shard is asked where the grain is
-	StageSent    = "sent"    // it is at another node, which says more
-	StageRunning = "running" // a task's function, or a grain that is active
-)
-
-// Waiting is where a task or a grain waits on one node.
+// Waiting is where a task or a grain waits on one node. Its Stage is one of
+//
+//	inputs    its inputs are not there
+//	pause     before its next attempt
+//	store     what must be recorded before it goes on is not yet
+//	queue     of the node, for a CPU of it or of another node
+//	node      no node can take it
+//	bundle    its bundle of a placement group has no node
+//	line      of the node, for what others hold of its resources
+//	lookup    the leader of its shard is asked where the grain is
+//	sent      it is at another node, which says more
+//	running   a task's function, or a grain that is active
 type Waiting struct {
-	Node   NodeID            `json:"node"`  // that says so
-	Stage  string            `json:"stage"` // one of the stages above
-	For    string            `json:"for"`   // what it waits for, in words
+	Node   NodeID            `json:"node"` // that says so
+	Stage  string            `json:"stage"`
+	For    string            `json:"for"` // what it waits for, in words
 	Waited time.Duration     `json:"waited,omitempty"`
 	Asks   Resources         `json:"asks"`             // of one node
 	Labels map[string]string `json:"labels,omitempty"` // that the node must have
@@ -47,7 +44,7 @@ type Waiting struct {
 	Short      []string  `json:"short,omitempty"`  // what of that is not free on Node, where it waits for that
 	Before     int       `json:"before,omitempty"` // how many go before it there
 	First      []string  `json:"first,omitempty"`  // the first of them
-	Inputs     []string  `json:"inputs,omitempty"` // of StageInputs: what is not there
+	Inputs     []string  `json:"inputs,omitempty"` // while it waits for its inputs: what is not there
 	Nodes      []NodeFit `json:"nodes,omitempty"`  // what each node that is known to Node has to offer, for work that may go to any
 }
 

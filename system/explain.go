@@ -22,7 +22,7 @@ func (r *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.S
 	}
 	s, err := (*Node)(r).Explain(ctx, id)
 	if err != nil && !c.Pending() && !c.Settled() && !c.Away() {
-		return raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{{Node: r.cfg.Name, Stage: raysys.StageRunning, For: "nothing: it runs here"}}}, nil
+		return raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{{Node: r.cfg.Name, Stage: core.StageRunning, For: "nothing: it runs here"}}}, nil
 	}
 	return s, err
 }
@@ -80,7 +80,7 @@ func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error
 // order puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
 func (n *Node) order(s *raysys.Scheduling) {
 	rank := func(w *raysys.Waiting) int {
-		if w.Stage == raysys.StageSent {
+		if w.Stage == core.StageSent {
 			return 0
 		}
 		return 1
@@ -111,7 +111,7 @@ func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
 		for _, w := range n.tasks.ExplainWaiting(ids, maxExplained) {
 			switch c := n.cluster; {
 			case w.Request.Entry == nil:
-			case w.Stage == raysys.StageBundle:
+			case w.Stage == core.StageBundle:
 				n.groups.explain(w.Request.Options, &w.Waiting)
 			case c != nil:
 				nodes := c.affinity.explain(w.Request.Options.Conditions, core.GrainName{}, &w.Waiting)
@@ -121,10 +121,10 @@ func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
 		}
 	}
 	for _, w := range n.grains.ExplainWaiting(id) {
-		if w.Stage == raysys.StageBundle {
+		if w.Stage == core.StageBundle {
 			n.groups.explain(&core.Options{Bundle: w.Want.Bundle, Resources: w.Want.Needs}, &w.Waiting)
 		}
-		if c := n.cluster; c != nil && (w.Stage == raysys.StageNode || w.Stage == raysys.StageLine) {
+		if c := n.cluster; c != nil && (w.Stage == core.StageNode || w.Stage == core.StageLine) {
 			w.Want.Nodes = c.affinity.explain(w.Want.Conditions, core.GrainName(w.ID), &w.Waiting)
 			w.Nodes = c.fits(func(*placement.View) placement.Request { return c.grainRequest(w.ID, w.Want) })
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/groups"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -89,26 +90,26 @@ func TestExplain(t *testing.T) {
 			at    raysys.NodeID
 			says  []string // in lines
 		}{
-			{"runs", holder, raysys.StageRunning, "a", []string{
+			{"runs", holder, core.StageRunning, "a", []string{
 				"on d: node a, to which it was sent", "on a: nothing: it runs here, for node d", "asks for CPU 1, GPU 1", "placed on a by d", "balanced: only a is left", "a: wait 0s, chosen",
 				"b: never, less than CPU 1, GPU 1 even when idle",
 			}},
-			{"GPU taken", behind, raysys.StageLine, "a", []string{
+			{"GPU taken", behind, core.StageLine, "a", []string{
 				"on d: node a, to which it was sent", "on a: what others hold of this node, for 1", "short: GPU 1: 1 asked for, 0 of 1 such devices free", "b: never,",
 			}},
-			{"behind older", last, raysys.StageLine, "a", []string{"    1 before it", "      group waits " + behind.ID().String()}},
-			{"model", model, raysys.StageNode, "d", []string{
+			{"behind older", last, core.StageLine, "a", []string{"    1 before it", "      group waits " + behind.ID().String()}},
+			{"model", model, core.StageNode, "d", []string{
 				"on d: a node: none can take it now, for 15s", "asks for CPU 1, GPU 1, GPUModel \"B200\"", "a: never, less than", "b: never, less than",
 			}},
-			{"label", label, raysys.StageNode, "d", []string{"asks for CPU 1, label zone=north", "a: never, without the labels zone=north", "d: never, a driver, no worker"}},
-			{"inputs", inputs, raysys.StageInputs, "d", []string{"1 of its inputs, which are not computed yet, for 15s", "input group waits " + label.ID().String()}},
-			{"bundle", bundle, raysys.StageBundle, "d", []string{"on d: its placement group: ", "has no room yet: bundle 0 asks for CPU 4", "a: less than CPU 4 free", "short: CPU: 4 asked for, 0 of 4 free"}},
-			{"queue", queued, raysys.StageQueue, "d", []string{"on d: a CPU: it is in the queue of this node, and of all nodes that have room", "b: wait ", "short: CPU: 1 asked for, 0 of 4 free"}},
-			{"placed behind others", local, raysys.StageQueue, "a", []string{"on d: node a, to which it was sent", "on a: a CPU: it is in the queue of tasks of other nodes", "b: never, without the labels zone=west"}},
-			{"grain in the line", waits, raysys.StageLine, "a", []string{
+			{"label", label, core.StageNode, "d", []string{"asks for CPU 1, label zone=north", "a: never, without the labels zone=north", "d: never, a driver, no worker"}},
+			{"inputs", inputs, core.StageInputs, "d", []string{"1 of its inputs, which are not computed yet, for 15s", "input group waits " + label.ID().String()}},
+			{"bundle", bundle, core.StageBundle, "d", []string{"on d: its placement group: ", "has no room yet: bundle 0 asks for CPU 4", "a: less than CPU 4 free", "short: CPU: 4 asked for, 0 of 4 free"}},
+			{"queue", queued, core.StageQueue, "d", []string{"on d: a CPU: it is in the queue of this node, and of all nodes that have room", "b: wait ", "short: CPU: 1 asked for, 0 of 4 free"}},
+			{"placed behind others", local, core.StageQueue, "a", []string{"on d: node a, to which it was sent", "on a: a CPU: it is in the queue of tasks of other nodes", "b: never, without the labels zone=west"}},
+			{"grain in the line", waits, core.StageLine, "a", []string{
 				"grain explained/waits", "on d: node a, to which its calls go", "on a: what others hold of this node", "asks for GPU 1", "    2 before it", "placed on a by ", "b: never,",
 			}},
-			{"grain without a node", late, raysys.StageNode, "d", []string{"on d: a node: none has what it asks for, and 1 calls wait, for 1", "a: never, less than"}},
+			{"grain without a node", late, core.StageNode, "d", []string{"on d: a node: none has what it asks for, and 1 calls wait, for 1", "a: never, less than"}},
 		} {
 			s, err := raysys.Explain(ctx, c.of)
 			if err != nil {

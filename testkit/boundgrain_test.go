@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -41,7 +42,7 @@ func TestBoundGrainWaits(t *testing.T) {
 				k.Advance(time.Second)
 				for range 100 {
 					x, err := raysys.Explain(ctx, waiter)
-					inLine := slices.ContainsFunc(x.Waits, func(w raysys.Waiting) bool { return w.Node == "n1" && w.Stage == raysys.StageLine })
+					inLine := slices.ContainsFunc(x.Waits, func(w raysys.Waiting) bool { return w.Node == "n1" && w.Stage == core.StageLine })
 					if err != nil || !inLine || len(x.Placed) > 1 {
 						t.Fatalf("the grain does not stay in the line of n1, to which its call binds it: %v, %v", x, err)
 					}

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 )
 
@@ -67,7 +68,7 @@ func (c *fakeCluster) Explain(_ context.Context, id string) (raysys.Scheduling, 
 		return raysys.Scheduling{}, fmt.Errorf("%w: %s waits nowhere", operate.ErrNotFound, id)
 	}
 	return raysys.Scheduling{ID: "abcd", Name: "train", Waits: []raysys.Waiting{{
-		Node: "a", Stage: raysys.StageLine, For: "what others hold of this node", Waited: 2 * time.Second, Asks: raysys.Resources{GPU: 2}, Labels: map[string]string{"zone": "west"},
+		Node: "a", Stage: core.StageLine, For: "what others hold of this node", Waited: 2 * time.Second, Asks: raysys.Resources{GPU: 2}, Labels: map[string]string{"zone": "west"},
 		Short: []string{"GPU 2: 2 asked for, 1 of 8 such devices free"}, Before: 3, First: []string{"fill ef"},
 		Nodes: []raysys.NodeFit{{Node: "b", Never: true, Why: "without the labels zone=west"}},
 	}}, Placed: []raysys.Placed{{Time: time.Unix(0, 0), By: "c", Node: "a", Reasons: []string{"balanced: only a is left"}}}}, c.err

@@ -101,3 +101,17 @@ func (c *Future) state() string {
 	}
 	return "pending"
 }
+
+// The stages of raysys.Waiting, which explains them.
+const (
+	StageInputs  = "inputs"  // its inputs are not there
+	StagePause   = "pause"   // before its next attempt
+	StageStore   = "store"   // what must be recorded before it goes on is not yet
+	StageQueue   = "queue"   // of the node, for a CPU of it or of another node
+	StageNode    = "node"    // no node can take it
+	StageBundle  = "bundle"  // its bundle of a placement group has no node
+	StageLine    = "line"    // of the node, for what others hold of its resources
+	StageLookup  = "lookup"  // the leader of its shard is asked where the grain is
+	StageSent    = "sent"    // it is at another node, which says more
+	StageRunning = "running" // a task's function, or a grain that is active
+)

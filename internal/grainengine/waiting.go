@@ -78,10 +78,10 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 			}
 			continue
 		}
-		add(raysys.Waiting{Stage: raysys.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox", calls+a.waits())})
+		add(raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox", calls+a.waits())})
 	}
 	if n := e.held.count(k, key); n > 0 {
-		add(raysys.Waiting{Stage: raysys.StageStore, For: fmt.Sprintf("the store: %d calls refer to what must be recorded before another node may know it", n)})
+		add(raysys.Waiting{Stage: core.StageStore, For: fmt.Sprintf("the store: %d calls refer to what must be recorded before another node may know it", n)})
 	}
 	if r != nil {
 		w, named := r.explain()
@@ -131,16 +131,16 @@ func (r *route) explain() (w raysys.Waiting, want Wanted) {
 	want = r.wantedLocked()
 	switch n := len(r.queue); {
 	case r.state == routeOpen:
-		w.Stage, w.For = raysys.StageSent, fmt.Sprintf("node %s, to which its calls go", r.place.Node)
+		w.Stage, w.For = core.StageSent, fmt.Sprintf("node %s, to which its calls go", r.place.Node)
 	case n == 0:
 	case r.nodeless && want.Bundle.Group != "":
-		w.Stage, w.For = raysys.StageBundle, fmt.Sprintf("its placement group: the bundle has no node yet, and %d calls wait", n)
+		w.Stage, w.For = core.StageBundle, fmt.Sprintf("its placement group: the bundle has no node yet, and %d calls wait", n)
 	case r.nodeless:
-		w.Stage, w.For = raysys.StageNode, fmt.Sprintf("a node: none has what it asks for, and %d calls wait", n)
+		w.Stage, w.For = core.StageNode, fmt.Sprintf("a node: none has what it asks for, and %d calls wait", n)
 	case r.state == routeReleasing:
-		w.Stage, w.For = raysys.StageLookup, fmt.Sprintf("the leader of its shard, which ends its placement here: %d calls wait", n)
+		w.Stage, w.For = core.StageLookup, fmt.Sprintf("the leader of its shard, which ends its placement here: %d calls wait", n)
 	default:
-		w.Stage, w.For = raysys.StageLookup, fmt.Sprintf("the leader of its shard, which is asked where it is: %d calls wait", n)
+		w.Stage, w.For = core.StageLookup, fmt.Sprintf("the leader of its shard, which is asked where it is: %d calls wait", n)
 	}
 	if since != 0 {
 		w.Waited = time.Duration(max(e.cfg.Now()-since, 0))

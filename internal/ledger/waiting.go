@@ -15,7 +15,7 @@ const maxNamed = 4
 // Explain says where the work waits, but for the name of the node. Work before it is named that has a method String.
 func (w *Waiting) Explain(now int64) raysys.Waiting {
 	out := raysys.Waiting{
-		Stage: raysys.StageLine, For: "what others hold of this node", Waited: max(time.Duration(now-w.Since), 0),
+		Stage: core.StageLine, For: "what others hold of this node", Waited: max(time.Duration(now-w.Since), 0),
 		Asks: raysys.Resources(w.Need.Resources()), Short: w.Short, Before: len(w.Before),
 	}
 	switch {

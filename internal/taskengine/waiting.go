@@ -39,7 +39,7 @@ func (e *Engine) ExplainWaiting(ids core.Prefix, limit int) []Waiting {
 	e.bundles.mu.Lock()
 	for _, w := range e.bundles.deferred {
 		if s.wants(&w.task.Future) {
-			s.add(&w.task.Future, raysys.Waiting{Stage: raysys.StageBundle, For: "its placement group: the bundle has no node yet", Waited: s.since(w.since)})
+			s.add(&w.task.Future, raysys.Waiting{Stage: core.StageBundle, For: "its placement group: the bundle has no node yet", Waited: s.since(w.since)})
 		}
 	}
 	e.bundles.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *search) add(c *core.Future, w raysys.Waiting) {
 		r := t.request()
 		out.Asks, out.Labels = raysys.Resources(t.spec.need.Resources()), r.Options.Labels
 		_, inbound := c.Work().(*inboundTask)
-		if held := w.Stage == raysys.StageInputs || w.Stage == raysys.StagePause || w.Stage == raysys.StageStore; !inbound && !held {
+		if held := w.Stage == core.StageInputs || w.Stage == core.StagePause || w.Stage == core.StageStore; !inbound && !held {
 			out.Request = r
 		}
 	}
@@ -89,7 +89,7 @@ func (s *search) add(c *core.Future, w raysys.Waiting) {
 
 // held is where a task waits that is in no queue.
 func (s *search) held(c *core.Future, since int64) raysys.Waiting {
-	w := raysys.Waiting{Stage: raysys.StageStore, For: "the store, in which it is recorded first", Waited: s.since(since)}
+	w := raysys.Waiting{Stage: core.StageStore, For: "the store, in which it is recorded first", Waited: s.since(since)}
 	t, ok := c.Work().(interface{ deps() *deps })
 	var d *deps
 	if ok {
@@ -97,7 +97,7 @@ func (s *search) held(c *core.Future, since int64) raysys.Waiting {
 	}
 	if d == nil || len(d.futures) == 0 && !d.remakes {
 		if own := c.OwnTurn(); d == nil && own != nil {
-			w.Stage, w.For = raysys.StagePause, fmt.Sprintf("the pause before attempt %d", own.Attempt())
+			w.Stage, w.For = core.StagePause, fmt.Sprintf("the pause before attempt %d", own.Attempt())
 		}
 		return w
 	}
@@ -105,7 +105,7 @@ func (s *search) held(c *core.Future, since int64) raysys.Waiting {
 	for _, in := range open[:min(len(open), core.ExplainInputs)] {
 		w.Inputs = append(w.Inputs, shaped{Future: in}.String())
 	}
-	w.Stage, w.For = raysys.StageInputs, "inputs that are on other nodes to arrive here"
+	w.Stage, w.For = core.StageInputs, "inputs that are on other nodes to arrive here"
 	if len(open) > 0 {
 		w.For = fmt.Sprintf("%d of its inputs, which are not computed yet", len(open))
 	}
@@ -121,7 +121,7 @@ func (s *search) queue(q *runQueue, what string) {
 			return
 		}
 		if s.wants(c) {
-			w := raysys.Waiting{Stage: raysys.StageQueue, For: what, Waited: s.since(since()), Before: before, First: first[:len(first):len(first)]}
+			w := raysys.Waiting{Stage: core.StageQueue, For: what, Waited: s.since(since()), Before: before, First: first[:len(first):len(first)]}
 			if class := c.Class(); class != core.Normal {
 				w.For += fmt.Sprintf(" (class %d)", class)
 			}
@@ -163,19 +163,19 @@ func (s *search) deferred(d *deferred) {
 	defer d.mu.Unlock()
 	for _, c := range d.own {
 		if s.wants(c) {
-			s.add(c, raysys.Waiting{Stage: raysys.StageQueue, For: "a CPU of this node: it cannot travel"})
+			s.add(c, raysys.Waiting{Stage: core.StageQueue, For: "a CPU of this node: it cannot travel"})
 		}
 	}
 	for _, l := range d.order {
 		for i, c := range l.futures {
 			if s.wants(c) {
-				s.add(c, raysys.Waiting{Stage: raysys.StageQueue, For: "a CPU of this node, or a node that has its function", Waited: s.since(l.since), Before: i})
+				s.add(c, raysys.Waiting{Stage: core.StageQueue, For: "a CPU of this node, or a node that has its function", Waited: s.since(l.since), Before: i})
 			}
 		}
 	}
 	for i, w := range d.unplaced {
 		if s.wants(&w.task.Future) {
-			s.add(&w.task.Future, raysys.Waiting{Stage: raysys.StageNode, For: "a node: none can take it now", Waited: s.since(w.since), Before: i})
+			s.add(&w.task.Future, raysys.Waiting{Stage: core.StageNode, For: "a node: none can take it now", Waited: s.since(w.since), Before: i})
 		}
 	}
 }
@@ -190,11 +190,11 @@ func (s *search) elsewhere(x *exchange) {
 			}
 		})
 		for _, c := range there {
-			s.add(c, raysys.Waiting{Stage: raysys.StageSent, For: fmt.Sprintf("node %s, to which it was sent", p.Node())})
+			s.add(c, raysys.Waiting{Stage: core.StageSent, For: fmt.Sprintf("node %s, to which it was sent", p.Node())})
 		}
 		p.inbound.each(func(a *inboundTask) {
 			if c := &a.Future; s.wants(c) && !c.Pending() {
-				s.add(c, raysys.Waiting{Stage: raysys.StageRunning, For: fmt.Sprintf("nothing: it runs here, for node %s", p.Node())})
+				s.add(c, raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it runs here, for node %s", p.Node())})
 			}
 		})
 	})

@@ -48,14 +48,14 @@ func TestExplainWaiting(t *testing.T) {
 		before int
 		says   string
 	}{
-		{pauses, raysys.StagePause, 0, "the pause before attempt 2"},
-		{mapped[0], raysys.StageQueue, 0, "a CPU: it is in the queue of this node"},
-		{mapped[5], raysys.StageQueue, 5, "one " + mapped[0].ID().String()},
-		{queued, raysys.StageQueue, 6, "one " + mapped[3].ID().String()},
-		{older, raysys.StageLine, 0, "CPU: 0.5 asked for, 0 of 1 free"},
-		{shaped, raysys.StageLine, 1, "one " + older.ID().String()},
-		{after, raysys.StageInputs, 0, "1 of its inputs"},
-		{after, raysys.StageInputs, 0, "one " + queued.ID().String()},
+		{pauses, core.StagePause, 0, "the pause before attempt 2"},
+		{mapped[0], core.StageQueue, 0, "a CPU: it is in the queue of this node"},
+		{mapped[5], core.StageQueue, 5, "one " + mapped[0].ID().String()},
+		{queued, core.StageQueue, 6, "one " + mapped[3].ID().String()},
+		{older, core.StageLine, 0, "CPU: 0.5 asked for, 0 of 1 free"},
+		{shaped, core.StageLine, 1, "one " + older.ID().String()},
+		{after, core.StageInputs, 0, "1 of its inputs"},
+		{after, core.StageInputs, 0, "one " + queued.ID().String()},
 	} {
 		p, _ := core.PrefixOf(c.of.ID().String()[:20])
 		list := e.ExplainWaiting(p, 10)
