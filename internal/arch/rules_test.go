@@ -127,10 +127,10 @@ func TestPathsInDocs(t *testing.T) {
 
 func TestBadPathsAreFound(t *testing.T) {
 	bad, named, err := badPaths(fstest.MapFS{
-		"README.md":       {Data: []byte("`internal/a` and `internal/a/a.go`, `internal/b`, `core.Future`, `a.go`, `store/x/`")},
-		"docs/internals/adr/1.md":   {Data: []byte("`internal/gone`")},
-		"internal/a/a.go": {Data: []byte("package a\n")},
-		"store/x/x.go":    {Data: []byte("package x\n")},
+		"README.md":               {Data: []byte("`internal/a` and `internal/a/a.go`, `internal/b`, `core.Future`, `a.go`, `store/x/`")},
+		"docs/internals/adr/1.md": {Data: []byte("`internal/gone`")},
+		"internal/a/a.go":         {Data: []byte("package a\n")},
+		"store/x/x.go":            {Data: []byte("package x\n")},
 	})
 	if err != nil || named != 5 || len(bad) != 2 || !strings.HasPrefix(bad[0], "README.md names a.go,") || !strings.HasPrefix(bad[1], "README.md names internal/b,") {
 		t.Fatalf("named %d, got %q, %v", named, bad, err)
@@ -145,8 +145,8 @@ func TestRulesAreWritten(t *testing.T) {
 
 func TestBadRulesAreFound(t *testing.T) {
 	bad, _, err := badRules(fstest.MapFS{
-		"a/a.go":        {Data: []byte("package a\n\n// A holds rule C1, C2 and C7.\nfunc A() {}\n")},
-		"a/a_test.go":   {Data: []byte("package a\n\nfunc TestA() {}\n")},
+		"a/a.go":                  {Data: []byte("package a\n\n// A holds rule C1, C2 and C7.\nfunc A() {}\n")},
+		"a/a_test.go":             {Data: []byte("package a\n\nfunc TestA() {}\n")},
 		"docs/internals/rules.md": {Data: []byte("### C1 One\nTests: `TestA`, `TestGone`.\n### C2 Two\n`TestB(`\n### C3 Three (planned)\n")},
 	})
 	want := []string{
