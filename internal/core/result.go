@@ -38,7 +38,7 @@ func (c *Future) Resolve() bool {
 	return false
 }
 
-// Here reports whether c is ready and Value has its value, for work that no other goroutine can release or evict; false
+// Here reports whether c is ready and ValueAt has its value, for work that no other goroutine can release or evict; false
 // when it is not here, or not so simple: Outcome tells.
 func (c *Future) Here() bool {
 	return c.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady

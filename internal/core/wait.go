@@ -110,10 +110,11 @@ func wait(ctx context.Context, refs []Link, n int) (ready, rest []Link, err erro
 
 // selection is what one Wait has found so far.
 type selection struct {
-	refs []Link
-	n    int
-	at   []int  // positions in refs, as they were found
-	got  []bool // by position in refs; nil until a second sweep has to pass over what the first has found
+	refs  []Link
+	n     int
+	at    []int  // positions in refs, as they were found
+	got   []bool // by position in refs; nil until a second sweep has to pass over what the first has found
+	first int    // all before it are found
 }
 
 // sweep finds what has settled. It ends at the nth, and at a zero Ref.
@@ -124,16 +125,22 @@ func (s *selection) sweep() error {
 			s.got[i] = true
 		}
 	}
-	for i := 0; i < len(s.refs) && len(s.at) < s.n; i++ {
-		switch c := s.refs[i].future; {
-		case c == nil:
+	for i := s.first; i < len(s.refs) && len(s.at) < s.n; i++ {
+		c := s.refs[i].future
+		if c == nil {
 			return fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, i)
-		case (s.got == nil || !s.got[i]) && c.Settled():
-			s.at = append(s.at, i)
 		}
-	}
-	for i := 0; s.got != nil && i < len(s.at); i++ {
-		s.got[s.at[i]] = true
+		found := s.got != nil && s.got[i]
+		if !found && c.Settled() {
+			s.at = append(s.at, i)
+			found = true
+			if s.got != nil {
+				s.got[i] = true
+			}
+		}
+		if found && s.first == i {
+			s.first++
+		}
 	}
 	return nil
 }
@@ -154,23 +161,13 @@ func (s *selection) split() (ready, rest []Link) {
 	return ready, append(rest, s.refs[from:]...)
 }
 
-// first is the first of refs that was not found.
-func (s *selection) first() *Future {
-	for i, r := range s.refs {
-		if !slices.Contains(s.at, i) {
-			return r.future
-		}
-	}
-	return nil
-}
-
 func (s *selection) wait(ctx context.Context, t *Turn, own bool) error {
 	for {
 		if err := s.sweep(); err != nil || len(s.at) >= s.n {
 			return err
 		}
 		// Work run in place keeps this goroutine until it is done, so only when all of it is waited for anyway.
-		if !own || s.n < len(s.refs) || !s.first().work.Help(t) {
+		if !own || s.n < len(s.refs) || !s.refs[s.first].future.work.Help(t) {
 			break
 		}
 	}

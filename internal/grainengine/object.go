@@ -33,7 +33,7 @@ type pulled struct {
 	waiter      core.Waiter
 }
 
-// pull implements remote.
+// pull fetches an argument that came by reference, and then lets v go on.
 func (c *call) pull(v *inboundCall, object *core.Future) {
 	ref, err := object.As(c.method.argType)
 	if err == nil {
