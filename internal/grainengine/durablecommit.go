@@ -232,6 +232,7 @@ func (a *activation) repeat(c *call) {
 	}
 	last.Cancel(errRepeated)
 	last.End()
+	f.Forget() // what this attempt has put there: an answer is decoded into a place that is zero
 	if !f.Unhold() {
 		return
 	}
