@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -86,9 +87,25 @@ type adminResult struct {
 	err    error
 }
 
+// members are the nodes of the cluster that an operator sees, by name; without a cluster there is this one.
+func (n *Node) members() []member.Node {
+	if c := n.cluster; c != nil {
+		return slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
+	}
+	return []member.Node{{Info: member.Info{ID: n.cfg.Name, Role: Both.member(), Serves: true, Resources: n.cfg.Resources, Version: Version(), Started: n.startedAt()}}}
+}
+
+// self names this node and its incarnation, which is 0 without a cluster.
+func (n *Node) self() core.NodeKey {
+	if n.cluster != nil {
+		return n.cluster.self()
+	}
+	return core.NodeKey{Node: n.cfg.Name}
+}
+
 // askAll asks all of members at once, and performs the operation where this node is among them. A node that does not answer in
 // time has an error.
-func (c *cluster) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
+func (n *Node) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, q.op.patience(), fmt.Errorf("no answer within %v", q.op.patience()))
 	defer cancel()
 	type from struct {
@@ -99,12 +116,12 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q adminRequ
 	all := map[core.NodeKey]adminResult{}
 	for _, m := range members {
 		k := mesh.KeyOf(m)
-		if k == c.self() {
-			own, err := c.perform(q)
+		if k == n.self() {
+			own, err := n.perform(ctx, q)
 			all[k] = adminResult{own, err}
 			continue
 		}
-		c.admin(k, q, func(a adminAnswer, err error) {
+		n.cluster.admin(k, q, func(a adminAnswer, err error) {
 			if err == nil && a.Error != "" {
 				err = fmt.Errorf("node %s: %s", k.Node, a.Error)
 			}
@@ -154,39 +171,39 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 	}
 	switch q.op {
 	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups:
-		c.runner.Run(func() { reply(c.perform(q)) }) // it waits for other nodes, or lists many objects
+		c.runner.Run(func() { reply(c.node.perform(c.ctx, q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
 		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
 			reply(adminAnswer{}, err)
 		}
 	default:
-		reply(c.perform(q))
+		reply(c.node.perform(c.ctx, q))
 	}
 	return nil
 }
 
 // perform does an operation on this node.
-func (c *cluster) perform(q adminRequest) (a adminAnswer, err error) {
+func (n *Node) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {
 	switch q.op {
 	case adminMemory:
-		m := c.node.memory(q.limit)
+		m := n.memory(q.limit)
 		a.Memory = &m
 	case adminWhy:
-		a.Why = c.node.explain(c.ctx, q.id)
+		a.Why = n.explain(ctx, q.id)
 	case adminExplain:
-		a.Explain = c.node.scheduling(q.id)
+		a.Explain = n.scheduling(q.id)
 	case adminGroups:
-		a.Groups = c.ledGroups(q.id, q.limit)
+		a.Groups = n.ledGroups(q.id, q.limit)
 	case adminStatus:
-		a.Status = c.report()
+		a.Status = n.report()
 	case adminWays:
-		a.Ways, err = c.ways()
+		a.Ways, err = n.cluster.ways()
 	case adminDrain:
-		if !c.node.askDrain() {
+		if !n.askDrain() {
 			return a, errors.New("its program does not drain on request: send it SIGTERM")
 		}
 	case adminStay:
-		err = c.node.cancelDrain()
+		err = n.cancelDrain()
 	default:
 		return a, fmt.Errorf("operation %d is unknown to this version", q.op)
 	}

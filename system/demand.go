@@ -98,9 +98,9 @@ func (d *Demand) shape() string {
 }
 
 // groupDemand is the placement groups that wait for room, of the shards that this node leads.
-func (c *cluster) groupDemand() (list []GroupDemand) {
-	now := c.node.wheel.Now()
-	for _, g := range c.reg.Groups() {
+func (n *Node) groupDemand() (list []GroupDemand) {
+	now := n.wheel.Now()
+	for _, g := range n.allGroups() {
 		if !g.Waits {
 			continue
 		}

@@ -41,7 +41,7 @@ func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op 
 	if !ok || m.Info.Observer {
 		return m, fmt.Errorf("%s %s: %w: raysys status lists the nodes", verb, name, ErrNoSuchNode)
 	}
-	if a := c.askAll(ctx, []member.Node{m}, adminRequest{op: op})[mesh.KeyOf(m)]; a.err != nil {
+	if a := n.askAll(ctx, []member.Node{m}, adminRequest{op: op})[mesh.KeyOf(m)]; a.err != nil {
 		return m, fmt.Errorf("%s %s: %w", verb, name, a.err)
 	}
 	return m, nil
@@ -101,7 +101,7 @@ func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error
 	if !ok {
 		return nil, ErrNoSuchNode
 	}
-	a := c.askAll(ctx, []member.Node{m}, adminRequest{op: adminStatus})[mesh.KeyOf(m)]
+	a := n.askAll(ctx, []member.Node{m}, adminRequest{op: adminStatus})[mesh.KeyOf(m)]
 	return a.answer.Status.Holding, a.err
 }
 

@@ -33,16 +33,11 @@ func (r *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.S
 func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
 	var list []raysys.Scheduling
 	var silent []string
-	if c := n.cluster; c != nil {
-		members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
-		for k, a := range c.askAll(ctx, members, adminRequest{op: adminExplain, id: id}) {
-			if a.err != nil {
-				silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
-			}
-			list = append(list, a.answer.Explain...)
+	for k, a := range n.askAll(ctx, n.members(), adminRequest{op: adminExplain, id: id}) {
+		if a.err != nil {
+			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
 		}
-	} else {
-		list = n.scheduling(id)
+		list = append(list, a.answer.Explain...)
 	}
 	all := map[string]*raysys.Scheduling{}
 	for _, s := range list {

@@ -67,19 +67,19 @@ const (
 // Groups asks the leaders of shards for their placement groups, for up to 3 s or as long as ctx lasts, and lists the oldest, at most
 // limit; of each node not more than 1,000, or 10,000 bundles. With an id it lists the groups of that name, and those whose id begins so.
 func (n *Node) Groups(ctx context.Context, id string, limit int) (Groups, error) {
-	c := n.cluster
-	if c == nil {
-		return Groups{}, fmt.Errorf("groups: %w", errInNoCluster)
-	}
-	all := Groups{Cluster: c.cfg.Name, Groups: []GroupStatus{}}
-	view, leads := c.member.View(), map[raysys.NodeID]bool{}
-	for i := range c.reg.Layout().Shards {
-		if l, ok := view.Leader(i); ok {
-			leads[l.Node] = true
+	all := Groups{Groups: []GroupStatus{}}
+	leaders := n.members()
+	if c := n.cluster; c != nil {
+		all.Cluster = c.cfg.Name
+		view, leads := c.member.View(), map[raysys.NodeID]bool{}
+		for i := range c.reg.Layout().Shards {
+			if l, ok := view.Leader(i); ok {
+				leads[l.Node] = true
+			}
 		}
+		leaders = slices.DeleteFunc(leaders, func(m member.Node) bool { return !leads[m.ID] })
 	}
-	leaders := slices.DeleteFunc(slices.Clone(view.Nodes()), func(m member.Node) bool { return !leads[m.ID] })
-	for k, a := range c.askAll(ctx, leaders, adminRequest{op: adminGroups, id: id, limit: limit}) {
+	for k, a := range n.askAll(ctx, leaders, adminRequest{op: adminGroups, id: id, limit: limit}) {
 		switch led := a.answer.Groups; {
 		case a.err != nil:
 			all.Silent = append(all.Silent, fmt.Sprintf("%s: %v", k.Node, a.err))
@@ -119,8 +119,8 @@ func (n *Node) RemoveGroup(ctx context.Context, id string) (GroupStatus, error) 
 }
 
 // ledGroups lists the oldest groups of the shards that this node leads, of those with the name, or whose id begins so; "" for all.
-func (c *cluster) ledGroups(id string, limit int) *ledGroups {
-	list := slices.DeleteFunc(c.reg.Groups(), func(g registry.LedGroup) bool {
+func (n *Node) ledGroups(id string, limit int) *ledGroups {
+	list := slices.DeleteFunc(n.allGroups(), func(g registry.LedGroup) bool {
 		return id != "" && groupengine.NameIn(g.Key) != id && !strings.HasPrefix(g.Record.ID.String(), id)
 	})
 	slices.SortFunc(list, func(a, b registry.LedGroup) int {

@@ -60,21 +60,18 @@ const maxHeld = 10_000
 // lasts. Each node lists its largest objects, at most limit. The error matches ErrNoSuchNode when the cluster has no
 // node of that name. A node without a cluster answers for itself.
 func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memory, error) {
-	c := n.cluster
-	if c == nil {
-		if n.objects == nil || name != "" && name != n.cfg.Name {
-			return Memory{}, fmt.Errorf("memory of %s: %w: this is %s, in no cluster", name, ErrNoSuchNode, n.cfg.Name)
-		}
-		return Memory{Nodes: []NodeMemory{n.memory(limit)}}, nil
-	}
-	members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool {
-		return m.Info.Observer || name != "" && m.ID != name
-	})
-	if name != "" && len(members) == 0 {
+	members := slices.DeleteFunc(n.members(), func(m member.Node) bool { return name != "" && m.ID != name })
+	switch {
+	case n.cluster == nil && (n.objects == nil || len(members) == 0):
+		return Memory{}, fmt.Errorf("memory of %s: %w: this is %s, in no cluster", name, ErrNoSuchNode, n.cfg.Name)
+	case len(members) == 0:
 		return Memory{}, fmt.Errorf("memory of %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
 	}
-	all := Memory{Cluster: c.cfg.Name}
-	answers := c.askAll(ctx, members, adminRequest{op: adminMemory, limit: limit})
+	all := Memory{}
+	if n.cluster != nil {
+		all.Cluster = n.cluster.cfg.Name
+	}
+	answers := n.askAll(ctx, members, adminRequest{op: adminMemory, limit: limit})
 	for _, m := range members {
 		a := answers[mesh.KeyOf(m)]
 		one := NodeMemory{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -50,6 +51,7 @@ type Node struct {
 
 	mu     sync.Mutex // guards the rest, except end
 	state  nodeState
+	began  time.Time     // when Start was called
 	cause  error         // why the node ended
 	floor  []byte        // see Config.HeapFloor
 	ending chan struct{} // closed when the node ends: Close has begun, or it was fenced
@@ -138,8 +140,19 @@ func New(cfg Config) (*Node, error) {
 
 // Start brings the node up. With a cluster the node joins it, and Start returns once it is a member. While the store
 // cannot be reached Start tries again and logs that now and then, until ctx ends or Cluster.JoinTimeout is over:
-// ErrNotJoined.
+// ErrNotJoined. The functions given to OnStart run last; when one fails Start closes the node, which cannot be started again.
 func (n *Node) Start(ctx context.Context) error {
+	if err := n.join(ctx); err != nil {
+		return err
+	}
+	if err := n.runOnStart(); err != nil {
+		return fmt.Errorf("start node: %w", errors.Join(err, n.Close(ctx)))
+	}
+	return nil
+}
+
+// join is Start without what OnStart was given.
+func (n *Node) join(ctx context.Context) error {
 	if err := n.begin(ctx); err != nil {
 		return err
 	}
@@ -184,8 +197,14 @@ func (n *Node) begin(ctx context.Context) error {
 	case n.state == stateClosing:
 		return fmt.Errorf("start node: %w: make another with New", raysys.ErrClosed)
 	}
-	n.state = stateStarting
+	n.state, n.began = stateStarting, time.Now()
 	return nil
+}
+
+func (n *Node) startedAt() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.began
 }
 
 // Context returns a context under which tasks and grains can be used: a driver's. It carries the values and the end

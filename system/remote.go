@@ -25,13 +25,14 @@ import (
 // it is told of its end, and of the end of its node. Messages are protobuf messages, or values of types registered with
 // raysys.Register.
 
-// actorAddress is the Address of the PIDs of an incarnation.
+// actorAddress is the Address of the PIDs of an incarnation. It ends with :0 because proto.Actor takes the address of a member
+// apart into a host and a port.
 func actorAddress(k core.NodeKey) string {
-	return string(k.Node) + "#" + strconv.FormatUint(k.Incarnation, 10)
+	return string(k.Node) + "#" + strconv.FormatUint(k.Incarnation, 10) + ":0"
 }
 
 func parseActorAddress(s string) (core.NodeKey, bool) {
-	node, inc, ok := strings.Cut(s, "#")
+	node, inc, ok := strings.Cut(strings.TrimSuffix(s, ":0"), "#")
 	n, err := strconv.ParseUint(inc, 10, 64)
 	return core.NodeKey{Node: raysys.NodeID(node), Incarnation: n}, ok && err == nil && node != ""
 }

@@ -88,30 +88,19 @@ var errInNoCluster = errors.New("the node is in no cluster: set RAYSYS_CONSUL")
 const statusPatience = 3 * time.Second
 
 // Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
-// answer is listed with what its record says.
+// answer is listed with what its record says. Without a cluster it is the status of this node, and of no shards.
 func (n *Node) Status(ctx context.Context) (Status, error) {
-	c := n.cluster
-	if c == nil {
-		return Status{}, fmt.Errorf("status: %w", errInNoCluster)
+	st := Status{}
+	if c := n.cluster; c != nil {
+		st.Cluster, st.ID, st.Format, st.Shards = c.cfg.Name, c.reg.Layout().ID, c.reg.Layout().Format, c.shards()
 	}
-	view := c.member.View()
-	st := Status{Cluster: c.cfg.Name, ID: c.reg.Layout().ID, Format: c.reg.Layout().Format}
-	for i := range c.reg.Layout().Shards {
-		sh := ShardStatus{Shard: i}
-		if l, ok := view.Leader(i); ok {
-			sh.Node, sh.Epoch = l.Node, l.Epoch
-		}
-		st.Shards = append(st.Shards, sh)
-	}
-	members := slices.DeleteFunc(slices.Clone(view.Nodes()), func(m member.Node) bool { return m.Info.Observer })
-	answers := c.askAll(ctx, members, adminRequest{op: adminStatus})
+	members := n.members()
+	answers := n.askAll(ctx, members, adminRequest{op: adminStatus})
 	for _, m := range members {
 		s := known(m)
 		switch k := mesh.KeyOf(m); {
-		case k == c.self():
-			s = s.with(c.report())
 		case answers[k].err != nil && m.Joining:
-			s.Error = fmt.Sprintf("%s cannot reach it: %v", c.self().Node, answers[k].err)
+			s.Error = fmt.Sprintf("%s cannot reach it: %v", n.cfg.Name, answers[k].err)
 		case answers[k].err != nil:
 			s.State, s.Error = NodeUnknown, answers[k].err.Error()
 		default:
@@ -126,6 +115,19 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	return st, nil
+}
+
+// shards are the leaders of all shards, as this node knows them.
+func (c *cluster) shards() (list []ShardStatus) {
+	view := c.member.View()
+	for i := range c.reg.Layout().Shards {
+		sh := ShardStatus{Shard: i}
+		if l, ok := view.Leader(i); ok {
+			sh.Node, sh.Epoch = l.Node, l.Epoch
+		}
+		list = append(list, sh)
+	}
+	return list
 }
 
 // known is the status of a node by its record, which every node has.
@@ -146,15 +148,19 @@ func known(m member.Node) NodeStatus {
 }
 
 // report is this node's status by itself.
-func (c *cluster) report() NodeStatus {
-	k := c.self()
-	l := c.node.tasks.Load()
+func (n *Node) report() NodeStatus {
+	k := n.self()
+	l := n.tasks.Load()
 	s := NodeStatus{
-		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
+		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: n.tasks.Free(), Up: time.Since(n.startedAt()),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
-		Grains: c.node.grains.Kinds(), Held: c.refs.Exported(), LeaseLeft: c.member.Lease(),
-		Holding: c.holding(), Devices: c.node.devices(), Demand: c.node.demand(), Groups: c.groupDemand(),
+		Grains: n.grains.Kinds(), Devices: n.devices(), Demand: n.demand(), Groups: n.groupDemand(),
 	}
+	c := n.cluster
+	if c == nil {
+		return s
+	}
+	s.Up, s.Held, s.LeaseLeft, s.Holding = time.Since(c.info.Started), c.refs.Exported(), c.member.Lease(), c.holding()
 	if c.member.State() == member.Suspended {
 		s.State = NodeSuspended
 	}

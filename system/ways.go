@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,13 +32,11 @@ const (
 // Ways has every node try to connect to every other node that is no driver, and returns the outcomes. A node that does
 // not answer is left out; Status lists it.
 func (n *Node) Ways(ctx context.Context) ([]Way, error) {
-	c := n.cluster
-	if c == nil {
+	if n.cluster == nil {
 		return nil, fmt.Errorf("ways between nodes: %w", errInNoCluster)
 	}
-	members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
 	var ways []Way
-	for _, a := range c.askAll(ctx, members, adminRequest{op: adminWays}) {
+	for _, a := range n.askAll(ctx, n.members(), adminRequest{op: adminWays}) {
 		if a.err == nil {
 			ways = append(ways, a.answer.Ways...)
 		}

@@ -61,7 +61,7 @@ func (n *Node) explainHeld(ctx context.Context, c *core.Future) (e core.Explanat
 // askSubmitter adds what the node that has the task of a value knows of it.
 func (n *Node) askSubmitter(ctx context.Context, e core.Explanation, at core.NodeKey, id string) (core.Explanation, error) {
 	members := slices.DeleteFunc(slices.Clone(n.cluster.member.View().Nodes()), func(m member.Node) bool { return mesh.KeyOf(m) != at })
-	for _, a := range n.cluster.askAll(ctx, members, adminRequest{op: adminWhy, id: id}) {
+	for _, a := range n.askAll(ctx, members, adminRequest{op: adminWhy, id: id}) {
 		if a.err != nil {
 			return e, fmt.Errorf("ask node %s, which has the task: %w", at.Node, a.err)
 		}
@@ -95,16 +95,11 @@ func merged(e, submitter core.Explanation) core.Explanation {
 func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, error) {
 	var list []core.Explanation
 	var silent []string
-	if c := n.cluster; c != nil {
-		members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
-		for k, a := range c.askAll(ctx, members, adminRequest{op: adminWhy, id: prefix}) {
-			if a.err != nil {
-				silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
-			}
-			list = append(list, a.answer.Why...)
+	for k, a := range n.askAll(ctx, n.members(), adminRequest{op: adminWhy, id: prefix}) {
+		if a.err != nil {
+			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
 		}
-	} else {
-		list = n.explain(ctx, prefix)
+		list = append(list, a.answer.Why...)
 	}
 	// Who has the value, or its task, knows more than who holds a reference, and of those one that has looked for the value.
 	rank := func(e core.Explanation) int {
