@@ -36,7 +36,7 @@ func TestMembers(t *testing.T) {
 	name := string(c.Name(2))
 	all := await(func(all map[string]system.Member) bool { return len(all) == 3 && all[name].State == system.NodeActive })
 	was := all[name]
-	if was.Role != system.Worker || was.Address == "" || was.Resources.CPU == 0 || was.Actors != fmt.Sprintf("%s#%d", name, was.Incarnation) {
+	if was.Role != system.Worker || was.Address == "" || was.Resources.CPU == 0 || was.Actors != fmt.Sprintf("%s#%d:0", name, was.Incarnation) {
 		t.Fatalf("%+v", was)
 	}
 	if got := c.Node(2).Actors().Address(); got != was.Actors {

@@ -79,10 +79,14 @@ func ask(t *testing.T, c *cluster.Cluster, kind, id, what string, opts ...cluste
 	return s
 }
 
-// clusters are the cluster.Cluster of the test's own node and of n1, n2, ...
+// clusters are the cluster.Cluster of the test's own node and of n1, n2, ..., nil for one that is down.
 func clusters(k *testkit.Kit) (list []*cluster.Cluster) {
 	for i := range k.Cluster().Size() + 1 {
-		list = append(list, protoactor.Cluster(k.Cluster().Node(i).Context(k.T().Context())))
+		var c *cluster.Cluster
+		if n := k.Cluster().Node(i); n != nil && n.Err() == nil {
+			c = protoactor.Cluster(n.Context(k.T().Context()))
+		}
+		list = append(list, c)
 	}
 	return list
 }
