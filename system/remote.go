@@ -54,8 +54,8 @@ type remoteProcess struct {
 
 // SendUserMessage implements actor.Process.
 func (p remoteProcess) SendUserMessage(pid *actor.PID, message any) {
-	_, msg, sender := actor.UnwrapEnvelope(message)
-	p.send(pid, sender, msg, false)
+	header, msg, sender := actor.UnwrapEnvelope(message)
+	p.send(pid, sender, header, msg, false)
 }
 
 // SendSystemMessage implements actor.Process.
@@ -66,15 +66,20 @@ func (p remoteProcess) SendSystemMessage(pid *actor.PID, message any) {
 	case *actor.Unwatch:
 		p.c.watches.remove(p.to, pid, m.Watcher)
 	}
-	p.send(pid, nil, message, true)
+	p.send(pid, nil, nil, message, true)
 }
 
 // Stop implements actor.Process.
 func (p remoteProcess) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
 // send sends a message. Messages are sent in the order of the calls while the connection is up.
-func (p remoteProcess) send(pid, sender *actor.PID, msg any, system bool) {
+func (p remoteProcess) send(pid, sender *actor.PID, header actor.ReadonlyMessageHeader, msg any, system bool) {
 	frame, err := appendActorMessage(nil, pid, sender, msg, system)
+	if err == nil && header != nil && header.Length() > 0 {
+		for k, v := range header.ToMap() { // at the end, where earlier versions do not look
+			frame = wire.AppendBytes(wire.AppendBytes(frame, k), v)
+		}
+	}
 	if err != nil {
 		p.c.log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
 		p.undelivered(pid, sender, msg)
@@ -165,6 +170,14 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 	to := &actor.PID{Address: c.node.actors.ProcessRegistry.Address, Id: r.String(), RequestId: r.Uint32()}
 	sender := &actor.PID{Address: r.String(), Id: r.String(), RequestId: r.Uint32()}
 	form, name, body := r.Byte(), r.String(), r.Bytes()
+	var header map[string]string
+	for r.Err() == nil && r.Len() > 0 {
+		if header == nil {
+			header = map[string]string{}
+		}
+		k := r.String()
+		header[k] = r.String()
+	}
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -178,8 +191,8 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 	}
 	ref, ok := c.node.actors.ProcessRegistry.GetLocal(to.Id)
 	if flags&flagSystem == 0 {
-		if sender != nil {
-			msg = &actor.MessageEnvelope{Message: msg, Sender: sender}
+		if sender != nil || len(header) > 0 {
+			msg = &actor.MessageEnvelope{Header: header, Message: msg, Sender: sender}
 		}
 		ref.SendUserMessage(to, msg) // the dead letter process when there is no such actor
 		return nil

@@ -77,6 +77,19 @@ func TestActorsOfOtherNodes(t *testing.T) {
 	if _, err := ask(secret{1}); !errors.Is(err, actor.ErrDeadLetter) {
 		t.Errorf("a type that cannot travel: %v", err)
 	}
+	reader := spawn(func(c actor.Context) {
+		if m, ok := c.Message().(*wrapperspb.StringValue); ok {
+			c.Respond(wrapperspb.String(c.MessageHeader().Get(m.Value)))
+		}
+	})
+	header := actor.NewFuture(b.Actors(), 5*time.Second)
+	b.Actors().Root.Send(reader, &actor.MessageEnvelope{
+		Header: map[string]string{"trace": "17", "user": "ann"}, Message: wrapperspb.String("trace"), Sender: header.PID(),
+	})
+	v, err = header.Result()
+	if s, ok := v.(*wrapperspb.StringValue); !ok || s.Value != "17" || err != nil {
+		t.Error("header:", v, err)
+	}
 
 	told := make(chan *actor.Terminated, 10)
 	watch := func(pid *actor.PID) {

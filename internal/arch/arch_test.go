@@ -237,6 +237,8 @@ func TestOffence(t *testing.T) {
 		{"examples/gpu/cuda", "github.com/ebitengine/purego", true},
 		{"examples/hetero", "github.com/ebitengine/purego", false},
 		{"system", "<testkit", false},
+		{"system/protoactor", "<system", true},
+		{"system/protoactor", "<internal/mesh", false},
 		{"system", "<cmd/raysys", false},
 		{"system", "go.uber.org/zap", true},
 		{"system", "github.com/nats-io/nats.go", true},
