@@ -32,8 +32,11 @@ func (a *anchor) OnActivate(ctx context.Context) error {
 	return a.spawn()
 }
 
-func (a *anchor) spawn() (err error) {
-	a.life, err = spawn(a.node, a.kind, a.key, stored{a.state.Value, a.state.Exists()})
+func (a *anchor) spawn() error {
+	life, err := spawn(a.node, a.kind, a.key, stored{a.state.Value, a.state.Exists()})
+	if err == nil {
+		a.life = life
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package protoactor_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -133,6 +134,22 @@ func TestOptionsOfGrains(t *testing.T) {
 	c := clusters(k)[0]
 	if s := ask(t, c, "trainer", "a", "hi"); s.at != k.Cluster().Node(2).Actors().Address() {
 		t.Fatal(s, "and the device is of", k.Cluster().Node(2).Actors().Address())
+	}
+}
+
+// TestEndedNode: the cluster of a node that has ended is still there, and refuses requests.
+func TestEndedNode(t *testing.T) {
+	k := testkit.New(t)
+	ctx := k.Context()
+	c := protoactor.Cluster(ctx)
+	ask(t, c, "echo", "a", "hi")
+	if err := system.NodeOf(ctx).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"a", "b"} {
+		if _, err := protoactor.Cluster(ctx).Request(id, "echo", wrapperspb.String("hi")); !errors.Is(err, raysys.ErrClosed) {
+			t.Fatal(id, err)
+		}
 	}
 }
 

@@ -52,8 +52,12 @@ func Cluster(ctx context.Context) *cluster.Cluster {
 		panic("protoactor.Cluster: the context is of no node: use the one that system.Main, Node.Context, a task or a grain gives")
 	}
 	p := nodeOf(n)
-	<-p.ready
-	return p.cluster
+	select {
+	case <-p.ready:
+	case <-n.Done(): // p may be new: the node's own is forgotten
+		nodes.Delete(n)
+	}
+	return cluster.GetCluster(n.Actors())
 }
 
 // start makes the cluster of a node. Nothing of proto.Actor listens, gossips or dials.
