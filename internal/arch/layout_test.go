@@ -27,6 +27,7 @@ var layers = []layer{
 
 	{"tools/benchbuild", words("std"), "a tool of the developers: it generates programs, and builds them"},
 	{"tools/benchold", words("std"), "a tool of the developers: it builds binaries of two commits, and has them measure"},
+	{"tools/benchproto", words("std third . internal/consulserver grains system/..."), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
@@ -75,7 +76,7 @@ var layers = []layer{
 }
 
 var fences = []fence{
-	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... internal/actortest system/... docs/..."), "actors stay behind raysys' own API"},
+	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... internal/actortest system/... docs/... tools/benchproto/..."), "actors stay behind raysys' own API"},
 	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
 	{"github.com/nats-io/...", words("system/..."), "NATS carries what is fan-out or foreign, never a Go-to-Go call"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
