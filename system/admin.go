@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/listed"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
@@ -29,13 +30,14 @@ const (
 	// adminExplain asks where the work with an id waits.
 	adminExplain adminOp = 8
 	adminGroups  adminOp = 9 // the placement groups of the shards that the node leads
+	adminList    adminOp = 10
 )
 
 // adminRequest is an operation with its parameters.
 type adminRequest struct {
 	op    adminOp
 	limit int    // memory, groups: how many objects or groups to list
-	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group
+	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group; list: its name
 }
 
 func (q adminRequest) append(dst []byte) []byte {
@@ -43,7 +45,7 @@ func (q adminRequest) append(dst []byte) []byte {
 	if q.op == adminMemory || q.op == adminGroups {
 		dst = wire.AppendUvarint(dst, uint64(max(q.limit, 0)))
 	}
-	if q.op == adminWhy || q.op == adminExplain || q.op == adminGroups {
+	if q.named() {
 		dst = wire.AppendBytes(dst, q.id)
 	}
 	return dst
@@ -54,10 +56,14 @@ func readAdminRequest(r *wire.Reader) adminRequest {
 	if q.op == adminMemory || q.op == adminGroups {
 		q.limit = int(min(r.Uvarint(), maxHeld))
 	}
-	if q.op == adminWhy || q.op == adminExplain || q.op == adminGroups {
+	if q.named() {
 		q.id = r.String()
 	}
 	return q
+}
+
+func (q adminRequest) named() bool {
+	return q.op == adminWhy || q.op == adminExplain || q.op == adminGroups || q.op == adminList
 }
 
 // patience is how long the answer may take.
@@ -78,6 +84,7 @@ type adminAnswer struct {
 	Why     []core.Explanation  `json:"why,omitempty"`
 	Explain []raysys.Scheduling `json:"explain,omitempty"`
 	Groups  *ledGroups          `json:"groups,omitempty"`
+	List    json.RawMessage     `json:"list,omitempty"`
 	Error   string              `json:"error,omitempty"`
 }
 
@@ -170,7 +177,7 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 		to.Send(append(to.Head(), body...))
 	}
 	switch q.op {
-	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups:
+	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList:
 		c.runner.Run(func() { reply(c.node.perform(c.ctx, q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
 		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
@@ -194,6 +201,10 @@ func (n *Node) perform(ctx context.Context, q adminRequest) (a adminAnswer, err 
 		a.Explain = n.scheduling(q.id)
 	case adminGroups:
 		a.Groups = n.ledGroups(q.id, q.limit)
+	case adminList:
+		if f := listed.Of(q.id); f != nil {
+			a.List, err = json.Marshal(f(n))
+		}
 	case adminStatus:
 		a.Status = n.report()
 	case adminWays:

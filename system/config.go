@@ -22,6 +22,7 @@ import (
 
 // Config describes a node. The zero value is a sane single-process node.
 type Config struct {
+	NATS NATS
 	// Name of the node, unique in its cluster. Empty: a random one.
 	Name raysys.NodeID
 	// Namespace separates the task and grain names of different programs. Empty: the path of the main package.

@@ -299,6 +299,14 @@ func (n *Node) Name() raysys.NodeID { return n.cfg.Name }
 // Job returns the id of the run.
 func (n *Node) Job() raysys.JobID { return n.job.ID }
 
+// Cluster returns the name of the node's cluster, "" without one.
+func (n *Node) Cluster() string {
+	if n.cluster == nil {
+		return ""
+	}
+	return n.cfg.Cluster.Name
+}
+
 // Namespace returns the namespace of the node's functions and grains.
 func (n *Node) Namespace() string { return n.cfg.Namespace }
 

@@ -99,6 +99,10 @@ func (c *fakeCluster) Groups(_ context.Context, limit int) (system.Groups, error
 	return g, c.err
 }
 
+func (c *fakeCluster) Streams(context.Context) (system.Streams, error) {
+	return system.Streams{Cluster: c.at.Cluster, Parts: []system.StreamPart{{Node: "a", Stream: "orders", To: "account", Lag: 7}}}, c.err
+}
+
 func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (system.GroupStatus, error) {
 	switch id {
 	case "training":

@@ -69,16 +69,18 @@ var layers = []layer{
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
+	{"stream/...", words("std third . grains system internal/core internal/codec internal/grainengine internal/listed stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction"},
+
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
-	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... system/... testkit/... docs/..."), "the guide shows what a user can write"},
-	{"examples/...", words("std third . grains/... tasks/... store/... placement/... system/... testkit/... examples/..."), "an example shows what a user can write: the public surface only"},
+	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... system/... testkit/... stream docs/..."), "the guide shows what a user can write"},
+	{"examples/...", words("std third . grains/... tasks/... store/... placement/... system/... testkit/... stream examples/..."), "an example shows what a user can write: the public surface only"},
 	{"cmd/...", words("any"), "a command assembles everything"},
 }
 
 var fences = []fence{
 	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... internal/actortest system/... docs/... tools/benchproto/..."), "actors stay behind raysys' own API"},
 	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
-	{"github.com/nats-io/...", words("system/..."), "NATS carries what is fan-out or foreign, never a Go-to-Go call"},
+	{"github.com/nats-io/...", words("stream/..."), "NATS carries events and what is foreign, never a Go-to-Go call; who does not import stream does not link it"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},
 	{"github.com/ebitengine/purego/...", words("examples/gpu/..."), "a program calls its GPU; raysys hands out devices. The example is a module of its own, so that no user of raysys gets it"},

@@ -48,6 +48,8 @@ type Cluster interface {
 	Groups(ctx context.Context, limit int) (system.Groups, error)
 	// RemoveGroup removes the group with a name, or the one whose id begins so, and returns once its room is free. ErrNotFound when there is none.
 	RemoveGroup(ctx context.Context, id string) (system.GroupStatus, error)
+	// Streams asks all nodes how far the subscriptions are that they deliver. Nodes that do not answer are in it.
+	Streams(ctx context.Context) (system.Streams, error)
 	// Drain empties the node, and calls begun once that has begun. With wait it returns when the node has left, else at once. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (Drain, error)

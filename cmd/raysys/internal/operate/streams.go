@@ -1,0 +1,46 @@
+package operate
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/raysys/raysys/system"
+)
+
+// StreamsTable writes subscriptions for people: the parts of each together.
+func StreamsTable(w io.Writer, all system.Streams) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "STREAM\tTO\tPROGRAM\tPARTS\tNODES\tLAG\tFAILING\tPARKED\tRATE")
+	total := 0
+	for i := 0; i < len(all.Parts); {
+		one := all.Parts[i]
+		var nodes []string
+		parts := 0
+		one.Lag, one.Failing, one.Parked, one.Rate = 0, 0, 0, 0
+		for ; i < len(all.Parts) && all.Parts[i].Stream == one.Stream && all.Parts[i].To == one.To && all.Parts[i].Namespace == one.Namespace; i++ {
+			p := &all.Parts[i]
+			parts++
+			one.Lag, one.Failing, one.Parked, one.Rate = one.Lag+p.Lag, one.Failing+p.Failing, one.Parked+p.Parked, one.Rate+p.Rate
+			if !slices.Contains(nodes, string(p.Node)) {
+				nodes = append(nodes, string(p.Node))
+			}
+		}
+		total++
+		slices.Sort(nodes)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%.0f/s\n", one.Stream, one.To, orDash(one.Namespace), parts, strings.Join(nodes, ","), one.Lag, one.Failing, one.Parked, one.Rate)
+	}
+	if total > 0 {
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	for _, s := range all.Silent {
+		fmt.Fprintf(w, "%s: the parts that it delivers are missing\n", s)
+	}
+	_, err := fmt.Fprintf(w, "total: %d subscriptions\n", total)
+	return err
+}

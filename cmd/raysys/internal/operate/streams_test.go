@@ -1,0 +1,36 @@
+package operate_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
+)
+
+// TestStreamsTable: the parts of a subscription are one line.
+func TestStreamsTable(t *testing.T) {
+	part := func(node, stream, to string, n int) system.StreamPart {
+		p := system.StreamPart{Node: raysys.NodeID(node), Namespace: "shop", Stream: stream, To: to, Part: n, Lag: 10, Failing: n, Parked: 2, Rate: 1.5}
+		return p
+	}
+	var b strings.Builder
+	err := operate.StreamsTable(&b, system.Streams{
+		Parts:  []system.StreamPart{part("n2", "orders", "account", 0), part("n1", "orders", "account", 1), part("n1", "orders", "audit", 0)},
+		Silent: []string{"n3: no answer within 3s"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `STREAM  TO       PROGRAM  PARTS  NODES  LAG  FAILING  PARKED  RATE
+orders  account  shop     2      n1,n2  20   1        4       3/s
+orders  audit    shop     1      n1     10   0        2       2/s
+
+n3: no answer within 3s: the parts that it delivers are missing
+total: 2 subscriptions
+`
+	if b.String() != want {
+		t.Fatalf("%s", b.String())
+	}
+}

@@ -1,0 +1,115 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+)
+
+// agent is the grain that delivers one part of a subscription. The registry places it, so each part is delivered by one node at a time, and
+// by another one when that is gone.
+type agent struct {
+	floor grains.State[uint64] // all events up to it were taken
+	pump  *pump
+}
+
+var (
+	agents = grains.Define[agent]("stream.agent", grains.Keep())
+	wake   = grains.Action0(agents, "wake", (*agent).Wake).Idempotent()
+	save   = grains.Action(agents, "save", (*agent).Save)
+)
+
+// agentKey names the agent of a part.
+func agentKey(s *subscription, partition int) string { return s.name + "/" + strconv.Itoa(partition) }
+
+// OnActivate implements grains.Activator.
+func (a *agent) OnActivate(ctx context.Context) error {
+	id, _ := grains.Self(ctx)
+	cut := strings.LastIndexByte(id.Key, '/')
+	name, part := id.Key[:max(cut, 0)], id.Key[cut+1:]
+	partition, err := strconv.Atoi(part)
+	all.mu.Lock()
+	s := all.m[name]
+	all.mu.Unlock()
+	if s == nil || err != nil || partition >= s.d.partitions {
+		return fmt.Errorf("agent %q: this program has no such subscription", id.Key)
+	}
+	n, err := nodeOf(ctx)
+	if err != nil {
+		return err
+	}
+	a.pump = newPump(n, s, partition, a.floor.Value)
+	return nil
+}
+
+// OnDeactivate implements grains.Deactivator: nothing is delivered from here when it has returned.
+func (a *agent) OnDeactivate(ctx context.Context) error {
+	if a.pump == nil {
+		return nil
+	}
+	floor := a.pump.stop()
+	if floor == a.floor.Value {
+		return nil
+	}
+	a.floor.Value = floor
+	return a.floor.Write(ctx)
+}
+
+// Wake activates the agent.
+func (a *agent) Wake(context.Context) error { return nil }
+
+// saved is a floor, by the pump with that number.
+type saved struct {
+	Pump, Floor uint64
+}
+
+// Save stores how far the agent is.
+func (a *agent) Save(ctx context.Context, s saved) error {
+	if s.Pump != a.pump.id || s.Floor == a.floor.Value {
+		return nil // of an activation before this one
+	}
+	a.floor.Value = s.Floor
+	return a.floor.Write(ctx)
+}
+
+// wakeAgain is how long it takes at most until the agents are looked after again.
+const wakeAgain = time.Minute
+
+// wake keeps all agents active: whenever the members change, and each minute. Every node does so, since any of them may be the last.
+func (n *node) wake() {
+	said := ""
+	for {
+		_, changed := n.of.Members()
+		var calls []raysys.Ref[struct{}]
+		for _, s := range subscriptions() {
+			for p := range s.d.partitions {
+				calls = append(calls, raysys.Ref[struct{}](wake.Call(n.ctx, agents.Get(agentKey(s, p)))))
+			}
+		}
+		failed := ""
+		for _, o := range raysys.GetAll(n.ctx, calls) {
+			if o.Err != nil {
+				failed = o.Err.Error()
+			}
+		}
+		if n.ctx.Err() != nil {
+			return
+		}
+		if failed != "" && failed != said {
+			n.log().Warn("an agent that delivers events is not active: it is tried again", "error", failed)
+		}
+		said = failed
+		t := time.NewTimer(wakeAgain)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-n.ctx.Done():
+		}
+		t.Stop()
+	}
+}

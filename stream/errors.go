@@ -1,0 +1,66 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/stream/internal/bus"
+)
+
+var (
+	// ErrNoNATS: the cluster has no NATS server, so it has no streams.
+	ErrNoNATS = errors.New("the cluster has no NATS server: set RAYSYS_NATS=nats://host:4222 on every node, or let `raysys local` start one (`make nats` builds it)")
+	// ErrUnreadable: an event is stored as a type that this program cannot read.
+	ErrUnreadable = errors.New("event cannot be read")
+	// ErrMismatch: the stream was made with other settings than its definition has. The error is a *MismatchError.
+	ErrMismatch = errors.New("the stream was made with other settings")
+	// ErrFull: the server has no room for the event.
+	ErrFull = errors.New("the NATS server has no room")
+)
+
+var (
+	_ = raysys.RegisterError("stream.nonats", ErrNoNATS)
+	_ = raysys.RegisterError("stream.unreadable", ErrUnreadable)
+	_ = raysys.RegisterError("stream.mismatch", ErrMismatch)
+	_ = raysys.RegisterError("stream.full", ErrFull)
+)
+
+// MismatchError says how the stream that is there differs from its definition.
+type MismatchError struct {
+	Stream     string
+	Have, Want Settings
+}
+
+// Settings are those of a stream that do not change once it is made.
+type Settings struct {
+	Partitions int
+	Keep       string // a duration
+}
+
+// Error implements error.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("stream %s was made with %d partitions and Keep(%s), and the program defines %d and Keep(%s): give it the old settings, or another name",
+		e.Stream, e.Have.Partitions, e.Have.Keep, e.Want.Partitions, e.Want.Keep)
+}
+
+// Is matches ErrMismatch.
+func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
+
+// typed gives an error of the bus the identity that programs know.
+func (d *definition) typed(err error) error {
+	var m *bus.Mismatch
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &m):
+		return &MismatchError{d.name, Settings{m.Have.Partitions, m.Have.Keep.String()}, Settings{m.Want.Partitions, m.Want.Keep.String()}}
+	case errors.Is(err, bus.ErrTooLarge):
+		return fmt.Errorf("%w: stream %s: %w", raysys.ErrTooLarge, d.name, err)
+	case errors.Is(err, bus.ErrFull):
+		return fmt.Errorf("%w: stream %s: %w", ErrFull, d.name, err)
+	case errors.Is(err, bus.ErrClosed):
+		return fmt.Errorf("%w: stream %s: %w", raysys.ErrClosed, d.name, err)
+	}
+	return fmt.Errorf("stream %s: %w", d.name, err)
+}

@@ -1,0 +1,72 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Config is a stream as its definition has it.
+type Config struct {
+	Name       string // unique among all programs that share the bus
+	Partitions int
+	Keep       time.Duration // how long an event is kept at least; 0 for ever
+	Replicas   int           // how many servers should have it, where there are so many
+}
+
+// Message is one event.
+type Message struct {
+	Key       string
+	Partition int // of the key
+	Seq       uint64
+	Time      time.Time // when it was stored
+	Data      []byte
+	Reason    string // of a parked event: why
+	ID        string // two messages with an ID that follow each other soon are one; "" has none
+	Pending   uint64 // how many that the same reader wants come after it
+}
+
+// Filter says what a reader wants: the events of a partition, or of one key.
+type Filter struct {
+	Partition int
+	Key       *string
+}
+
+// Info is what a stream holds.
+type Info struct {
+	First, Last uint64 // numbers of the oldest and the newest event; Last stays when all have gone
+	Count       uint64
+}
+
+// Bus stores streams of events. Numbers begin at 1 and grow with each event of a stream; some may be left out.
+type Bus interface {
+	// Ensure makes the stream, or finds it. One that was made with other partitions is a *Mismatch; one with another Keep is too.
+	Ensure(ctx context.Context, c Config) error
+	// Publish stores messages in their order, and returns the number of the last one when all of them are safe. When it fails a first
+	// part of them may be stored. It waits while the bus is away or has no room for what is under way, until ctx ends.
+	Publish(ctx context.Context, stream string, list []Message) (uint64, error)
+	// Read hands f the events that are stored, from the number from on and in their order, and then those that come, until f returns
+	// false or ctx ends. With to it returns when those up to that number were read. f owns the message.
+	Read(ctx context.Context, stream string, f Filter, from, to uint64, take func(Message) bool) error
+	// Info says what the stream holds.
+	Info(ctx context.Context, stream string) (Info, error)
+	// Close ends the connection. Calls that wait fail.
+	Close()
+}
+
+// Mismatch: the stream was made with other settings.
+type Mismatch struct{ Have, Want Config }
+
+func (m *Mismatch) Error() string { return "the stream was made with other settings" }
+
+// ErrNoStream: the stream was not made yet.
+var ErrNoStream = errors.New("there is no such stream")
+
+// ErrTooLarge: the message is larger than the bus takes.
+var ErrTooLarge = errors.New("the event is too large")
+
+// ErrFull: the bus has no room on its disk.
+var ErrFull = errors.New("the server has no room")
+
+// ErrClosed: Close was called.
+var ErrClosed = errors.New("the connection is closed")

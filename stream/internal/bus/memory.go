@@ -1,0 +1,161 @@
+package bus
+
+import (
+	"context"
+	"sort"
+	"sync"
+	"time"
+)
+
+// Memory is a Bus in this process. Streams go with it.
+type Memory struct {
+	mu      sync.Mutex // guards the rest
+	streams map[string]*memory
+	closed  chan struct{}
+}
+
+// memory is one stream.
+type memory struct {
+	config Config
+	last   uint64
+	events []Message         // by number
+	ids    map[string]uint64 // numbers of recent events, by ID
+	more   chan struct{}     // closed when there is another event
+}
+
+// NewMemory makes a Memory without streams.
+func NewMemory() *Memory { return &Memory{streams: map[string]*memory{}, closed: make(chan struct{})} }
+
+// Ensure implements Bus.
+func (b *Memory) Ensure(_ context.Context, c Config) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.streams[c.Name]
+	if s == nil {
+		b.streams[c.Name] = &memory{config: c, ids: map[string]uint64{}, more: make(chan struct{})}
+		return nil
+	}
+	if s.config.Partitions != c.Partitions || s.config.Keep != c.Keep {
+		return &Mismatch{s.config, c}
+	}
+	return nil
+}
+
+// Publish implements Bus.
+func (b *Memory) Publish(ctx context.Context, stream string, list []Message) (uint64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.streams[stream]
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case b.isClosed():
+		return 0, ErrClosed
+	case s == nil:
+		return 0, ErrNoStream
+	}
+	now := time.Now()
+	s.forget(now)
+	seq := s.last
+	for _, m := range list {
+		if old, ok := s.ids[m.ID]; ok && m.ID != "" {
+			seq = old
+			continue
+		}
+		s.last++
+		m.Seq, m.Time, seq = s.last, now, s.last
+		s.events = append(s.events, m)
+		if m.ID != "" {
+			s.ids[m.ID] = seq
+		}
+	}
+	close(s.more)
+	s.more = make(chan struct{})
+	return seq, nil
+}
+
+// forget drops events that were kept for long enough, some at a time.
+func (s *memory) forget(now time.Time) {
+	n := 0
+	for s.config.Keep > 0 && n < len(s.events) && now.Sub(s.events[n].Time) > s.config.Keep {
+		delete(s.ids, s.events[n].ID)
+		n++
+	}
+	if n > 0 {
+		s.events = append([]Message(nil), s.events[n:]...)
+	}
+}
+
+// Read implements Bus.
+func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uint64, take func(Message) bool) error {
+	for {
+		b.mu.Lock()
+		s := b.streams[stream]
+		if s == nil {
+			b.mu.Unlock()
+			return ErrNoStream
+		}
+		at := sort.Search(len(s.events), func(i int) bool { return s.events[i].Seq >= from })
+		batch, last, more := s.events[at:], s.last, s.more
+		b.mu.Unlock()
+		for _, m := range batch {
+			if to > 0 && m.Seq > to {
+				return nil
+			}
+			from = m.Seq + 1
+			if f.Key == nil && m.Partition != f.Partition || f.Key != nil && m.Key != *f.Key {
+				continue
+			}
+			m.Pending = last - m.Seq
+			if !take(m) {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		if to > 0 && last >= to || to > 0 && len(batch) == 0 {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-b.closed:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Info implements Bus.
+func (b *Memory) Info(_ context.Context, stream string) (Info, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.streams[stream]
+	if s == nil {
+		return Info{}, ErrNoStream
+	}
+	i := Info{Last: s.last, Count: uint64(len(s.events))}
+	if len(s.events) > 0 {
+		i.First = s.events[0].Seq
+	}
+	return i, nil
+}
+
+// Close implements Bus.
+func (b *Memory) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isClosed() {
+		close(b.closed)
+	}
+}
+
+func (b *Memory) isClosed() bool {
+	select {
+	case <-b.closed:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,218 @@
+package bustest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys/stream/internal/bus"
+)
+
+// Run tests buses that open makes: several connections to the same streams.
+func Run(t *testing.T, open func(t *testing.T) bus.Bus) {
+	for name, test := range map[string]func(*testing.T, bus.Bus, bus.Bus){
+		"order": order, "from": from, "bounded": bounded, "follow": follow, "ids": ids, "mismatch": mismatch, "keys": keys, "missing": missing, "many": many,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := open(t), open(t)
+			defer b.Close()
+			defer a.Close()
+			test(t, a, b)
+		})
+	}
+}
+
+const partitions = 4
+
+// limit bounds each test; it is not waited for where all goes well.
+const limit = 60 * time.Second
+
+func made(t *testing.T, b bus.Bus) string {
+	t.Helper()
+	name := fmt.Sprintf("%s/%d", t.Name(), time.Now().UnixNano())
+	if err := b.Ensure(t.Context(), bus.Config{Name: name, Partitions: partitions, Keep: time.Hour, Replicas: 3}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func put(t *testing.T, b bus.Bus, stream, key string, partition int, data ...string) (last uint64) {
+	t.Helper()
+	var list []bus.Message
+	for _, d := range data {
+		list = append(list, bus.Message{Key: key, Partition: partition, Data: []byte(d)})
+	}
+	last, err := b.Publish(t.Context(), stream, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
+// read returns the data of up to n events.
+func read(t *testing.T, b bus.Bus, stream string, f bus.Filter, from, to uint64, n int) (list []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	err := b.Read(ctx, stream, f, from, to, func(m bus.Message) bool {
+		list = append(list, string(m.Data))
+		return len(list) < n
+	})
+	if err != nil {
+		t.Fatal(list, err)
+	}
+	return list
+}
+
+func same(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+}
+
+// order: the events of a partition, and of a key, come in the order in which they were published, over both connections.
+func order(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	put(t, a, s, "x", 1, "1", "2")
+	put(t, b, s, "y", 1, "3")
+	put(t, a, s, "z", 2, "other")
+	last := put(t, b, s, "x", 1, "4")
+	x := "x"
+	same(t, read(t, a, s, bus.Filter{Partition: 1}, 0, 0, 4), "1", "2", "3", "4")
+	same(t, read(t, b, s, bus.Filter{Partition: 1, Key: &x}, 0, 0, 3), "1", "2", "4")
+	if i, err := b.Info(t.Context(), s); err != nil || i.Count != 5 || i.First != 1 || i.Last != last {
+		t.Fatalf("%+v, %v", i, err)
+	}
+}
+
+// from: a reader begins where it says.
+func from(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	put(t, a, s, "x", 0, "1")
+	two := put(t, a, s, "x", 0, "2")
+	put(t, a, s, "x", 0, "3")
+	same(t, read(t, b, s, bus.Filter{}, two, 0, 2), "2", "3")
+	same(t, read(t, b, s, bus.Filter{}, two+1, 0, 1), "3")
+}
+
+// bounded: a reader with an end returns when it has all that there is up to it.
+func bounded(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	put(t, a, s, "x", 0, "1", "2")
+	other := put(t, a, s, "y", 1, "other")
+	same(t, read(t, b, s, bus.Filter{}, 0, other, 10), "1", "2")
+	three := put(t, a, s, "x", 0, "3", "4") - 1
+	same(t, read(t, b, s, bus.Filter{}, 2, three, 10), "2", "3")
+	same(t, read(t, b, s, bus.Filter{Partition: 3}, 0, three, 10))
+	same(t, read(t, b, s, bus.Filter{}, three+2, three+2, 10))
+}
+
+// follow: a reader gets what comes, and its own end.
+func follow(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	got := make(chan string)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.Read(ctx, s, bus.Filter{}, 0, 0, func(m bus.Message) bool { got <- string(m.Data); return true })
+	}()
+	for i := range 10 {
+		put(t, a, s, "x", 0, fmt.Sprint(i))
+		if d := <-got; d != fmt.Sprint(i) {
+			t.Fatal(d)
+		}
+	}
+	enough := errors.New("enough")
+	cancel(enough)
+	if err := <-ended; !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+}
+
+// ids: what is sent again with the same ID is stored once.
+func ids(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	m := bus.Message{Key: "x", Data: []byte("1"), ID: "one", Reason: "because: of\nthis"}
+	first, err := a.Publish(t.Context(), s, []bus.Message{m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.Publish(t.Context(), s, []bus.Message{m})
+	if err != nil || again != first {
+		t.Fatal(again, first, err)
+	}
+	put(t, a, s, "x", 0, "2")
+	var reason string
+	if err := a.Read(t.Context(), s, bus.Filter{}, 0, 0, func(m bus.Message) bool { reason = m.Reason; return false }); err != nil || reason != "because: of\nthis" {
+		t.Fatalf("%q, %v", reason, err)
+	}
+	same(t, read(t, b, s, bus.Filter{}, 0, 0, 2), "1", "2")
+}
+
+// mismatch: a stream that was made with other settings is refused.
+func mismatch(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	if err := b.Ensure(t.Context(), bus.Config{Name: s, Partitions: partitions, Keep: time.Hour, Replicas: 3}); err != nil {
+		t.Fatal("the same settings:", err)
+	}
+	for _, c := range []bus.Config{{Name: s, Partitions: partitions + 1, Keep: time.Hour}, {Name: s, Partitions: partitions, Keep: time.Minute}} {
+		var m *bus.Mismatch
+		if err := b.Ensure(t.Context(), c); !errors.As(err, &m) || m.Have.Partitions != partitions || m.Have.Keep != time.Hour {
+			t.Fatal(c, err)
+		}
+	}
+}
+
+// keys: a key is any bytes.
+func keys(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	all := []string{"", "a b", "a.b", "a>*", "=", "=2e", "ä\x00\xff", "a/b\\c"}
+	for _, k := range all {
+		put(t, a, s, k, 0, "of "+k)
+	}
+	for _, k := range all {
+		same(t, read(t, b, s, bus.Filter{Key: &k}, 0, uint64(len(all)), 10), "of "+k)
+	}
+}
+
+// missing: a stream that nobody made is said to be missing.
+func missing(t *testing.T, a, _ bus.Bus) {
+	if _, err := a.Info(t.Context(), "nothing"); !errors.Is(err, bus.ErrNoStream) {
+		t.Fatal(err)
+	}
+	if _, err := a.Publish(t.Context(), "nothing", []bus.Message{{Key: "x"}}); !errors.Is(err, bus.ErrNoStream) {
+		t.Fatal(err)
+	}
+}
+
+// many: goroutines publish at the same time, and each one's events are in its order.
+func many(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			to := a
+			if i%2 == 1 {
+				to = b
+			}
+			for n := range 25 {
+				if _, err := to.Publish(t.Context(), s, []bus.Message{{Key: fmt.Sprint(i), Data: fmt.Append(nil, n)}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range 8 {
+		k := fmt.Sprint(i)
+		list := read(t, b, s, bus.Filter{Key: &k}, 0, 200, 100)
+		if len(list) != 25 || !slices.IsSortedFunc(list, func(a, b string) int { return len(a)*1000 + int(a[0]) - len(b)*1000 - int(b[0]) }) {
+			t.Fatal(k, list)
+		}
+	}
+}

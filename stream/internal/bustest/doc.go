@@ -1,0 +1,2 @@
+// Package bustest has the tests that every bus.Bus passes.
+package bustest

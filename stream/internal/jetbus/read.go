@@ -1,0 +1,108 @@
+package jetbus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/raysys/raysys/stream/internal/bus"
+)
+
+// look is how long a read waits for the next event before it looks whether there is one to wait for.
+const look = 5 * time.Second
+
+// Read implements bus.Bus.
+func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to uint64, take func(bus.Message) bool) error {
+	filter := subject(stream, f.Partition, "")
+	if f.Key != nil {
+		filter = subject(stream, f.Partition, *f.Key)
+	} else {
+		filter = filter[:len(filter)-1] + "*"
+	}
+	r := reader{b: b, stream: escape(stream), filter: filter, next: max(from, 1), to: to, take: take}
+	for {
+		var done bool
+		err := b.insist(ctx, func(context.Context) (err error) {
+			done, err = r.run(ctx) // it is bounded by ctx alone: it lasts as long as the reader does
+			return err
+		})
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// reader reads on where it was when a consumer of the server went.
+type reader struct {
+	b              *Bus
+	stream, filter string
+	next, to       uint64
+	take           func(bus.Message) bool
+}
+
+// run reads by one consumer. done says that there is nothing more to do.
+func (r *reader) run(ctx context.Context) (done bool, err error) {
+	last := r.to
+	if r.to > 0 {
+		if last, err = r.last(ctx); err != nil || last < r.next {
+			return err == nil, err
+		}
+	}
+	c, err := r.b.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, InactiveThreshold: time.Minute, MaxResetAttempts: 3,
+	})
+	if err != nil {
+		return false, err
+	}
+	it, err := c.Messages(jetstream.PullMaxMessages(500), jetstream.PullHeartbeat(look))
+	if err != nil {
+		return false, err
+	}
+	defer it.Stop()
+	for {
+		wait, cancel := context.WithTimeout(ctx, look)
+		m, err := it.Next(jetstream.NextContext(wait))
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		case errors.Is(err, context.DeadlineExceeded):
+			if r.to == 0 {
+				continue
+			}
+			return false, nil // what it waits for may have been dropped since
+		case err != nil:
+			return false, err
+		}
+		event, err := message(m)
+		if err != nil {
+			r.next++ // it is none of ours: nobody can read it
+			continue
+		}
+		if r.to > 0 && event.Seq > r.to {
+			return true, nil
+		}
+		r.next = event.Seq + 1
+		if !r.take(event) || r.to > 0 && event.Seq >= last {
+			return true, nil
+		}
+	}
+}
+
+// last is the number of the last event up to which there is something to read, 0 for none.
+func (r *reader) last(ctx context.Context) (uint64, error) {
+	s, err := r.b.js.Stream(ctx, r.stream)
+	if err != nil {
+		return 0, err
+	}
+	m, err := s.GetLastMsgForSubject(ctx, r.filter)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return min(m.Sequence, r.to), nil
+}

@@ -1,0 +1,33 @@
+package stream
+
+import (
+	"strings"
+
+	"github.com/raysys/raysys/internal/listed"
+	"github.com/raysys/raysys/system"
+)
+
+func init() {
+	listed.Register("streams", func(of any) any { return entry(of.(*system.Node)).list() })
+}
+
+// list is what this node delivers, for `raysys list streams`.
+func (n *node) list() []system.StreamPart {
+	n.mu.Lock()
+	pumps := make([]*pump, 0, len(n.pumps))
+	for p := range n.pumps {
+		pumps = append(pumps, p)
+	}
+	n.mu.Unlock()
+	parts := []system.StreamPart{}
+	for _, p := range pumps {
+		floor := p.floor()
+		p.mu.Lock()
+		parts = append(parts, system.StreamPart{
+			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: floor,
+			Lag: p.stats.pending + uint64(p.waiting+max(p.stats.left, 0)), Failing: p.stats.failing, Parked: p.stats.parked, Rate: p.stats.rate,
+		})
+		p.mu.Unlock()
+	}
+	return parts
+}

@@ -1,0 +1,170 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/stream/internal/bus"
+	"github.com/raysys/raysys/stream/internal/jetbus"
+	"github.com/raysys/raysys/system"
+)
+
+// node is the streams of one node, from its start to its end.
+type node struct {
+	ready chan struct{} // closed when of and ctx are set
+	of    *system.Node
+	ctx   context.Context
+
+	mu    sync.Mutex // guards the rest
+	bus   bus.Bus    // once something has asked for it
+	made  map[string]bool
+	pumps map[*pump]bool
+}
+
+// nodes has a *node for each *system.Node of the process that runs.
+var nodes sync.Map
+
+func init() { system.OnStart(start) }
+
+func start(ctx context.Context, of *system.Node) error {
+	n := entry(of)
+	n.of, n.ctx = of, ctx
+	close(n.ready)
+	context.AfterFunc(ctx, func() {
+		nodes.Delete(of)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.bus != nil {
+			n.bus.Close()
+		}
+	})
+	if len(subscriptions()) > 0 {
+		go n.wake()
+	}
+	return nil
+}
+
+func entry(of *system.Node) *node {
+	v, ok := nodes.Load(of)
+	if !ok {
+		v, _ = nodes.LoadOrStore(of, &node{ready: make(chan struct{}), made: map[string]bool{}, pumps: map[*pump]bool{}})
+	}
+	return v.(*node)
+}
+
+// nodeOf is the node of a context.
+func nodeOf(ctx context.Context) (*node, error) {
+	of := system.NodeOf(ctx)
+	if of == nil {
+		return nil, fmt.Errorf("stream: %w", raysys.ErrNoRuntime)
+	}
+	n := entry(of)
+	select {
+	case <-n.ready:
+		return n, nil
+	case <-of.Done(): // n may be new: the node's own is forgotten
+		nodes.Delete(of)
+		return nil, fmt.Errorf("stream: %w", of.Err())
+	case <-ctx.Done():
+		return nil, fmt.Errorf("stream: %w", context.Cause(ctx))
+	}
+}
+
+// memoryScheme begins the URL of streams in memory, which the nodes of a process share: for tests.
+const memoryScheme = "memory:"
+
+// open returns the node's bus.
+func (n *node) open(ctx context.Context) (bus.Bus, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.bus != nil {
+		return n.bus, nil
+	}
+	if n.ctx.Err() != nil {
+		return nil, context.Cause(n.ctx)
+	}
+	cfg, err := n.of.NATS(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.HasPrefix(cfg.URL, memoryScheme):
+		n.bus = shared(cfg.URL)
+	case cfg.URL != "":
+		n.bus, err = jetbus.Open(jetbus.Config{URL: cfg.URL, Token: cfg.Token, Creds: cfg.Creds, CA: cfg.CA, Name: "raysys " + string(n.of.Name())})
+	case n.of.Cluster() != "":
+		err = ErrNoNATS
+	default:
+		n.bus = bus.NewMemory()
+	}
+	if err != nil {
+		n.bus = nil
+	}
+	return n.bus, err
+}
+
+// ensure returns the bus once it has the stream.
+func (n *node) ensure(ctx context.Context, d *definition) (bus.Bus, error) {
+	b, err := n.open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", d.name, err)
+	}
+	n.mu.Lock()
+	made := n.made[d.name]
+	n.mu.Unlock()
+	if made {
+		return b, nil
+	}
+	if err := b.Ensure(ctx, bus.Config{Name: n.nameOf(d), Partitions: d.partitions, Keep: d.keep, Replicas: 3}); err != nil {
+		return nil, d.typed(err)
+	}
+	n.mu.Lock()
+	n.made[d.name] = true
+	n.mu.Unlock()
+	return b, nil
+}
+
+// nameOf is a stream's name among those of all programs.
+func (n *node) nameOf(d *definition) string {
+	return n.of.Cluster() + "/" + n.of.Namespace() + "/" + d.name
+}
+
+// memories are the buses in memory that nodes of this process share, by URL.
+var memories struct {
+	mu sync.Mutex
+	m  map[string]*sharedMemory
+}
+
+// sharedMemory is one of them, for one node.
+type sharedMemory struct {
+	*bus.Memory
+	url   string
+	users int
+}
+
+func shared(url string) bus.Bus {
+	memories.mu.Lock()
+	defer memories.mu.Unlock()
+	if memories.m == nil {
+		memories.m = map[string]*sharedMemory{}
+	}
+	m := memories.m[url]
+	if m == nil {
+		m = &sharedMemory{Memory: bus.NewMemory(), url: url}
+		memories.m[url] = m
+	}
+	m.users++
+	return m
+}
+
+// Close implements bus.Bus: it counts the nodes.
+func (m *sharedMemory) Close() {
+	memories.mu.Lock()
+	defer memories.mu.Unlock()
+	if m.users--; m.users == 0 {
+		delete(memories.m, m.url)
+		m.Memory.Close()
+	}
+}

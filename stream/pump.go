@@ -1,0 +1,221 @@
+package stream
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/stream/internal/bus"
+)
+
+// pump reads one part of a subscription and has its events delivered: for each grain one after the other, for all of them at the same time.
+//
+//	bus ── reader ──┬── target alice ── event in flight, events that wait
+//	                ├── target bob
+//	                └── target carol: fails ── one event; later ones are left in the bus, and read again
+type pump struct {
+	id        uint64
+	n         *node
+	s         *subscription
+	partition int
+	ctx       context.Context
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+
+	mu      sync.Mutex // guards the rest
+	room    sync.Cond  // waiting has fallen
+	targets map[string]*target
+	read    uint64 // all events up to it were read: they were taken, or a target has them, or will read them
+	waiting int    // events that targets have
+	stats   stats
+}
+
+// stats are what `raysys list streams` shows.
+type stats struct {
+	taken   uint64
+	parked  uint64
+	pending uint64 // events behind the one that was read last
+	left    int    // events that targets have left in the bus
+	failing int    // targets whose handler fails
+	rate    float64
+}
+
+const (
+	// maxWaiting bounds the events that a pump has in memory.
+	maxWaiting = 1024
+	// maxTargets bounds the idle targets whose last event is remembered.
+	maxTargets = 10_000
+	// catchUp is how many events a target reads at a time that was behind.
+	catchUp = 64
+)
+
+// newPump starts to deliver the events after floor.
+func newPump(n *node, s *subscription, partition int, floor uint64) *pump {
+	p := &pump{id: rand.Uint64(), n: n, s: s, partition: partition, targets: map[string]*target{}, read: floor}
+	p.room.L = &p.mu
+	p.ctx, p.cancel = context.WithCancel(n.ctx)
+	n.mu.Lock()
+	n.pumps[p] = true
+	n.mu.Unlock()
+	p.wg.Go(p.run)
+	p.wg.Go(p.keep)
+	context.AfterFunc(p.ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.room.Broadcast()
+	})
+	return p
+}
+
+// stop ends the pump, and returns how far it is.
+func (p *pump) stop() uint64 {
+	p.cancel()
+	p.wg.Wait()
+	p.n.mu.Lock()
+	delete(p.n.pumps, p)
+	p.n.mu.Unlock()
+	return p.floor()
+}
+
+// floor is the number up to which all events were taken.
+func (p *pump) floor() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	low := p.read + 1
+	for _, t := range p.targets {
+		if t.running {
+			low = min(low, t.low())
+		}
+	}
+	return low - 1
+}
+
+// run reads the part, until the pump ends.
+func (p *pump) run() {
+	p.insist("the events of a stream cannot be read: it is tried again", func() error {
+		b, err := p.n.ensure(p.ctx, p.s.d)
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		from := p.read + 1
+		p.mu.Unlock()
+		return b.Read(p.ctx, p.n.nameOf(p.s.d), bus.Filter{Partition: p.partition}, from, 0, p.take)
+	})
+}
+
+// insist calls f again after a pause, until it returns nil or the pump ends, and says why in the log, once.
+func (p *pump) insist(trouble string, f func() error) {
+	said := ""
+	for n := 0; ; n++ {
+		err := f()
+		if err == nil || p.ctx.Err() != nil {
+			return
+		}
+		if err.Error() != said {
+			said = err.Error()
+			p.log().Warn(trouble, "error", said)
+		}
+		if !p.pause(n, 10*time.Second) {
+			return
+		}
+	}
+}
+
+// pause waits before attempt n+1, at most for `most`, and returns false when the pump has ended.
+func (p *pump) pause(n int, most time.Duration) bool {
+	d := min(100*time.Millisecond<<min(n, 20), most)
+	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
+}
+
+// take gives an event to its target.
+func (p *pump) take(m bus.Message) bool {
+	key, err := p.s.target(&m)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		key = "" // it is parked, in a row with its like
+	}
+	t := p.targets[key]
+	for p.ctx.Err() == nil && p.waiting >= maxWaiting && (t == nil || !t.behind) {
+		p.room.Wait()
+		t = p.targets[key]
+	}
+	if p.ctx.Err() != nil {
+		return false
+	}
+	p.read, p.stats.pending = m.Seq, m.Pending
+	if t == nil {
+		p.forget()
+		t = &target{p: p, key: key}
+		p.targets[key] = t
+	}
+	if t.behind {
+		p.stats.left++
+		return true
+	}
+	t.queue = append(t.queue, item{m, err})
+	p.waiting++
+	if !t.running {
+		t.running = true
+		p.wg.Go(t.run)
+	}
+	return true
+}
+
+// forget drops an idle target when there are many.
+func (p *pump) forget() {
+	if len(p.targets) < maxTargets {
+		return
+	}
+	for key, t := range p.targets {
+		if !t.running {
+			delete(p.targets, key)
+			return
+		}
+	}
+}
+
+// keep stores how far the pump is, once a second.
+func (p *pump) keep() {
+	stored, taken := p.floor(), uint64(0)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-p.ctx.Done():
+			return
+		}
+		p.mu.Lock()
+		p.stats.rate += (float64(p.stats.taken-taken) - p.stats.rate) / 10
+		taken = p.stats.taken
+		p.mu.Unlock()
+		if floor := p.floor(); floor != stored {
+			if _, err := save.Call(p.ctx, agents.Get(agentKey(p.s, p.partition)), saved{p.id, floor}).Get(p.ctx); err == nil {
+				stored = floor
+			} else if p.ctx.Err() == nil {
+				p.log().Warn("an agent cannot store how far it is", "error", err)
+			}
+		}
+	}
+}
+
+func (n *node) log() *slog.Logger { return n.of.Actors().Logger() }
+
+func (p *pump) log() *slog.Logger {
+	return p.n.log().With("subscription", p.s.name, "partition", p.partition)
+}
+
+// grainOf says in the log which grain a target is.
+func (p *pump) grainOf(key string) string { return grains.ID{Kind: p.s.kind, Key: key}.String() }
