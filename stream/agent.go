@@ -14,15 +14,24 @@ import (
 // agent is the grain that delivers one part of a subscription. The registry places it, so each part is delivered by one node at a time, and
 // by another one when that is gone.
 type agent struct {
-	floor grains.State[uint64] // all events up to it were taken
-	pump  *pump
+	at   grains.State[position]
+	pump *pump
+}
+
+// position is how far an agent is.
+type position struct {
+	Made  int64  // the stream, as bus.Info has it
+	Floor uint64 // all events up to it were taken
 }
 
 var (
 	agents = grains.Define[agent]("stream.agent", grains.Keep())
 	wake   = grains.Action0(agents, "wake", (*agent).Wake).Idempotent()
 	save   = grains.Action(agents, "save", (*agent).Save)
+	again  grains.Act[agent, uint64]
 )
+
+func init() { again = grains.Action(agents, "again", (*agent).Again) } // its pump calls it
 
 // agentKey names the agent of a part.
 func agentKey(s *subscription, partition int) string { return s.name + "/" + strconv.Itoa(partition) }
@@ -43,7 +52,7 @@ func (a *agent) OnActivate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.pump = newPump(n, s, partition, a.floor.Value)
+	a.pump = newPump(n, s, partition, a.at.Value)
 	return nil
 }
 
@@ -52,29 +61,41 @@ func (a *agent) OnDeactivate(ctx context.Context) error {
 	if a.pump == nil {
 		return nil
 	}
-	floor := a.pump.stop()
-	if floor == a.floor.Value {
-		return nil
-	}
-	a.floor.Value = floor
-	return a.floor.Write(ctx)
+	return a.store(ctx, a.pump.stop())
 }
 
 // Wake activates the agent.
 func (a *agent) Wake(context.Context) error { return nil }
 
-// saved is a floor, by the pump with that number.
+// Again begins anew with a stream that was made again.
+func (a *agent) Again(_ context.Context, pump uint64) error {
+	if p := a.pump; p.id == pump {
+		p.stop()
+		a.pump = newPump(p.n, p.s, p.partition, position{})
+	}
+	return nil
+}
+
+// saved is a position, by the pump with that number.
 type saved struct {
-	Pump, Floor uint64
+	Pump uint64
+	At   position
 }
 
 // Save stores how far the agent is.
 func (a *agent) Save(ctx context.Context, s saved) error {
-	if s.Pump != a.pump.id || s.Floor == a.floor.Value {
+	if s.Pump != a.pump.id {
 		return nil // of an activation before this one
 	}
-	a.floor.Value = s.Floor
-	return a.floor.Write(ctx)
+	return a.store(ctx, s.At)
+}
+
+func (a *agent) store(ctx context.Context, at position) error {
+	if at == a.at.Value {
+		return nil
+	}
+	a.at.Value = at
+	return a.at.Write(ctx)
 }
 
 // wakeAgain is how long it takes at most until the agents are looked after again.

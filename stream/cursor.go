@@ -44,6 +44,7 @@ func (c *Cursor) take(ctx context.Context, d *delivery) error {
 type delivery struct {
 	Subscription string
 	Partition    int
+	Made         int64 // the stream that has the numbers
 	Key          string
 	Seq          uint64
 	Prev         uint64 // the number of the event that this grain took before; 0 where that is not known
@@ -53,7 +54,9 @@ type delivery struct {
 }
 
 // place names the part of the subscription.
-func (d *delivery) place() string { return d.Subscription + "/" + strconv.Itoa(d.Partition) }
+func (d *delivery) place() string {
+	return d.Subscription + "/" + strconv.Itoa(d.Partition) + "/" + strconv.FormatInt(d.Made, 36)
+}
 
 // outcome is what became of it, unless the handler failed.
 type outcome struct {

@@ -21,7 +21,7 @@ func (n *node) list() []system.StreamPart {
 	n.mu.Unlock()
 	parts := []system.StreamPart{}
 	for _, p := range pumps {
-		floor := p.floor()
+		floor := p.at().Floor
 		p.mu.Lock()
 		parts = append(parts, system.StreamPart{
 			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: floor,

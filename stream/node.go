@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -124,6 +125,17 @@ func (n *node) ensure(ctx context.Context, d *definition) (bus.Bus, error) {
 	n.made[d.name] = true
 	n.mu.Unlock()
 	return b, nil
+}
+
+// missed takes note that the bus has lost the stream, where err says so: the next ensure makes it again.
+func (n *node) missed(d *definition, err error) bool {
+	if !errors.Is(err, bus.ErrNoStream) {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.made, d.name)
+	return true
 }
 
 // nameOf is a stream's name among those of all programs.

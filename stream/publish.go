@@ -64,6 +64,12 @@ func (d *definition) store(ctx context.Context, key string, list [][]byte) (uint
 		events[i] = bus.Message{Key: key, Partition: d.partition(key), Data: list[i]}
 	}
 	seq, err := b.Publish(ctx, n.nameOf(d), events)
+	if n.missed(d, err) { // the server came back without it, or somebody has removed it
+		if b, err = n.ensure(ctx, d); err != nil {
+			return 0, err
+		}
+		seq, err = b.Publish(ctx, n.nameOf(d), events)
+	}
 	return seq, d.typed(err)
 }
 

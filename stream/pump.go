@@ -28,6 +28,7 @@ type pump struct {
 	mu      sync.Mutex // guards the rest
 	room    sync.Cond  // waiting has fallen
 	targets map[string]*target
+	made    int64  // the stream whose numbers the rest has; 0 where it was not found yet
 	read    uint64 // all events up to it were read: they were taken, or a target has them, or will read them
 	waiting int    // events that targets have
 	stats   stats
@@ -52,9 +53,9 @@ const (
 	catchUp = 64
 )
 
-// newPump starts to deliver the events after floor.
-func newPump(n *node, s *subscription, partition int, floor uint64) *pump {
-	p := &pump{id: rand.Uint64(), n: n, s: s, partition: partition, targets: map[string]*target{}, read: floor}
+// newPump starts to deliver the events after a position.
+func newPump(n *node, s *subscription, partition int, at position) *pump {
+	p := &pump{id: rand.Uint64(), n: n, s: s, partition: partition, targets: map[string]*target{}, made: at.Made, read: at.Floor}
 	p.room.L = &p.mu
 	p.ctx, p.cancel = context.WithCancel(n.ctx)
 	n.mu.Lock()
@@ -71,17 +72,17 @@ func newPump(n *node, s *subscription, partition int, floor uint64) *pump {
 }
 
 // stop ends the pump, and returns how far it is.
-func (p *pump) stop() uint64 {
+func (p *pump) stop() position {
 	p.cancel()
 	p.wg.Wait()
 	p.n.mu.Lock()
 	delete(p.n.pumps, p)
 	p.n.mu.Unlock()
-	return p.floor()
+	return p.at()
 }
 
-// floor is the number up to which all events were taken.
-func (p *pump) floor() uint64 {
+// at is the stream, and the number up to which all events were taken.
+func (p *pump) at() position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	low := p.read + 1
@@ -90,7 +91,7 @@ func (p *pump) floor() uint64 {
 			low = min(low, t.low())
 		}
 	}
-	return low - 1
+	return position{p.made, low - 1}
 }
 
 // run reads the part, until the pump ends.
@@ -100,10 +101,23 @@ func (p *pump) run() {
 		if err != nil {
 			return err
 		}
+		info, err := b.Info(p.ctx, p.n.nameOf(p.s.d))
+		if err != nil {
+			p.n.missed(p.s.d, err)
+			return err
+		}
 		p.mu.Lock()
+		other := p.made != 0 && p.made != info.Made
+		p.made = info.Made
 		from := p.read + 1
 		p.mu.Unlock()
-		return b.Read(p.ctx, p.n.nameOf(p.s.d), bus.Filter{Partition: p.partition}, from, 0, p.take)
+		if other {
+			p.log().Error("the stream is not the one that was there before, and its events are gone: delivery begins anew")
+			return again.Tell(p.ctx, p.agent(), p.id)
+		}
+		err = b.Read(p.ctx, p.n.nameOf(p.s.d), bus.Filter{Partition: p.partition}, from, 0, p.take)
+		p.n.missed(p.s.d, err)
+		return err
 	})
 }
 
@@ -188,7 +202,7 @@ func (p *pump) forget() {
 
 // keep stores how far the pump is, once a second.
 func (p *pump) keep() {
-	stored, taken := p.floor(), uint64(0)
+	stored, taken := p.at(), uint64(0)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -201,15 +215,17 @@ func (p *pump) keep() {
 		p.stats.rate += (float64(p.stats.taken-taken) - p.stats.rate) / 10
 		taken = p.stats.taken
 		p.mu.Unlock()
-		if floor := p.floor(); floor != stored {
-			if _, err := save.Call(p.ctx, agents.Get(agentKey(p.s, p.partition)), saved{p.id, floor}).Get(p.ctx); err == nil {
-				stored = floor
+		if at := p.at(); at != stored {
+			if _, err := save.Call(p.ctx, p.agent(), saved{p.id, at}).Get(p.ctx); err == nil {
+				stored = at
 			} else if p.ctx.Err() == nil {
 				p.log().Warn("an agent cannot store how far it is", "error", err)
 			}
 		}
 	}
 }
+
+func (p *pump) agent() grains.Grain[agent] { return agents.Get(agentKey(p.s, p.partition)) }
 
 func (n *node) log() *slog.Logger { return n.of.Actors().Logger() }
 

@@ -113,7 +113,7 @@ func (t *target) deliver(m item) {
 	}
 	p.mu.Lock()
 	d := delivery{
-		Subscription: s.name, Partition: p.partition, Key: m.Key, Seq: m.Seq, Prev: t.done, Time: m.Time.UnixNano(), Data: m.Data, Reason: m.Reason,
+		Subscription: s.name, Partition: p.partition, Made: p.made, Key: m.Key, Seq: m.Seq, Prev: t.done, Time: m.Time.UnixNano(), Data: m.Data, Reason: m.Reason,
 	}
 	p.mu.Unlock()
 	failing := false

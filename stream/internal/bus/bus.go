@@ -36,6 +36,7 @@ type Filter struct {
 type Info struct {
 	First, Last uint64 // numbers of the oldest and the newest event; Last stays when all have gone
 	Count       uint64
+	Made        int64 // tells the stream from one of the same name that was there before, and whose numbers meant other events
 }
 
 // Bus stores streams of events. Numbers begin at 1 and grow with each event of a stream; some may be left out.

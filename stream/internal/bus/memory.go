@@ -17,6 +17,7 @@ type Memory struct {
 // memory is one stream.
 type memory struct {
 	config Config
+	made   int64
 	last   uint64
 	events []Message         // by number
 	ids    map[string]uint64 // numbers of recent events, by ID
@@ -32,7 +33,7 @@ func (b *Memory) Ensure(_ context.Context, c Config) error {
 	defer b.mu.Unlock()
 	s := b.streams[c.Name]
 	if s == nil {
-		b.streams[c.Name] = &memory{config: c, ids: map[string]uint64{}, more: make(chan struct{})}
+		b.streams[c.Name] = &memory{config: c, made: time.Now().UnixNano(), ids: map[string]uint64{}, more: make(chan struct{})}
 		return nil
 	}
 	if s.config.Partitions != c.Partitions || s.config.Keep != c.Keep {
@@ -135,7 +136,7 @@ func (b *Memory) Info(_ context.Context, stream string) (Info, error) {
 	if s == nil {
 		return Info{}, ErrNoStream
 	}
-	i := Info{Last: s.last, Count: uint64(len(s.events))}
+	i := Info{Last: s.last, Count: uint64(len(s.events)), Made: s.made}
 	if len(s.events) > 0 {
 		i.First = s.events[0].Seq
 	}

@@ -152,6 +152,19 @@ func ids(t *testing.T, a, b bus.Bus) {
 		t.Fatalf("%q, %v", reason, err)
 	}
 	same(t, read(t, b, s, bus.Filter{}, 0, 0, 2), "1", "2")
+	list := []bus.Message{{Key: "x", Data: []byte("3"), ID: "three"}, {Key: "x", Data: []byte("4"), ID: "four"}}
+	for range 2 {
+		if _, err := a.Publish(t.Context(), s, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := put(t, a, s, "x", 0, "5")
+	same(t, read(t, b, s, bus.Filter{}, 0, last, 10), "1", "2", "3", "4", "5")
+	var many []string
+	for i := range 1200 {
+		many = append(many, fmt.Sprint("many ", i))
+	}
+	same(t, read(t, b, s, bus.Filter{}, last+1, put(t, a, s, "x", 0, many...), 5000), many...)
 }
 
 // mismatch: a stream that was made with other settings is refused.

@@ -104,7 +104,8 @@ func codeOf(err error) jetstream.ErrorCode {
 
 // final reports whether an error stays: the server has answered, and would answer the same again.
 func (b *Bus) final(err error) bool {
-	if b.nc.IsClosed() {
+	var mismatch *bus.Mismatch
+	if b.nc.IsClosed() || errors.As(err, &mismatch) {
 		return true
 	}
 	switch codeOf(err) {
@@ -144,7 +145,7 @@ func (b *Bus) Ensure(ctx context.Context, c bus.Config) error {
 		name := escape(c.Name)
 		cfg := jetstream.StreamConfig{
 			Name: name, Description: "raysys " + c.Name, Subjects: []string{"raysys." + name + ".*.*"}, Storage: jetstream.FileStorage, MaxAge: c.Keep,
-			Replicas: 1, Duplicates: window(c.Keep), Metadata: map[string]string{partitionsKey: strconv.Itoa(c.Partitions)},
+			Replicas: 1, AllowAtomicPublish: b.batches(), Duplicates: window(c.Keep), Metadata: map[string]string{partitionsKey: strconv.Itoa(c.Partitions)},
 		}
 		if c.Replicas > 1 && len(b.nc.Servers()) >= c.Replicas {
 			cfg.Replicas = c.Replicas
@@ -176,10 +177,18 @@ func window(keep time.Duration) time.Duration {
 
 // Publish implements bus.Bus.
 func (b *Bus) Publish(ctx context.Context, stream string, list []bus.Message) (seq uint64, err error) {
-	for _, m := range list {
-		if seq, err = b.publish(ctx, stream, m); err != nil {
+	for len(list) > 0 {
+		n := 1
+		if len(list) > 1 && b.batches() {
+			n = min(len(list), maxBatch)
+			seq, err = b.publishBatch(ctx, stream, list[:n])
+		} else {
+			seq, err = b.publish(ctx, stream, list[0])
+		}
+		if err != nil {
 			return seq, err
 		}
+		list = list[n:]
 	}
 	return seq, nil
 }
@@ -187,22 +196,40 @@ func (b *Bus) Publish(ctx context.Context, stream string, list []bus.Message) (s
 // The headers of messages.
 const reasonHeader = "Raysys-Reason"
 
-func (b *Bus) publish(ctx context.Context, stream string, m bus.Message) (seq uint64, err error) {
+// outgoing is the message for an event. It has an ID in any case.
+func outgoing(stream string, m bus.Message) *nats.Msg {
 	msg := &nats.Msg{Subject: subject(stream, m.Partition, m.Key), Data: m.Data, Header: nats.Header{}}
 	if m.ID == "" {
 		m.ID = nats.NewInbox()
 	}
+	msg.Header.Set(jetstream.MsgIDHeader, m.ID)
 	if m.Reason != "" {
-		msg.Header.Set(reasonHeader, m.Reason)
+		msg.Header.Set(reasonHeader, strconv.QuoteToASCII(m.Reason)) // a header is one line
 	}
+	return msg
+}
+
+func (b *Bus) publish(ctx context.Context, stream string, m bus.Message) (seq uint64, err error) {
+	msg := outgoing(stream, m)
 	err = b.insist(ctx, func(ctx context.Context) error {
-		ack, err := b.js.PublishMsg(ctx, msg, jetstream.WithMsgID(m.ID), jetstream.WithRetryAttempts(0))
-		if err == nil {
-			seq = ack.Sequence
+		ack, err := b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+		if err != nil {
+			return b.missing(ctx, stream, err)
 		}
-		return err
+		seq = ack.Sequence
+		return nil
 	})
 	return seq, err
+}
+
+// missing is err, or where nobody took a message because there is no such stream, that. Else it has no leader for now.
+func (b *Bus) missing(ctx context.Context, stream string, err error) error {
+	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
+		if _, missing := b.js.Stream(ctx, escape(stream)); errors.Is(missing, jetstream.ErrStreamNotFound) {
+			return missing
+		}
+	}
+	return err
 }
 
 func subject(stream string, partition int, key string) string {
@@ -215,7 +242,7 @@ func (b *Bus) Info(ctx context.Context, stream string) (i bus.Info, err error) {
 		s, err := b.js.Stream(ctx, escape(stream))
 		if err == nil {
 			state := s.CachedInfo().State
-			i = bus.Info{First: state.FirstSeq, Last: state.LastSeq, Count: state.Msgs}
+			i = bus.Info{First: state.FirstSeq, Last: state.LastSeq, Count: state.Msgs, Made: s.CachedInfo().Created.UnixNano()}
 		}
 		return err
 	})
@@ -240,7 +267,8 @@ func message(m jetstream.Msg) (bus.Message, error) {
 	if err != nil {
 		return bus.Message{}, err
 	}
+	reason, _ := strconv.Unquote(m.Headers().Get(reasonHeader)) // "" has none
 	return bus.Message{
-		Key: key, Partition: partition, Seq: meta.Sequence.Stream, Time: meta.Timestamp, Data: m.Data(), Reason: m.Headers().Get(reasonHeader), Pending: meta.NumPending,
+		Key: key, Partition: partition, Seq: meta.Sequence.Stream, Time: meta.Timestamp, Data: m.Data(), Reason: reason, Pending: meta.NumPending,
 	}, nil
 }
