@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test quick test-long race fuzz bench bench-build bench-old bench-proto bench-ray lint demo cluster clean tools consul need-go need-cc
+.PHONY: help build test quick test-long race fuzz bench bench-build bench-old bench-proto bench-ray lint demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,22 +22,22 @@ build: need-go ## build bin/raysys, without the tables of a debugger
 # rapid draws the same cases each time, and others in the long forms, ten times as many.
 test quick: export RAPID_SEED = 1
 test-long: export RAPID_CHECKS = 1000
-test: need-cc ## all tests, shuffled, against a real Consul; the race detector where goroutines share memory; the linters
+test: need-cc ## all tests, shuffled, against a real Consul and NATS; the race detector where goroutines share memory; the linters
 	tools/test.sh
 
-quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, -short
+quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, no NATS, -short
 	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
 
 # The packages that have long forms import internal/long in their tests. Of the others those that use rapid draw more.
 # examples/gpu is a module of its own: its tests run here as they are, first, because they take a minute.
-test-long: need-cc consul ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
+test-long: need-cc consul nats ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
 	$(if $(filter ./...,$(PKG)),CGO_ENABLED=1 go test -race -shuffle=on -timeout 1h ./...)
 	$(if $(filter ./...,$(PKG)),go test -C examples/gpu -count=1 -p 1 ./...)
 	go test -long -count=1 -p 1 -timeout 4h $(if $(filter-out ./...,$(PKG)),$(PKG),$$(grep -rl --include='*_test.go' '"github.com/raysys/raysys/internal/long"' . | xargs -n1 dirname | sort -u))
 	$(if $(filter-out ./...,$(PKG)),,go test -count=1 -p 1 -timeout 4h $$(grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u | while read -r d; do \
 		grep -q '"github.com/raysys/raysys/internal/long"' $$d/*_test.go || echo $$d; done))
 
-race: need-cc consul ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
+race: need-cc consul nats ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
 	CGO_ENABLED=1 go test -race -shuffle=on -count=$(COUNT) $(PKG)
 
 # `go test -list` prints the targets of a package and then its 'ok' line. Each target runs by itself, because go test
@@ -81,12 +81,15 @@ lint: tools ## vet, staticcheck and gofumpt, of the module in examples/gpu too
 demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole
 
-cluster: build consul ## a local Consul and three nodes with the cartpole program; says what to do next
+cluster: build consul nats ## a local Consul, a NATS server and three nodes with the cartpole program; says what to do next
 	go build -trimpath -o bin/cartpole ./examples/cartpole
-	bin/raysys local --app bin/cartpole --consul-program bin/consul
+	bin/raysys local --app bin/cartpole --consul-program bin/consul --nats-program bin/nats-server
 
 consul: need-go ## build bin/consul, the server of the tests and of local clusters (three minutes the first time)
 	@test bin/consul -nt internal/consulbuild/consul.mod || go run ./testkit/consul -o bin/consul
+
+nats: need-go ## build bin/nats-server, the NATS server of the tests and of local clusters (a minute the first time)
+	@test bin/nats-server -nt internal/natsbuild/nats.mod || go run ./testkit/nats -o bin/nats-server
 
 clean: ## remove what the targets made here
 	rm -rf bin .cache cover.out *.test *.prof

@@ -22,7 +22,6 @@ import (
 
 // Config describes a node. The zero value is a sane single-process node.
 type Config struct {
-	NATS NATS
 	// Name of the node, unique in its cluster. Empty: a random one.
 	Name raysys.NodeID
 	// Namespace separates the task and grain names of different programs. Empty: the path of the main package.
@@ -76,6 +75,8 @@ type Config struct {
 	LineageMemory int64
 	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
 	Cluster *ClusterConfig
+	// NATS says which servers streams use. Without a URL the cluster's store names them, where it does: see Node.NATS.
+	NATS    NATS
 	inspect core.Inspector // sees every value that changes hands, in tests; nil: values are handed over
 
 	visible string // CUDA_VISIBLE_DEVICES, as FromEnv has read it
@@ -131,6 +132,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	if getenv("RAYSYS_CONSUL") != "" {
 		cfg.Cluster = clusterFrom(e)
 	}
+	cfg.NATS = e.nats()
 	level := getenv("RAYSYS_LOG")
 	if level == "" {
 		level = "warn"
@@ -177,6 +179,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = defaultGrace
+	}
+	if err := cfg.NATS.check(); err != nil {
+		errs = append(errs, fmt.Errorf("Config.NATS: %w", err))
 	}
 	drivesOnly := false
 	if cfg.Cluster != nil {

@@ -8,6 +8,7 @@
 //	      │
 //	      ├── Procs ── Processes(t, 3)                  p1 p2 p3: Kill (SIGKILL) Pause (SIGSTOP) Terminate (SIGTERM)
 //	      │            └── Consul(t)                    a real server: Kill Start Pause
+//	      ├── NATS(t, NATSServers(3))                   real NATS servers: Kill(i) Start(i) Pause(i)
 //	      │
 //	      ├── Probe: Expect, ExpectNone, Fish ◄── Put ── your code
 //	      └── SingleActivation, Linearizable, NoOrphans, Eventually
@@ -47,7 +48,8 @@
 // and their order, not the order in which the scheduler runs what is ready.
 //
 // Processes and Consul need a Consul binary: go run github.com/raysys/raysys/testkit/consul -o bin/consul builds one, in any
-// module that requires raysys. It is found in bin/ of the module or of a folder above it, and in PATH.
+// module that requires raysys. It is found in bin/ of the module or of a folder above it, and in PATH. NATS needs a NATS server:
+// go run github.com/raysys/raysys/testkit/nats -o bin/nats-server.
 //
 // RAYSYS_LOG=debug shows what the nodes log.
 //

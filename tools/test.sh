@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what `make test` runs: the packages that own concurrency with the race detector, all others without it, and the
-# linters once. Consul and the linters are built beside the first tests. The seconds of each package go to .cache/times,
+# linters once. Consul, NATS and the linters are built beside the first tests. The seconds of each package go to .cache/times,
 # sorted, and the slowest are printed at the end. A failure does not keep the rest from running.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,15 +19,15 @@ status=0
 # tests [FLAG...] PACKAGE...: the tests of these packages, shuffled; the linters have vetted them.
 tests() { go test -vet=off -shuffle=on -timeout 30m "$@" 2>&1 | tee -a "$log" || status=1; }
 
-make -s consul >.cache/consul.log 2>&1 &
-consul=$!
+make -s nats consul >.cache/servers.log 2>&1 &
+servers=$!
 make -s lint >"$lint" 2>&1 &
 linters=$!
-trap 'kill $consul $linters 2>/dev/null' EXIT
+trap 'kill $servers $linters 2>/dev/null' EXIT
 
 CGO_ENABLED=1 tests -race "${raced[@]}"
-if ! wait $consul; then
-	cat .cache/consul.log
+if ! wait $servers; then
+	cat .cache/servers.log
 	exit 1
 fi
 CGO_ENABLED=1 tests -race "${racedOnConsul[@]}"

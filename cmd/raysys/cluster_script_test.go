@@ -29,6 +29,7 @@ import (
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/internal/natsserver"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -51,7 +52,9 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
-			e.Setenv("RAYSYS_CONSUL", server.Address())
+			if server != nil {
+				e.Setenv("RAYSYS_CONSUL", server.Address())
+			}
 			e.Setenv("RAYSYS_CLUSTER", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"))
 			for i := 0; i < len(set); i += 2 {
 				e.Setenv(set[i], set[i+1])
@@ -115,6 +118,22 @@ func TestAway(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, clusterParams("replaced", consultest.Start(t, consulserver.Options{})))
+}
+
+// TestLocal: a local cluster on servers of its own.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	consultest.Needed(t)
+	consul, err := consulserver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats, err := natsserver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := clusterParams("local", nil, "RAYSYS_CLUSTER", "default", "RAYSYS_CONSUL_PROGRAM", consul, "RAYSYS_NATS_PROGRAM", nats)
+	testscript.Run(t, p)
 }
 
 func until(ts *testscript.TestScript, neg bool, args []string) {

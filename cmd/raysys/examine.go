@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/natskey"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
 )
@@ -21,7 +22,11 @@ func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
 	m := &mesh{at: at}
 	d := &doctor.Doctor{
 		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv}, Status: m.status, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
-		Version: system.Version(),
+		Version: system.Version(), Greet: doctor.Greet, NATS: os.Getenv("RAYSYS_NATS"),
+		StoredNATS: func(ctx context.Context) (string, error) {
+			r, err := natskey.Read(ctx, kv)
+			return r.URL, err
+		},
 	}
 	return d, func() error { return errors.Join(m.close(), kv.Close()) }, nil
 }

@@ -18,7 +18,10 @@ import (
 
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/childserver"
 	"github.com/raysys/raysys/internal/consulbuild"
+	"github.com/raysys/raysys/internal/natsbuild"
+	"github.com/raysys/raysys/internal/natsserver"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
 )
@@ -27,6 +30,7 @@ type localFlags struct {
 	app     string
 	consul  string
 	port    int
+	nats    string
 	nodes   int
 	cpu     string
 	timeout time.Duration
@@ -39,8 +43,9 @@ func localCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local --app PROGRAM [flags]",
 		Short: "Run a cluster on this host, to try things",
-		Long: `Start a Consul server in development mode, which keeps everything in memory, and some nodes that run PROGRAM; say what can
-be done with them; end all of it on SIGINT or SIGTERM. A second signal does not wait for the nodes to drain.
+		Long: `Start a Consul server in development mode, which keeps everything in memory, a NATS server for streams where one is found, and
+some nodes that run PROGRAM; say what can be done with them; end all of it on SIGINT or SIGTERM. A second signal does not wait for
+the nodes to drain. What NATS keeps is in a folder for temporary files, which goes with it.
 
 The nodes share the host: each offers an equal part of its CPUs and memory, and the first node its GPUs. RAYSYS_MEMORY, RAYSYS_OBJECT_MEMORY,
 RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=fake:h100x8 gives each eight made-up GPUs.`,
@@ -51,6 +56,7 @@ RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=
 	flags.StringVar(&f.app, "app", "", "the program, a path or a name in PATH")
 	flags.StringVar(&f.consul, "consul-program", "consul", "Consul, a path or a name in PATH (make consul builds bin/consul)")
 	flags.IntVar(&f.port, "consul-port", 0, "its port (default 8500, or a free one where that is taken)")
+	flags.StringVar(&f.nats, "nats-program", "", "the NATS server, a path or a name in PATH (make nats builds bin/nats-server; default: nats-server beside this program, in bin/ here or above, or in PATH; streams are off without one)")
 	flags.IntVar(&f.nodes, "nodes", 3, "how many nodes to start")
 	flags.StringVar(&f.cpu, "cpu", "", "CPUs that each offers (default: an equal share of the host's, at least 1)")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long the start may take")
@@ -90,6 +96,10 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return cli.Usagef("--consul-program %s cannot be used: run `%s` in the folder of a module that requires raysys, which takes some minutes, and give --consul-program bin/consul; or install Consul", f.consul, consulbuild.Command)
 	}
+	nats, off, err := f.natsProgram()
+	if err != nil {
+		return err
+	}
 	self, err := program(os.Args[0])
 	if err != nil {
 		return err
@@ -106,6 +116,14 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 		return err
 	}
 	at := operate.Where{Consul: consul, Cluster: "default"}
+	streams := off
+	if nats != "" {
+		url, err := h.startNATS(began, nats, at)
+		if err != nil {
+			return err
+		}
+		streams = "NATS for streams is at " + url
+	}
 	for i := range f.nodes {
 		name := "node-" + strconv.Itoa(i+1)
 		env := []string{"RAYSYS_CONSUL=" + at.Consul, "RAYSYS_NAME=" + name, "RAYSYS_APP=" + app}
@@ -125,8 +143,24 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	f.tell(stdout, at, s)
+	f.tell(stdout, at, s, streams)
 	return h.watch(ctx)
+}
+
+// natsProgram finds the server for streams. Without --nats-program a server that is nowhere is no error: off says that streams
+// are off, and what to do.
+func (f *localFlags) natsProgram() (path, off string, err error) {
+	if f.nats == "" {
+		path, err = natsserver.Find()
+		if errors.Is(err, childserver.ErrNone) {
+			return "", fmt.Sprintf("Streams are off, without a NATS server: `%s` in the folder of a module that requires raysys builds one", natsbuild.Command), nil
+		}
+		return path, "", err
+	}
+	if path, err = program(f.nats); err != nil {
+		return "", "", cli.Usagef("--nats-program %s cannot be used: run `%s` in the folder of a module that requires raysys, and give --nats-program bin/nats-server; or leave it out", f.nats, natsbuild.Command)
+	}
+	return path, "", nil
 }
 
 // part is what node i offers of the host, which has that much memory: an equal share of what can be divided, and the first node the
@@ -177,9 +211,14 @@ func localStatus(ctx context.Context, at operate.Where) (s operate.Status) {
 	return s
 }
 
-// localPort is the port that was asked for, else Consul's own where it is free, else 0: any that is free.
-func localPort(asked int) int {
-	const usual = 8500
+// The ports at which clients look for a server first.
+const (
+	consulPort = 8500
+	natsPort   = 4222
+)
+
+// localPort is the port that was asked for, else the usual one where it is free, else 0: any that is free.
+func localPort(asked, usual int) int {
 	if asked != 0 {
 		return asked
 	}
@@ -192,7 +231,7 @@ func localPort(asked int) int {
 }
 
 // tell says what to do next, in commands that can be pasted.
-func (f *localFlags) tell(w io.Writer, at operate.Where, s operate.Status) {
+func (f *localFlags) tell(w io.Writer, at operate.Where, s operate.Status, streams string) {
 	self, pid := os.Args[0], "PID"
 	if !strings.Contains(self, string(filepath.Separator)) {
 		self = "raysys" // found in PATH
@@ -202,7 +241,7 @@ func (f *localFlags) tell(w io.Writer, at operate.Where, s operate.Status) {
 		pid = strconv.Itoa(p)
 	}
 	first, last := s.Nodes[0].Name, s.Nodes[len(s.Nodes)-1].Name
-	fmt.Fprintf(w, "%d nodes are up: %s, in cluster default, with Consul at http://%s/ui\n\nIn another terminal:\n\n", f.nodes, f.app, at.Consul)
+	fmt.Fprintf(w, "%d nodes are up: %s, in cluster default, with Consul at http://%s/ui\n%s\n\nIn another terminal:\n\n", f.nodes, f.app, at.Consul, streams)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range [][2]string{
 		{"export RAYSYS_CONSUL=" + at.Consul, "where the cluster is"},

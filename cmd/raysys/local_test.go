@@ -37,3 +37,17 @@ func TestLocalDivides(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalWithoutNATS: a server that is nowhere turns streams off, and one that was asked for must be there.
+func TestLocalWithoutNATS(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("PATH", "")
+	t.Setenv("RAYSYS_NATS_PROGRAM", "")
+	path, off, err := (&localFlags{}).natsProgram()
+	if err != nil || path != "" || !strings.Contains(off, "go run github.com/raysys/raysys/testkit/nats -o bin/nats-server") {
+		t.Errorf("%q, %q, %v", path, off, err)
+	}
+	if path, off, err := (&localFlags{nats: "nats-server"}).natsProgram(); err == nil || !strings.Contains(err.Error(), "--nats-program nats-server cannot be used") {
+		t.Errorf("%q, %q, %v", path, off, err)
+	}
+}

@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/internal/childserver"
 	"github.com/raysys/raysys/internal/consulserver"
+	"github.com/raysys/raysys/internal/natskey"
+	"github.com/raysys/raysys/internal/natsserver"
 )
 
 // localCluster is the processes of a local cluster. They are in groups of their own, so that the terminal's signal
@@ -18,6 +24,7 @@ import (
 type localCluster struct {
 	talk    io.Writer
 	kill    <-chan struct{} // closed by the second signal
+	servers int             // how many of members, the first ones, are what the nodes need: Consul and NATS
 	members []*child        // in the order of their start
 }
 
@@ -28,8 +35,11 @@ type child struct {
 	over <-chan supervise.Exit // nil when it has ended
 }
 
-// consulName is the member that the others need: the first to start and the last to end.
-const consulName = "consul"
+// The servers, which start first and end last.
+const (
+	consulName = "consul"
+	natsName   = "nats"
+)
 
 // localEnd is how long one of them may take to end, before it is killed: nodes of a local cluster have little to drain.
 const localEnd = 20 * time.Second
@@ -37,7 +47,7 @@ const localEnd = 20 * time.Second
 // foreign are variables that would send local nodes elsewhere.
 var foreign = []string{
 	"CONSUL_", "RAYSYS_CONSUL", "RAYSYS_CLUSTER", "RAYSYS_NAME", "RAYSYS_APP", "RAYSYS_ROLE", "RAYSYS_LISTEN", "RAYSYS_ADVERTISE", "RAYSYS_TLS_",
-	"RAYSYS_OUTPUT", "RAYSYS_CPU", "RAYSYS_TIMEOUT", "RAYSYS_NODES", "RAYSYS_DATA",
+	"RAYSYS_NATS", "RAYSYS_OUTPUT", "RAYSYS_CPU", "RAYSYS_TIMEOUT", "RAYSYS_NODES", "RAYSYS_DATA",
 }
 
 // start starts a process with these variables beside the harmless ones of this process.
@@ -56,32 +66,68 @@ func (h *localCluster) start(name, path string, args, env []string) error {
 
 // startConsul starts the server that the others need, waits until it serves and returns its address.
 func (h *localCluster) startConsul(ctx context.Context, path string, port int) (address string, err error) {
-	s, err := consulserver.Run(ctx, consulserver.Options{Program: path, Port: localPort(port), OwnGroup: true})
+	s, err := consulserver.Run(ctx, consulserver.Options{Program: path, Port: localPort(port, consulPort), OwnGroup: true})
 	if err != nil {
 		return "", err
 	}
-	p := consulProcess{s, make(chan supervise.Exit, 1)}
+	h.serve(consulName, s)
+	return s.Address(), nil
+}
+
+// startNATS starts a server for streams, waits until it serves and writes where it is into the cluster's store.
+func (h *localCluster) startNATS(ctx context.Context, path string, at operate.Where) (url string, err error) {
+	token := rand.Text()
+	s, err := natsserver.Run(ctx, natsserver.Options{Program: path, Port: localPort(0, natsPort), Token: token, OwnGroup: true})
+	if err != nil {
+		return "", err
+	}
+	h.serve(natsName, struct {
+		*childserver.Process
+		io.Closer
+	}{s.Process(1), s})
+	kv, err := openStore(at)
+	if err != nil {
+		return "", err
+	}
+	url = "nats://" + s.Address(1)
+	return url, errors.Join(natskey.Write(ctx, kv, natskey.Record{URL: url, Token: token}), kv.Close())
+}
+
+// server is a process of its own, with files.
+type server interface {
+	PID() int
+	Exited() <-chan struct{}
+	State() *os.ProcessState
+	Terminate() error
+	Kill() error
+	Log() string
+	Close() error
+}
+
+// serve adds a server that runs to the members.
+func (h *localCluster) serve(name string, s server) {
+	p := serverProcess{s, make(chan supervise.Exit, 1)}
 	begin := time.Now()
 	go func() { // ends with the server, which end sees to
 		<-s.Exited()
 		p.over <- supervise.ExitOf(s.State(), time.Since(begin))
 	}()
-	h.members = append(h.members, &child{name: consulName, Process: p, over: p.over})
-	return s.Address(), nil
+	h.members = append(h.members, &child{name: name, Process: p, over: p.over})
+	h.servers++
 }
 
-// consulProcess is the server as one of the processes.
-type consulProcess struct {
-	*consulserver.Server
+// serverProcess is a server as one of the processes.
+type serverProcess struct {
+	server
 	over chan supervise.Exit
 }
 
-func (c consulProcess) Exited() <-chan supervise.Exit { return c.over }
+func (p serverProcess) Exited() <-chan supervise.Exit { return p.over }
 
 // Close removes the server's files and returns the end of its log.
-func (c consulProcess) Close() []string {
-	lines := strings.Split(c.Log(), "\n")
-	if err := c.Server.Close(); err != nil {
+func (p serverProcess) Close() []string {
+	lines := strings.Split(p.Log(), "\n")
+	if err := p.server.Close(); err != nil {
 		lines = append(lines, err.Error())
 	}
 	return lines
@@ -143,8 +189,7 @@ func lastOf(lines []string) string {
 	return "\n\t" + strings.Join(lines, "\n\t")
 }
 
-// watch waits for ctx. A node may be drained meanwhile; without Consul, or with the last node gone, nothing is left to
-// do.
+// watch waits for ctx. A node may be drained meanwhile; without a server, or with the last node gone, nothing is left to do.
 func (h *localCluster) watch(ctx context.Context) error {
 	type exit struct {
 		who *child
@@ -178,38 +223,33 @@ func (h *localCluster) watch(ctx context.Context) error {
 			left--
 			fmt.Fprintf(h.talk, "%s: %v\n", e.who.name, e.Exit)
 			switch {
-			case e.who.name == consulName:
-				return fmt.Errorf("%s %w: %v:%s", consulName, errEnded, e.Exit, lastOf(e.who.Close()))
-			case left == 1: // Consul
+			case slices.Contains(h.members[:h.servers], e.who):
+				return fmt.Errorf("%s %w: %v:%s", e.who.name, errEnded, e.Exit, lastOf(e.who.Close()))
+			case left == h.servers:
 				return nil
 			}
 		}
 	}
 }
 
-// end ends the processes in the opposite order of their start, nodes together, and waits for them.
+// end ends the nodes together, waits for them, and ends the servers in the opposite order of their start.
 func (h *localCluster) end() error {
 	var errs []error
-	nodes := h.members
-	if len(nodes) > 0 {
-		nodes = h.members[1:]
-	}
-	for _, m := range nodes {
-		if m.over != nil {
-			_ = m.Terminate() // one that has just ended needs none
-		}
-	}
 	limit, cancel := context.WithTimeout(context.Background(), localEnd)
 	defer cancel()
-	for _, m := range nodes {
-		errs = append(errs, h.wait(m, limit.Done()))
-	}
-	if len(h.members) > 0 {
-		consul := h.members[0]
-		if consul.over != nil {
-			_ = consul.Terminate()
+	stop := func(members []*child) {
+		for _, m := range members {
+			if m.over != nil {
+				_ = m.Terminate() // one that has just ended needs none
+			}
 		}
-		errs = append(errs, h.wait(consul, limit.Done()))
+		for _, m := range members {
+			errs = append(errs, h.wait(m, limit.Done()))
+		}
+	}
+	stop(h.members[h.servers:])
+	for i := h.servers - 1; i >= 0; i-- {
+		stop(h.members[i : i+1])
 	}
 	return errors.Join(errs...)
 }

@@ -41,6 +41,7 @@ func (c *fakeCluster) cluster(connectErr error) cluster {
 			return &doctor.Doctor{
 				Address: at.Consul, Consul: c, Mesh: c, Status: c.Status, Dial: func(context.Context, string) error { return nil },
 				Limits: func() (doctor.Limits, error) { return doctor.Limits{Files: 1 << 16}, nil }, Now: time.Now, Version: "v1",
+				StoredNATS: func(context.Context) (string, error) { return "", nil },
 			}, func() error { return nil }, nil
 		},
 	}
@@ -249,10 +250,10 @@ func TestDoctorFails(t *testing.T) {
 	}
 	out, talk, code := ask(t, on, "doctor", "-o", "json")
 	var findings []doctor.Finding
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 9 {
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 10 {
 		t.Errorf("%v: %q", err, out)
 	}
-	if code != 1 || !strings.Contains(talk, "error: 1 of 9 checks failed, first limits: raise it") {
+	if code != 1 || !strings.Contains(talk, "error: 1 of 10 checks failed, first limits: raise it") {
 		t.Errorf("exit %d, %q", code, talk)
 	}
 }

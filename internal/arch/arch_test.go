@@ -252,6 +252,8 @@ func TestOffence(t *testing.T) {
 		{"internal/inherited", "<.", false},
 		{"placement/devices", "<internal/inherited", true},
 		{"internal/pipe", "<.", false},
+		{"internal/childserver", "<internal/subprocess", true},
+		{"internal/childserver", "<system", false},
 		{"internal/link", "<internal/wire", true},
 		{"internal/wire", "<internal/link", false},
 		{"internal/link", "<internal/linktest", false},

@@ -49,6 +49,7 @@ var layers = []layer{
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
+	{"internal/childserver/...", words("std internal/subprocess internal/childserver/..."), "a leaf: how a server is built, found and signalled; what it serves is nothing to it"},
 	{"internal/inherited/...", words("std internal/inherited/..."), "a leaf: pipes of the process, and nothing of what is said there"},
 	{"internal/pipe/...", words("std internal/pipe/..."), "a leaf: bytes from one goroutine to another"},
 	{"internal/link/...", words("std third . internal/pipe/... internal/wire/... internal/link/..."), "it carries frames: it knows their classes and kinds, and neither members nor what a frame says"},

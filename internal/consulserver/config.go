@@ -3,10 +3,11 @@ package consulserver
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/raysys/raysys/internal/childserver"
 )
 
 // Options says what server to run. The zero Options is the server that Find finds, in memory: it comes back empty when it
@@ -33,7 +34,7 @@ const management = "5f2ba4c0-6d1f-4f6a-9d7e-0c5d3f1a2b3c"
 
 // configure writes the configuration of a server on free ports.
 func (s *Server) configure() error {
-	ports, err := freePorts(3)
+	ports, err := childserver.FreePorts(3)
 	if err != nil {
 		return err
 	}
@@ -76,19 +77,6 @@ func (s *Server) configure() error {
 		return err
 	}
 	return os.WriteFile(s.configPath(), b, 0o600)
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all are open together, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 func (s *Server) configPath() string { return filepath.Join(s.dir, "consul.json") }

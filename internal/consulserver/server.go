@@ -8,25 +8,19 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/raysys/raysys/internal/subprocess"
+	"github.com/raysys/raysys/internal/childserver"
 )
-
-// patience bounds how long a server may take to serve, on a machine that has other work.
-const patience = 60 * time.Second
 
 // Server is a Consul server.
 type Server struct {
 	options Options
 	dir     string // configuration, data and log
 	address string
-
-	cmd    *exec.Cmd
-	exited <-chan struct{} // closed when cmd ended
+	childserver.Process
 }
 
 // attempts is how often free ports are looked for: one that was free a moment ago may be taken when Consul wants it.
@@ -46,6 +40,13 @@ func Run(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start Consul: %w", err)
 	}
 	s := &Server{options: o, dir: dir}
+	s.Process = childserver.Process{
+		Program: o.Program, Args: []string{"agent", "-config-file", s.configPath()}, Env: withoutConsul(os.Environ()),
+		Dir: dir, LogPath: filepath.Join(dir, "log"), OwnGroup: o.OwnGroup,
+	}
+	if !o.Disk {
+		s.Args = append(s.Args, "-dev")
+	}
 	for range attempts {
 		if err = s.configure(); err == nil {
 			err = s.Start(ctx)
@@ -74,38 +75,11 @@ func (s *Server) Token() string {
 // Dir is where the server's configuration, data and log are.
 func (s *Server) Dir() string { return s.dir }
 
-// PID is the id of the server's last process.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
-
-// Exited is closed when the process of this moment has ended.
-func (s *Server) Exited() <-chan struct{} { return s.exited }
-
-// State is how the last process ended; nil while it runs.
-func (s *Server) State() *os.ProcessState { return s.cmd.ProcessState }
-
 // Start starts a server that was stopped or killed, and waits until it serves. One that does not is killed.
 func (s *Server) Start(ctx context.Context) error {
-	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
+	if err := s.Launch(); err != nil {
 		return err
 	}
-	defer log.Close()
-	args := []string{"agent", "-config-file", s.configPath()}
-	if !s.options.Disk {
-		args = append(args, "-dev")
-	}
-	cmd := exec.Command(s.options.Program, args...)
-	cmd.Dir = s.dir
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = withoutConsul(os.Environ())
-	if s.options.OwnGroup {
-		ownGroup(cmd)
-	}
-	exited, err := subprocess.Start(cmd)
-	if err != nil {
-		return err
-	}
-	s.cmd, s.exited = cmd, exited
 	if err := s.Serving(ctx); err != nil {
 		return errors.Join(err, s.Kill())
 	}
@@ -123,27 +97,20 @@ func withoutConsul(env []string) []string {
 	return out
 }
 
-// Serving waits until the server answers consistent reads. Nothing tells when it does, so it is asked.
+// Serving waits until the server answers consistent reads.
 func (s *Server) Serving(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it does not serve after %v", patience))
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	return s.Await(ctx, func(ctx context.Context) error {
 		// The catalog names the server itself once it leads and has settled.
 		var nodes []struct{}
 		body, err := s.Call(ctx, http.MethodGet, "/v1/catalog/nodes?consistent", nil)
-		if err == nil && json.Unmarshal(body, &nodes) == nil && len(nodes) > 0 {
-			return nil
+		if err == nil {
+			err = json.Unmarshal(body, &nodes)
 		}
-		select {
-		case <-tick.C:
-		case <-s.exited:
-			return fmt.Errorf("it ended: %s", s.Log())
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w: %s", context.Cause(ctx), err, s.Log())
+		if err == nil && len(nodes) == 0 {
+			err = errors.New("it has no leader")
 		}
-	}
+		return err
+	})
 }
 
 // Call calls the server's API with its token, and returns the body of the answer.
@@ -175,30 +142,6 @@ func (s *Server) Call(ctx context.Context, method, path string, body any) ([]byt
 		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, out.String())
 	}
 	return out.Bytes(), nil
-}
-
-func (s *Server) logPath() string { return filepath.Join(s.dir, "log") }
-
-// Log returns the end of the server's log.
-func (s *Server) Log() string {
-	b, err := os.ReadFile(s.logPath())
-	if err != nil {
-		return err.Error()
-	}
-	return string(bytes.TrimSpace(b[max(0, len(b)-4096):]))
-}
-
-// Kill ends the server at once, as a power cut would, and waits until it is gone.
-func (s *Server) Kill() error {
-	if s.cmd == nil {
-		return nil
-	}
-	err := s.cmd.Process.Kill()
-	<-s.exited
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil
-	}
-	return err
 }
 
 // Close kills the server and removes its files.

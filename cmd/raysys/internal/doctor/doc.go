@@ -4,7 +4,8 @@
 // A Doctor has what the checks look at; a Finding is what one of them saw.
 //
 //	consul ──► acl ──► connections ──► clock          limits (needs nothing)
-//	   └─────► cluster ──► ports, both ways ──► version
+//	   ├─────► cluster ──► ports, both ways ──► version
+//	   └─────► nats (needs nothing where RAYSYS_NATS is set)
 //
 // A check whose ground did not hold is skipped: one cause gives one failure, not seven.
 //

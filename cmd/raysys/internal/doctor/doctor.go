@@ -63,9 +63,13 @@ type Doctor struct {
 	Status  func(ctx context.Context) (operate.Status, error)
 	Mesh    Mesh
 	Dial    func(ctx context.Context, address string) error // opens a connection and closes it
+	Greet   func(ctx context.Context, address string) (Greeting, error)
 	Limits  func() (Limits, error)
 	Now     func() time.Time
 	Version string // of this command
+
+	NATS       string                                    // RAYSYS_NATS
+	StoredNATS func(ctx context.Context) (string, error) // the URLs that the cluster's store has; "" none
 }
 
 // ground is what earlier checks found out for later ones.
@@ -92,6 +96,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		{"ports out", "cluster", g.hasStatus, d.portsOut},
 		{"ports between", "cluster", g.hasStatus, d.portsBetween},
 		{"version", "cluster", g.hasStatus, d.version},
+		{"nats", "consul", func() bool { return d.NATS != "" || g.hasAgent() }, d.nats},
 	}
 	findings := make([]Finding, 0, len(checks))
 	for _, c := range checks {

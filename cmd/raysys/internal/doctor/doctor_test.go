@@ -39,6 +39,10 @@ type patient struct {
 	now       time.Time
 	version   string
 	token     bool
+	nats      string // RAYSYS_NATS
+	stored    string
+	storedErr error
+	greetings map[string]doctor.Greeting
 }
 
 func (p *patient) Agent(context.Context) (doctor.Agent, error)  { return p.agent, p.agentErr }
@@ -46,11 +50,16 @@ func (p *patient) TryWrite(context.Context) error               { return p.write
 func (p *patient) Links(context.Context) ([]doctor.Link, error) { return p.links, p.linksErr }
 func (p *patient) dial(_ context.Context, address string) error { return p.unreached[address] }
 func (p *patient) ask(context.Context) (operate.Status, error)  { return p.status, p.statusErr }
+func (p *patient) greet(_ context.Context, address string) (doctor.Greeting, error) {
+	return p.greetings[address], p.unreached[address]
+}
+
 func (p *patient) doctor() *doctor.Doctor {
 	return &doctor.Doctor{
 		Address: "127.0.0.1:8500", Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
 		Limits: func() (doctor.Limits, error) { return p.limits, p.limitsErr },
 		Now:    func() time.Time { return p.now }, Version: p.version, Token: p.token,
+		Greet: p.greet, NATS: p.nats, StoredNATS: func(context.Context) (string, error) { return p.stored, p.storedErr },
 	}
 }
 
@@ -66,6 +75,10 @@ func well() *patient {
 		limits:  doctor.Limits{Files: 65536},
 		now:     now,
 		version: "v1",
+		stored:  "nats://a:1, nats://secret@b:2",
+		greetings: map[string]doctor.Greeting{
+			"a:1": {Version: "2.15.2", JetStream: true}, "b:2": {Version: "2.15.2", JetStream: true}, "c:4222": {Version: "2.14.0", JetStream: true, TLS: true},
+		},
 	}
 }
 
@@ -81,6 +94,7 @@ func TestWell(t *testing.T) {
 		{Check: "ports out", Level: doctor.OK, Detail: "from here all 2 nodes can be reached"},
 		{Check: "ports between", Level: doctor.OK, Detail: "all 2 ways between nodes are open"},
 		{Check: "version", Level: doctor.OK, Detail: "all run v1"},
+		{Check: "nats", Level: doctor.OK, Detail: "2 of 2 servers of the cluster's key nats answer (version 2.15.2, 2 with JetStream)"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -101,12 +115,12 @@ func TestIll(t *testing.T) {
 		fix     string // part of it
 		skipped int
 	}{
-		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 7},
+		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 8},
 		"no leader":      {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
 		"denied":         {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
 		"no token":       {func(p *patient) { p.writeErr = store.ErrDenied }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
 		"weak token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
-		"all denied":     {func(p *patient) { p.agentErr = store.ErrDenied }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 7},
+		"all denied":     {func(p *patient) { p.agentErr = store.ErrDenied }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 8},
 		"few conns":      {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
 		"unknown conns":  {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
 		"late clock":     {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
@@ -124,6 +138,15 @@ func TestIll(t *testing.T) {
 		"nobody answers": {func(p *patient) { p.linksErr = broken }, "ports between", doctor.Warning, "it broke", "host", 0},
 		"mixed":          {func(p *patient) { p.status.Nodes[1].Version = "v2" }, "version", doctor.Warning, "v1 on a; v2 on b", "upgrade", 0},
 		"other command":  {func(p *patient) { p.version = "v3" }, "version", doctor.Warning, "the nodes run v1, this command is v3", "the nodes' version", 0},
+		"no NATS":        {func(p *patient) { p.stored = "" }, "nats", doctor.OK, "streams have no NATS server", "", 0},
+		"memory":         {func(p *patient) { p.nats = "memory:" }, "nats", doctor.OK, "RAYSYS_NATS is memory:", "", 0},
+		"TLS":            {func(p *patient) { p.nats = "c,tls://d:3" }, "nats", doctor.OK, "2 of 2 servers of RAYSYS_NATS answer; behind TLS, not looked at: c:4222, d:3", "", 0},
+		"odd key":        {func(p *patient) { p.storedErr = broken }, "nats", doctor.Failed, "it broke", "consul kv get", 0},
+		"odd URL":        {func(p *patient) { p.nats = "a:1,nats://secret@" }, "nats", doctor.Failed, "RAYSYS_NATS: a URL names no host", "nats://HOST:PORT", 0},
+		"NATS half down": {func(p *patient) { p.unreached = map[string]error{"b:2": broken} }, "nats", doctor.Warning, "1 of 2 servers of the cluster's key nats answer (version 2.15.2, 1 with JetStream); not reached: b:2: it broke", "firewall", 0},
+		"NATS down":      {func(p *patient) { p.nats, p.unreached = "b:2", map[string]error{"b:2": broken} }, "nats", doctor.Failed, "0 of 1 servers of RAYSYS_NATS answer; not reached", "mend RAYSYS_NATS", 0},
+		"no JetStream":   {func(p *patient) { p.greetings = map[string]doctor.Greeting{} }, "nats", doctor.Failed, "JetStream is off: a:1, b:2", "jetstream {}", 0},
+		"some JetStream": {func(p *patient) { delete(p.greetings, "b:2") }, "nats", doctor.Warning, "1 with JetStream); JetStream is off: b:2", "-js", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := well()
@@ -187,6 +210,58 @@ func TestNoTimeLeft(t *testing.T) {
 		if f.Level != doctor.Skipped || !strings.Contains(f.Fix, "--timeout") {
 			t.Errorf("got %+v", f)
 		}
+	}
+}
+
+// TestNATSWithoutConsul: servers that the environment names need no Consul.
+func TestNATSWithoutConsul(t *testing.T) {
+	p := well()
+	p.agentErr, p.nats = errors.New("it broke"), "a:1"
+	all := p.doctor().Examine(t.Context())
+	if f := all[len(all)-1]; f.Check != "nats" || f.Level != doctor.OK {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestGreet(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	says := make(chan string, 1)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for s := range says {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(s))
+			if s == "" {
+				_, _ = c.Read(make([]byte, 1)) // until the other side gives up
+			}
+			c.Close()
+		}
+	}()
+	defer func() { close(says); <-over }()
+	says <- `INFO {"version":"2.15.2","jetstream":true,"tls_required":true,"port":4222}` + "\r\n"
+	got, err := doctor.Greet(t.Context(), l.Addr().String())
+	if want := (doctor.Greeting{Version: "2.15.2", JetStream: true, TLS: true}); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, odd := range []string{"HTTP/1.1 400 Bad Request\r\n", "INFO {\r\n", "INFO"} {
+		says <- odd
+		if got, err := doctor.Greet(t.Context(), l.Addr().String()); err == nil || !strings.Contains(err.Error(), "no NATS server") {
+			t.Errorf("%q: %+v, %v", odd, got, err)
+		}
+	}
+	says <- ""
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if got, err := doctor.Greet(ctx, l.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a server that says nothing: %+v, %v", got, err)
 	}
 }
 

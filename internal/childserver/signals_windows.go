@@ -1,4 +1,4 @@
-package consulserver
+package childserver
 
 import (
 	"os/exec"
@@ -10,4 +10,4 @@ func ownGroup(cmd *exec.Cmd) {
 }
 
 // Terminate kills the server: Windows has no signal that asks.
-func (s *Server) Terminate() error { return s.cmd.Process.Kill() }
+func (p *Process) Terminate() error { return p.cmd.Process.Kill() }

@@ -1,0 +1,7 @@
+package jetbus
+
+// Escape and Unescape are for the tests.
+var (
+	Escape   = escape
+	Unescape = unescape
+)
