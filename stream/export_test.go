@@ -9,3 +9,21 @@ func (s Stream[T]) PublishRaw(ctx context.Context, key string, data []byte) (uin
 
 // Forget loses what the cursor has stored.
 func (c *Cursor) Forget(ctx context.Context) error { return c.positions.Clear(ctx) }
+
+// Parted is the stream as another version of the program would define it.
+func (s Stream[T]) Parted(n int) Stream[T] {
+	d := *s.d
+	d.partitions = n
+	return Stream[T]{d: &d}
+}
+
+// Refind has the node of ctx look for the stream in its bus again.
+func (s Stream[T]) Refind(ctx context.Context) error {
+	n, err := nodeOf(ctx)
+	if err == nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.made, s.d.name)
+	}
+	return err
+}

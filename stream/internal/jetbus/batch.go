@@ -44,7 +44,7 @@ func (b *Bus) publishBatch(ctx context.Context, stream string, list []bus.Messag
 		messages[last].Header.Set("Nats-Batch-Commit", "1")
 		reply, err := b.nc.RequestMsgWithContext(ctx, messages[last])
 		if err != nil {
-			return b.missing(ctx, stream, err)
+			return b.refused(ctx, stream, err)
 		}
 		var ack struct {
 			Error    *jetstream.APIError `json:"error"`
@@ -56,7 +56,7 @@ func (b *Bus) publishBatch(ctx context.Context, stream string, list []bus.Messag
 		case ack.Error != nil && ack.Error.ErrorCode == codeDuplicate: // an attempt before this one was stored, and its answer was lost
 			return nil
 		case ack.Error != nil:
-			return ack.Error
+			return b.refused(ctx, stream, ack.Error)
 		}
 		seq = ack.Sequence
 		return nil

@@ -32,7 +32,7 @@ type Bus struct {
 // again is the pause before what failed for now is tried again, and answerWithin how long one attempt may take.
 const (
 	again        = 100 * time.Millisecond
-	answerWithin = 5 * time.Second
+	answerWithin = 2 * time.Second
 )
 
 // Open makes a Bus. It returns at once: calls wait until a server answers.
@@ -92,6 +92,7 @@ const (
 	codeNoSpace    = 10077 // the stream, or the account, has reached its size
 	codeDuplicate  = 10201 // a message of a batch was stored before
 	codeStoreError = 10041 // the store failed, such as a full disk
+	codeNoResource = 10023 // to a message: the server has no room; to a new stream: perhaps not yet enough servers
 )
 
 func codeOf(err error) jetstream.ErrorCode {
@@ -113,7 +114,7 @@ func (b *Bus) final(err error) bool {
 		codeDuplicate, codeStoreError, jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return true
 	}
-	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
+	return errors.Is(err, bus.ErrFull) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 // typed gives an error the identity that package bus knows.
@@ -214,7 +215,7 @@ func (b *Bus) publish(ctx context.Context, stream string, m bus.Message) (seq ui
 	err = b.insist(ctx, func(ctx context.Context) error {
 		ack, err := b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		if err != nil {
-			return b.missing(ctx, stream, err)
+			return b.refused(ctx, stream, err)
 		}
 		seq = ack.Sequence
 		return nil
@@ -222,8 +223,12 @@ func (b *Bus) publish(ctx context.Context, stream string, m bus.Message) (seq ui
 	return seq, err
 }
 
-// missing is err, or where nobody took a message because there is no such stream, that. Else it has no leader for now.
-func (b *Bus) missing(ctx context.Context, stream string, err error) error {
+// refused is err, or where nobody took a message because there is no such stream, that. Else it has no leader for now. A server
+// that has no room for a message says so.
+func (b *Bus) refused(ctx context.Context, stream string, err error) error {
+	if codeOf(err) == codeNoResource {
+		return fmt.Errorf("%w: %w", bus.ErrFull, err)
+	}
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
 		if _, missing := b.js.Stream(ctx, escape(stream)); errors.Is(missing, jetstream.ErrStreamNotFound) {
 			return missing

@@ -10,8 +10,13 @@ import (
 	"github.com/raysys/raysys/stream/internal/bus"
 )
 
-// look is how long a read waits for the next event before it looks whether there is one to wait for.
-const look = 5 * time.Second
+const (
+	// heartbeat is how often the server says that a consumer lives. After two that did not come the reader makes another: the server that had
+	// it may have died. A wait for an event that is shorter than that would never find out.
+	heartbeat = time.Second
+	// look is how long a read with an end waits for the next event before it looks whether there is one to wait for.
+	look = 10 * heartbeat
+)
 
 // Read implements bus.Bus.
 func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to uint64, take func(bus.Message) bool) error {
@@ -56,22 +61,17 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	it, err := c.Messages(jetstream.PullMaxMessages(500), jetstream.PullHeartbeat(look))
+	it, err := c.Messages(jetstream.PullMaxMessages(500), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return false, err
 	}
 	defer it.Stop()
 	for {
-		wait, cancel := context.WithTimeout(ctx, look)
-		m, err := it.Next(jetstream.NextContext(wait))
-		cancel()
+		m, err := r.event(ctx, it)
 		switch {
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
-			if r.to == 0 {
-				continue
-			}
 			return false, nil // what it waits for may have been dropped since
 		case err != nil:
 			return false, err
@@ -89,6 +89,16 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 			return true, nil
 		}
 	}
+}
+
+// event waits for the next one; for ever in a read without an end.
+func (r *reader) event(ctx context.Context, it jetstream.MessagesContext) (jetstream.Msg, error) {
+	if r.to > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, look)
+		defer cancel()
+	}
+	return it.Next(jetstream.NextContext(ctx))
 }
 
 // last is the number of the last event up to which there is something to read, 0 for none.
