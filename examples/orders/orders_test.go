@@ -292,3 +292,21 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestParked: the orders behind one that an audit refuses are audited.
+func TestParked(t *testing.T) {
+	s := open(t, testkit.New(t).Node())
+	for _, amount := range []int{30, auditLimit + 1, 12} {
+		if _, err := s.order("alice", amount); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.list("/orders/alice")
+	if err != nil || len(all) != 3 {
+		t.Fatal(all, err)
+	}
+	s.audited(t, days(all[:1], all[2:]))
+	if parked, err := s.list("/parked/alice"); err != nil || len(parked) != 1 {
+		t.Error(parked, err)
+	}
+}
