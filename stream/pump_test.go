@@ -202,6 +202,52 @@ func (p *purse) Spend(ctx context.Context, n int) (int, error) {
 	return p.Sum.Value, nil
 }
 
+// TestParkWithCursor: a grain with a Cursor goes on behind an event that was parked, dropped or could not be read.
+func TestParkWithCursor(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(1), inMemory(t))
+	ctx := k.Context()
+	for _, s := range []stream.Stream[int]{fines, tolls} {
+		for _, n := range []int{1, -1, 2} {
+			if _, err := s.Publish(ctx, "dora", n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.PublishRaw(ctx, "dora", []byte{0xff, 0xff}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Publish(ctx, "dora", 4); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, ctx, "what is positive", func(ctx context.Context) (int, error) { return sum.Call(ctx, purses.Get("dora")).Get(ctx) }, 14)
+	for s, want := range map[*stream.Stream[int]]int{&fines: 2, &tolls: 1} {
+		n := 0
+		for e := range s.Parked().Read(ctx, "dora", stream.ToEnd()) {
+			if n++; e.Reason == "" {
+				t.Fatal(e)
+			}
+		}
+		if n != want {
+			t.Fatal(s.Name(), n, "are parked, not", want)
+		}
+	}
+}
+
+var (
+	fines = stream.Define[int]("fines")
+	_     = stream.Into(fines, purses, (*purse).OnFine, stream.OnError(stream.Retry(2, time.Millisecond), stream.Park))
+	tolls = stream.Define[int]("tolls")
+	_     = stream.Into(tolls, purses, (*purse).OnFine, stream.OnError(stream.Drop))
+)
+
+func (p *purse) OnFine(_ context.Context, e stream.Event[int]) error {
+	if e.Value < 0 {
+		return errBroken
+	}
+	p.Sum.Value += e.Value
+	return nil
+}
+
 // TestLostState: a grain that lost its State gets the events again.
 func TestLostState(t *testing.T) {
 	k := testkit.New(t, testkit.Nodes(2), inMemory(t))

@@ -132,7 +132,7 @@ func (t *target) deliver(m item) {
 			return
 		case err == nil:
 			t.fails(&failing, false)
-			t.took(m.Seq)
+			t.took(m.Seq, true)
 			return
 		}
 		var handler *raysys.TaskError
@@ -145,7 +145,7 @@ func (t *target) deliver(m item) {
 				t.park(m.Message, err)
 			} else {
 				p.log().Warn("an event is dropped", "grain", p.grainOf(t.key), "key", m.Key, "seq", m.Seq, "error", err)
-				t.took(m.Seq)
+				t.took(m.Seq, false)
 			}
 			return
 		}
@@ -189,12 +189,14 @@ func (p *pump) drop(n int) {
 	p.room.Broadcast()
 }
 
-// took notes that the first event was taken.
-func (t *target) took(seq uint64) {
+// took notes that the first event is dealt with: it was taken by the grain, whose cursor is there now, or by nobody.
+func (t *target) took(seq uint64, byGrain bool) {
 	p := t.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t.done = seq
+	if byGrain {
+		t.done = seq
+	}
 	t.queue = t.queue[1:]
 	p.stats.taken++
 	p.drop(1)
@@ -232,5 +234,5 @@ func (t *target) park(m bus.Message, why error) {
 	p.mu.Lock()
 	p.stats.parked++
 	p.mu.Unlock()
-	t.took(m.Seq)
+	t.took(m.Seq, false)
 }
