@@ -27,6 +27,7 @@ var layers = []layer{
 
 	{"tools/benchbuild", words("std"), "a tool of the developers: it generates programs, and builds them"},
 	{"tools/benchold", words("std"), "a tool of the developers: it builds binaries of two commits, and has them measure"},
+	{"tools/benchnats", words("std third . internal/consulserver internal/natsserver grains stream system"), "a tool of the developers: it measures what a user can write, beside nats.go as it comes"},
 	{"tools/benchproto", words("std third . internal/consulserver grains system/..."), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
@@ -81,7 +82,7 @@ var layers = []layer{
 var fences = []fence{
 	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... internal/actortest system/... docs/... tools/benchproto/..."), "actors stay behind raysys' own API"},
 	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
-	{"github.com/nats-io/...", words("stream/..."), "NATS carries events and what is foreign, never a Go-to-Go call; who does not import stream does not link it"},
+	{"github.com/nats-io/...", words("stream/... tools/benchnats/..."), "NATS carries events and what is foreign, never a Go-to-Go call; who does not import stream does not link it"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},
 	{"github.com/ebitengine/purego/...", words("examples/gpu/..."), "a program calls its GPU; raysys hands out devices. The example is a module of its own, so that no user of raysys gets it"},
