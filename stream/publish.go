@@ -27,7 +27,8 @@ func (s Stream[T]) Publish(ctx context.Context, key string, v T) (uint64, error)
 	return s.d.publish(ctx, key, [][]byte{data})
 }
 
-// PublishAll is Publish for several events of one key, in their order, with fewer round trips. When it fails a first part of them may be stored.
+// PublishAll is Publish for several events of one key, in their order, with fewer round trips. Up to 500 are stored together or not at all; of more, or
+// of fewer than 8, a first part may be stored when it fails.
 func (s Stream[T]) PublishAll(ctx context.Context, key string, list []T) error {
 	if err := s.d.checkKey(key); err != nil || len(list) == 0 {
 		return err

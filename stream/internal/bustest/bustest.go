@@ -152,14 +152,17 @@ func ids(t *testing.T, a, b bus.Bus) {
 		t.Fatalf("%q, %v", reason, err)
 	}
 	same(t, read(t, b, s, bus.Filter{}, 0, 0, 2), "1", "2")
-	list := []bus.Message{{Key: "x", Data: []byte("3"), ID: "three"}, {Key: "x", Data: []byte("4"), ID: "four"}}
+	var list []bus.Message
+	for i := 3; i < 13; i++ {
+		list = append(list, bus.Message{Key: "x", Data: fmt.Append(nil, i), ID: fmt.Sprint("number ", i)})
+	}
 	for range 2 {
 		if _, err := a.Publish(t.Context(), s, list); err != nil {
 			t.Fatal(err)
 		}
 	}
-	last := put(t, a, s, "x", 0, "5")
-	same(t, read(t, b, s, bus.Filter{}, 0, last, 10), "1", "2", "3", "4", "5")
+	last := put(t, a, s, "x", 0, "13")
+	same(t, read(t, b, s, bus.Filter{}, 0, last, 20), "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13")
 	var many []string
 	for i := range 1200 {
 		many = append(many, fmt.Sprint("many ", i))

@@ -13,8 +13,15 @@ import (
 	"github.com/raysys/raysys/stream/internal/bus"
 )
 
-// maxBatch is how many messages one batch has; a server takes 1,000.
-const maxBatch = 500
+const (
+	// maxBatch is how many messages one batch has; a server takes 1,000.
+	maxBatch = 500
+	// minBatch is how many have to be there for one: on a stream without replicas the server makes a file for each, which takes as long as
+	// some messages do.
+	minBatch = 8
+	// openBatches bounds the batches under way; a stream takes 50 and refuses others.
+	openBatches = 32
+)
 
 // batches reports whether the server takes atomic batches, which version 2.12 brought.
 func (b *Bus) batches() bool {
@@ -30,6 +37,12 @@ func (b *Bus) publishBatch(ctx context.Context, stream string, list []bus.Messag
 		messages[i] = outgoing(stream, m)
 	}
 	err = b.insist(ctx, func(ctx context.Context) error {
+		select {
+		case b.batch <- struct{}{}:
+			defer func() { <-b.batch }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		id := strings.ReplaceAll(nats.NewInbox(), ".", "-")
 		for i, m := range messages {
 			m.Header.Set("Nats-Batch-Id", id)

@@ -25,8 +25,9 @@ type Config struct {
 
 // Bus is a connection to NATS.
 type Bus struct {
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	batch chan struct{} // one for each batch under way
 }
 
 // again is the pause before what failed for now is tried again, and answerWithin how long one attempt may take.
@@ -61,7 +62,7 @@ func Open(c Config) (*Bus, error) {
 		nc.Close()
 		return nil, fmt.Errorf("connect to NATS at %s: %w", c.URL, err)
 	}
-	return &Bus{nc, js}, nil
+	return &Bus{nc, js, make(chan struct{}, openBatches)}, nil
 }
 
 // Close implements bus.Bus.
@@ -180,7 +181,7 @@ func window(keep time.Duration) time.Duration {
 func (b *Bus) Publish(ctx context.Context, stream string, list []bus.Message) (seq uint64, err error) {
 	for len(list) > 0 {
 		n := 1
-		if len(list) > 1 && b.batches() {
+		if len(list) >= minBatch && b.batches() {
 			n = min(len(list), maxBatch)
 			seq, err = b.publishBatch(ctx, stream, list[:n])
 		} else {
