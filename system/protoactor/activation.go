@@ -2,6 +2,8 @@ package protoactor
 
 import (
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -20,9 +22,10 @@ type activation struct {
 	kind  *bound
 	grain grains.Grain[anchor]
 
-	mu   sync.RWMutex // held while a message is passed on
-	over bool         // nothing is passed on any more
-	left bool         // the grain deactivates, and not the actor itself
+	handing sync.RWMutex // held while a message is handed over, so that none comes behind the pill
+	over    atomic.Bool  // nothing is passed on any more
+	left    atomic.Bool  // the grain deactivates, and not the actor itself
+	told    atomic.Bool  // to stop, and not to restart
 
 	ended     chan struct{} // closed when the actor has stopped
 	abandoned chan struct{} // closed when the grain waits for that no longer
@@ -39,13 +42,11 @@ func spawn(n *node, b *bound, key string, s stored) (*activation, error) {
 		node: n, kind: b, grain: b.grain.Get(key), ended: make(chan struct{}), abandoned: make(chan struct{}), saves: make(chan save, 1), stored: s,
 	}
 	identity := func(c actor.Context) { cluster.SetClusterIdentity(c, cluster.NewClusterIdentity(key, b.kind.Kind)) }
-	props := b.kind.Props.Clone(actor.WithOnInit(identity, a.enter))
-	pid, err := n.system().Root.SpawnNamed(props, fmt.Sprintf("%s/%s@%d", b.kind.Kind, key, serials.Add(1)))
+	props := b.kind.Props.Clone(actor.WithOnInit(identity, a.enter), actor.WithReceiverMiddleware(a.watch))
+	_, err := n.system().Root.SpawnNamed(props, fmt.Sprintf("%s/%s@%d", b.kind.Kind, key, serials.Add(1)))
 	if err != nil {
 		return nil, fmt.Errorf("spawn the actor %s/%s: %w", b.kind.Kind, key, err)
 	}
-	watcher, _ := n.system().ProcessRegistry.Add(end{a}, pid.Id+"/end")
-	a.inner.SendSystemMessage(pid, &actor.Watch{Watcher: watcher})
 	return a, nil
 }
 
@@ -60,27 +61,38 @@ func (a *activation) enter(c actor.Context) {
 
 // SendUserMessage implements actor.Process.
 func (a *activation) SendUserMessage(pid *actor.PID, message any) {
-	if _, ok := message.(*actor.PoisonPill); ok {
-		a.close(message)
+	if pill, ok := actor.UnwrapEnvelopeMessage(message).(*actor.PoisonPill); ok {
+		a.close(pill)
 		return
 	}
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	if a.over {
+	a.handing.RLock()
+	over := a.over.Load()
+	if !over {
+		a.inner.SendUserMessage(pid, unpacked(message))
+	}
+	a.handing.RUnlock()
+	if over {
 		a.node.system().DeadLetter.SendUserMessage(pid, message)
-		return
 	}
-	a.inner.SendUserMessage(pid, unpacked(message))
 }
 
 // SendSystemMessage implements actor.Process.
 func (a *activation) SendSystemMessage(pid *actor.PID, message any) {
-	if _, ok := message.(*actor.Stop); ok {
-		a.mu.Lock()
-		a.over = true
-		a.mu.Unlock()
+	switch message.(type) {
+	case *actor.Stop:
+		a.over.Store(true)
+		a.told.Store(true)
+	case *actor.Restart:
+		if a.told.Load() {
+			return // it would live on, or again
+		}
 	}
-	a.inner.SendSystemMessage(pid, message)
+	select {
+	case <-a.ended: // nothing runs any more, such as what ReenterAfter was given
+		a.node.system().DeadLetter.SendSystemMessage(pid, message)
+	default:
+		a.inner.SendSystemMessage(pid, message)
+	}
 }
 
 // Stop implements actor.Process.
@@ -88,55 +100,46 @@ func (a *activation) Stop(pid *actor.PID) { a.SendSystemMessage(pid, &actor.Stop
 
 // close has the actor stop once it has received all that came before.
 func (a *activation) close(pill any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.over {
-		a.over = true
+	a.handing.Lock()
+	defer a.handing.Unlock()
+	if !a.over.Swap(true) {
 		a.inner.SendUserMessage(a.pid, pill)
 	}
 }
 
 // leave is close by the grain.
 func (a *activation) leave() {
-	a.mu.Lock()
-	a.left = true
-	a.mu.Unlock()
+	a.left.Store(true)
 	a.close(&actor.PoisonPill{})
 }
 
-func (a *activation) closed() bool {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return a.over
-}
-
-func (a *activation) leaving() bool {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return a.left
-}
-
-// end hears that the actor has stopped.
-type end struct{ of *activation }
-
-// SendSystemMessage implements actor.Process.
-func (e end) SendSystemMessage(pid *actor.PID, message any) {
-	if _, ok := message.(*actor.Terminated); !ok {
-		return
+// watch is the middleware next to the actor. It hears of the actor's end, and keeps a panic there from restarting what is to end.
+func (a *activation) watch(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(c actor.ReceiverContext, m *actor.MessageEnvelope) {
+		switch m.Message.(type) {
+		case *actor.Stopping:
+			a.over.Store(true) // its supervisor may stop it
+			a.told.Store(true)
+			defer a.survive("Stopping")
+		case *actor.Stopped:
+			defer a.end()
+			defer a.survive("Stopped")
+		}
+		next(c, m)
 	}
-	a := e.of
-	a.mu.Lock()
-	a.over = true // its supervisor may have stopped it
-	a.mu.Unlock()
-	a.node.system().ProcessRegistry.Remove(pid)
+}
+
+// survive says in the log that the actor panicked.
+func (a *activation) survive(in string) {
+	if p := recover(); p != nil {
+		a.node.log().Error("an actor panicked as it stopped", slog.String("pid", a.pid.String()), slog.String("in", in), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	}
+}
+
+// end notes that the actor has stopped, and its children before it.
+func (a *activation) end() {
 	close(a.ended)
-	if !a.leaving() { // else this would activate the grain again, while its node drains
+	if !a.left.Load() { // else this would activate the grain again, while its node drains
 		_ = a.kind.gone.Tell(a.node.ctx, a.grain, a.pid.Id) // a node that has ended has no grains either
 	}
 }
-
-// SendUserMessage implements actor.Process.
-func (end) SendUserMessage(*actor.PID, any) {}
-
-// Stop implements actor.Process.
-func (end) Stop(*actor.PID) {}

@@ -17,6 +17,7 @@ type anchor struct {
 	key   string
 	node  *node
 	life  *activation
+	stale bool // a save failed: Value is not what is stored
 }
 
 // address is where an actor is: the two parts of its PID.
@@ -35,7 +36,7 @@ func (a *anchor) OnActivate(ctx context.Context) error {
 func (a *anchor) spawn() error {
 	life, err := spawn(a.node, a.kind, a.key, stored{a.state.Value, a.state.Exists()})
 	if err == nil {
-		a.life = life
+		a.life, a.stale = life, false
 	}
 	return err
 }
@@ -52,9 +53,14 @@ func (a *anchor) OnDeactivate(ctx context.Context) error {
 
 // where says where the actor is. One that has stopped by itself is followed by the next.
 func (a *anchor) where(ctx context.Context) (address, error) {
-	if a.life.closed() {
+	if a.life.over.Load() {
 		if err := a.end(ctx); err != nil {
 			return address{}, err
+		}
+		if a.stale {
+			if err := a.state.Read(ctx); err != nil {
+				return address{}, err
+			}
 		}
 		if err := a.spawn(); err != nil {
 			return address{}, err
@@ -73,6 +79,7 @@ func (a *anchor) gone(ctx context.Context, id string) error {
 
 // flush stores what the actor saves.
 func (a *anchor) flush(ctx context.Context, id string) error {
+	a.stale = false // a turn begins with what is stored
 	if a.life.pid.Id != id {
 		return nil
 	}
@@ -84,7 +91,8 @@ func (a *anchor) flush(ctx context.Context, id string) error {
 	return nil
 }
 
-func (a *anchor) store(ctx context.Context, s stored) error {
+func (a *anchor) store(ctx context.Context, s stored) (err error) {
+	defer func() { a.stale = err != nil }()
 	if !s.exists {
 		return a.state.Clear(ctx)
 	}

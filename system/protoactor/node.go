@@ -68,7 +68,6 @@ func start(ctx context.Context, of *system.Node) error {
 	if !strings.Contains(registry.Address, ":") {
 		registry.Address += ":0" // that of a node without a cluster; proto.Actor looks for members at host:port
 	}
-	registry.RemoteHandlers = []actor.AddressResolver{packing(registry.RemoteHandlers)}
 	cfg := cluster.Configure("raysys", provider{}, lookup{n}, remote.Configure(notStarted, 0), configured...)
 	cfg.ClusterContextProducer = func(c *cluster.Cluster) cluster.Context {
 		n.requests = newRequests(n, c)
@@ -78,10 +77,13 @@ func start(ctx context.Context, of *system.Node) error {
 	n.cluster.Remote = remote.NewRemote(n.system(), cfg.RemoteConfig) // MemberList asks it for blocked members; it is never started
 	n.cluster.IdentityLookup = cfg.IdentityLookup
 	if err := n.startPubSub(); err != nil {
+		nodes.Delete(of)
 		return err
 	}
+	known, changed := of.Members()
+	n.cluster.MemberList.UpdateClusterTopology(membersOf(known)) // before a topic looks for those that left
 	close(n.ready)
-	go n.follow()
+	go n.follow(known, changed)
 	return nil
 }
 
@@ -102,10 +104,16 @@ func (n *node) await(ctx context.Context) error {
 }
 
 // follow hands the members of raysys's cluster to that of proto.Actor, until the node ends.
-func (n *node) follow() {
-	var known []system.Member
+func (n *node) follow(known []system.Member, changed <-chan struct{}) {
 	for {
-		list, changed := n.of.Members()
+		select {
+		case <-changed:
+		case <-n.ctx.Done():
+			nodes.Delete(n.of)
+			return
+		}
+		var list []system.Member
+		list, changed = n.of.Members()
 		n.cluster.MemberList.UpdateClusterTopology(membersOf(list)) // takes the PIDs of those that left out of the cache
 		for _, m := range known {
 			if !slices.ContainsFunc(list, func(now system.Member) bool { return now.Actors == m.Actors }) {
@@ -113,12 +121,6 @@ func (n *node) follow() {
 			}
 		}
 		known = list
-		select {
-		case <-changed:
-		case <-n.ctx.Done():
-			nodes.Delete(n.of)
-			return
-		}
 	}
 }
 

@@ -3,6 +3,7 @@ package protoactor
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/cluster"
@@ -11,7 +12,15 @@ import (
 )
 
 // Topics of proto.Actor's pub-sub are actors of a kind of their own.
-var _ = Kinds(cluster.NewKind(cluster.TopicActorKind, actor.PropsFromProducer(func() actor.Actor { return &topic{} })))
+var _ = Kinds(cluster.NewKind(cluster.TopicActorKind, actor.PropsFromProducer(func() actor.Actor { return &topic{} }, actor.WithSenderMiddleware(packing))))
+
+// packing is the middleware of topics, which send batches to other nodes.
+func packing(next actor.SenderFunc) actor.SenderFunc {
+	return func(c actor.SenderContext, to *actor.PID, m *actor.MessageEnvelope) {
+		n := cluster.GetCluster(c.ActorSystem()).IdentityLookup.(lookup).n
+		next(c, to, with(m, n.packed(to, m.Message)).(*actor.MessageEnvelope))
+	}
+}
 
 // topic is proto.Actor's, which keeps its subscribers in a State.
 type topic struct {
@@ -51,7 +60,14 @@ func (n *node) startPubSub() error {
 	props := actor.PropsFromProducer(func() actor.Actor {
 		return cluster.NewPubSubMemberDeliveryActor(n.cluster.Config.PubSubConfig.SubscriberTimeout, n.log())
 	}, actor.WithReceiverMiddleware(func(next actor.ReceiverFunc) actor.ReceiverFunc {
-		return func(c actor.ReceiverContext, m *actor.MessageEnvelope) { next(c, unpacked(m).(*actor.MessageEnvelope)) }
+		return func(c actor.ReceiverContext, m *actor.MessageEnvelope) {
+			defer func() { // a subscriber that cannot be located is nil there; the actor delivers for all others on this node
+				if p := recover(); p != nil {
+					n.log().Error("a batch of pub-sub was not delivered to all", slog.Any("panic", p))
+				}
+			}()
+			next(c, unpacked(m).(*actor.MessageEnvelope))
+		}
 	}))
 	if _, err := n.system().Root.SpawnNamed(props, cluster.PubSubDeliveryName); err != nil {
 		return fmt.Errorf("start pub-sub: %w", err)
@@ -59,32 +75,21 @@ func (n *node) startPubSub() error {
 	return nil
 }
 
-// packing is the address resolver for actors of other nodes. Some messages of proto.Actor, those of pub-sub among them, become
-// protobuf messages only when they leave the process.
-func packing(resolvers []actor.AddressResolver) actor.AddressResolver {
-	return func(pid *actor.PID) (actor.Process, bool) {
-		for _, resolve := range resolvers {
-			if p, ok := resolve(pid); ok {
-				return packed{p}, true
-			}
-		}
-		return nil, false
+// packed is a message as it leaves for the actor with a PID. Some messages of proto.Actor, those of pub-sub among them, become protobuf
+// messages only when they leave the process.
+func (n *node) packed(to *actor.PID, message any) any {
+	m, ok := message.(remote.RootSerializable)
+	if !ok || to.Address == n.system().Address() {
+		return message
 	}
+	out, err := m.Serialize()
+	if err != nil {
+		return message // the link says in the log that it cannot send such a message
+	}
+	return out
 }
 
-type packed struct{ actor.Process }
-
-// SendUserMessage implements actor.Process.
-func (p packed) SendUserMessage(pid *actor.PID, message any) {
-	if m, ok := actor.UnwrapEnvelopeMessage(message).(remote.RootSerializable); ok {
-		if out, err := m.Serialize(); err == nil { // else the link says in the log that it cannot send such a message
-			message = with(message, out)
-		}
-	}
-	p.Process.SendUserMessage(pid, message)
-}
-
-// unpacked turns what packed sent back into the message.
+// unpacked turns what packed has made back into the message.
 func unpacked(message any) any {
 	if m, ok := actor.UnwrapEnvelopeMessage(message).(remote.RootSerialized); ok {
 		if in, err := m.Deserialize(); err == nil { // else the actor gets a message that it does not know

@@ -20,10 +20,11 @@ type requests struct {
 
 	mu   sync.Mutex                   // guards the rest
 	open map[string]map[*waiting]bool // what waits for answers of another node, by the address of its actors
+	dead map[string]bool              // addresses of nodes that are no members any more
 }
 
 func newRequests(n *node, c *cluster.Cluster) *requests {
-	return &requests{n: n, c: c, open: map[string]map[*waiting]bool{}}
+	return &requests{n: n, c: c, open: map[string]map[*waiting]bool{}, dead: map[string]bool{}}
 }
 
 // NoRetry has a request run at most once: it fails with actor.ErrDeadLetter when its actor or the node of that is gone, where it
@@ -46,7 +47,7 @@ func (r *requests) RequestFuture(identity, kind string, message any, opts ...clu
 	if err := q.send(); err != nil {
 		return nil, err
 	}
-	f := actor.NewFuture(r.c.ActorSystem, time.Until(q.until))
+	f := actor.NewFuture(r.c.ActorSystem, max(time.Until(q.until), 0)) // below 0 it would have no timer
 	go func() {
 		answer, err := q.answer()
 		switch {
@@ -97,7 +98,7 @@ func (q *request) send() error {
 		q.c.PidCache.Set(q.identity, q.kind, pid)
 	}
 	q.wait = q.await(q.pid.Address)
-	q.cfg.Context.RequestWithCustomSender(q.pid, q.message, q.wait.pid)
+	q.cfg.Context.RequestWithCustomSender(q.pid, q.n.packed(q.pid, q.message), q.wait.pid)
 	return nil
 }
 
@@ -182,6 +183,9 @@ func (r *requests) await(at string) *waiting {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.dead[at] { // it died since its PID was found
+		w.take(errGone)
+	}
 	if r.open[at] == nil {
 		r.open[at] = map[*waiting]bool{}
 	}
@@ -203,6 +207,7 @@ func (r *requests) forget(w *waiting) {
 func (r *requests) gone(at string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.dead[at] = true
 	for w := range r.open[at] {
 		w.take(errGone)
 	}

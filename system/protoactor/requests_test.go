@@ -178,3 +178,39 @@ func TestFuturesKeepTheirOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestPanicsAtTheEnd: an actor that panics as it stops has ended all the same, with its children, and the next one answers.
+func TestPanicsAtTheEnd(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(2))
+	c := clusters(k)[0]
+	for _, what := range []string{"poison", "stop", "stop and panic"} {
+		v, err := c.Request("a", "fragile", wrapperspb.String(what), cluster.WithTimeout(patient))
+		if err != nil || v.(*wrapperspb.StringValue).Value != what {
+			t.Fatal(what, v, err)
+		}
+	}
+	k.Cluster().Drain(hostOf(t, k, c, "fragile", "a"))
+	if _, err := c.Request("a", "fragile", wrapperspb.String("hi"), cluster.WithTimeout(patient)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var _ = protoactor.Kinds(cluster.NewKind("fragile", actor.PropsFromFunc(func(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		c.Spawn(actor.PropsFromFunc(func(actor.Context) {}))
+	case *actor.Stopping, *actor.Stopped:
+		panic("it panics because its test wants that")
+	case *wrapperspb.StringValue:
+		c.Respond(m)
+		switch m.Value {
+		case "poison":
+			c.Poison(c.Self())
+		case "stop":
+			c.Stop(c.Self())
+		case "stop and panic":
+			c.Stop(c.Self())
+			panic("it panics because its test wants that")
+		}
+	}
+})))

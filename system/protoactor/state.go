@@ -117,7 +117,7 @@ func (a *activation) save(what stored) error {
 		return fmt.Errorf("state of %s: another Write is under way: the State belongs to the actor's Receive", a.pid)
 	}
 	called := make(chan error, 1)
-	if !a.leaving() {
+	if !a.left.Load() {
 		go func() {
 			_, err := a.kind.flush.Call(a.node.ctx, a.grain, a.pid.Id).Get(a.node.ctx)
 			called <- err
@@ -136,7 +136,7 @@ func (a *activation) save(what stored) error {
 			if err == nil {
 				err = raysys.ErrMoved // the turn was that of another activation
 			}
-			if a.leaving() {
+			if a.left.Load() {
 				continue // the grain takes it where it waits for the actor to stop
 			}
 		case <-abandoned:
