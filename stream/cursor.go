@@ -60,6 +60,7 @@ func (d *delivery) place() string {
 
 // outcome is what became of it, unless the handler failed.
 type outcome struct {
+	Cursor bool // the grain has one
 	// Lost: the grain has not taken Prev, because its State was lost. It has taken At.
 	Lost bool
 	At   uint64

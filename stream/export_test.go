@@ -17,6 +17,15 @@ func (s Stream[T]) Parted(n int) Stream[T] {
 	return Stream[T]{d: &d}
 }
 
+// Remove drops the stream from a bus in memory.
+func (s Stream[T]) Remove(ctx context.Context) error {
+	n, err := nodeOf(ctx)
+	if err == nil {
+		n.bus.(*sharedMemory).Remove(n.nameOf(s.d))
+	}
+	return err
+}
+
 // Refind has the node of ctx look for the stream in its bus again.
 func (s Stream[T]) Refind(ctx context.Context) error {
 	n, err := nodeOf(ctx)

@@ -64,7 +64,7 @@ func Into[T, G any](s Stream[T], k grains.Kind[G], fn func(*G, context.Context, 
 		if err := fn(g, ctx, e); err != nil || c == nil {
 			return o, err
 		}
-		return o, c.take(ctx, &d)
+		return outcome{Cursor: true}, c.take(ctx, &d)
 	}).Idempotent()
 	sub.send = func(ctx context.Context, to string, d delivery) raysys.Ref[outcome] {
 		return take.Call(ctx, k.Get(to), d)
@@ -73,6 +73,9 @@ func Into[T, G any](s Stream[T], k grains.Kind[G], fn func(*G, context.Context, 
 	return Subscription{sub}
 }
 
+// maxGrainKey is the most bytes that the key of a grain has.
+const maxGrainKey = 1024
+
 // To chooses the grain of an event: its key. T is the type of the stream's events. The order of a grain's events is kept for each key of the stream,
 // and all events of one part of the stream.
 func To[T any](f func(Event[T]) string) IntoOption {
@@ -80,12 +83,20 @@ func To[T any](f func(Event[T]) string) IntoOption {
 		if s.d.typ != reflect.TypeFor[T]() {
 			return fmt.Errorf("To: it takes events of %s, and those of stream %s are %s", reflect.TypeFor[T](), s.d.name, s.d.typ)
 		}
-		s.to = func(m *bus.Message) (string, error) {
+		s.to = func(m *bus.Message) (to string, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = fmt.Errorf("the function given to To panicked: %v", p)
+				}
+			}()
 			e := Event[T]{Key: m.Key, Seq: m.Seq, Time: m.Time, Reason: m.Reason, Data: m.Data}
 			if err := s.d.decode(m.Data, unsafe.Pointer(&e.Value)); err != nil {
 				return "", err
 			}
-			return f(e), nil
+			if to = f(e); len(to) > maxGrainKey {
+				return "", fmt.Errorf("%w: To chooses a key of %d bytes: %d are allowed", raysys.ErrTooLarge, len(to), maxGrainKey)
+			}
+			return to, nil
 		}
 		return nil
 	}

@@ -25,7 +25,7 @@ func (n *node) list() []system.StreamPart {
 		p.mu.Lock()
 		parts = append(parts, system.StreamPart{
 			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: floor,
-			Lag: p.stats.pending + uint64(p.waiting+max(p.stats.left, 0)), Failing: p.stats.failing, Parked: p.stats.parked, Rate: p.stats.rate,
+			Lag: p.stats.pending + uint64(p.waiting+p.stats.failing+max(p.stats.left, 0)), Failing: p.stats.failing, Parked: p.stats.parked, Rate: p.stats.rate,
 		})
 		p.mu.Unlock()
 	}

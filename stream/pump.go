@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -50,7 +51,7 @@ const (
 	// maxTargets bounds the idle targets whose last event is remembered.
 	maxTargets = 10_000
 	// catchUp is how many events a target reads at a time that was behind.
-	catchUp = 64
+	catchUp = 32
 )
 
 // newPump starts to deliver the events after a position.
@@ -107,18 +108,42 @@ func (p *pump) run() {
 			return err
 		}
 		p.mu.Lock()
-		other := p.made != 0 && p.made != info.Made
-		p.made = info.Made
-		from := p.read + 1
-		p.mu.Unlock()
-		if other {
-			p.log().Error("the stream is not the one that was there before, and its events are gone: delivery begins anew")
-			return again.Tell(p.ctx, p.agent(), p.id)
+		if p.made == 0 {
+			p.made = info.Made
 		}
-		err = b.Read(p.ctx, p.n.nameOf(p.s.d), bus.Filter{Partition: p.partition}, from, 0, p.take)
+		made, from := p.made, p.read+1
+		p.mu.Unlock()
+		if made != info.Made {
+			return p.begin()
+		}
+		err = b.Read(p.ctx, p.n.nameOf(p.s.d), bus.Filter{Partition: p.partition, Made: made}, from, 0, p.take)
 		p.n.missed(p.s.d, err)
 		return err
 	})
+}
+
+// begin has the agent begin anew, and returns why: until it has done so this pump does nothing more with the stream that is there now.
+func (p *pump) begin() error {
+	if err := again.Tell(p.ctx, p.agent(), p.id); err != nil {
+		return err
+	}
+	return errors.New("the stream is not the one that was there before, and its events are gone: delivery begins anew")
+}
+
+// look begins anew where the stream was made again while the reader was on. The client of NATS would go on with the old numbers.
+func (p *pump) look() {
+	b, err := p.n.ensure(p.ctx, p.s.d)
+	if err != nil {
+		return
+	}
+	info, err := b.Info(p.ctx, p.n.nameOf(p.s.d))
+	p.n.missed(p.s.d, err)
+	p.mu.Lock()
+	made := p.made
+	p.mu.Unlock()
+	if err == nil && made != 0 && made != info.Made {
+		p.log().Error(p.begin().Error())
+	}
 }
 
 // insist calls f again after a pause, until it returns nil or the pump ends, and says why in the log, once.
@@ -175,10 +200,11 @@ func (p *pump) take(m bus.Message) bool {
 		p.targets[key] = t
 	}
 	if t.behind {
+		t.last = m.Seq
 		p.stats.left++
 		return true
 	}
-	t.queue = append(t.queue, item{m, err})
+	t.queue = append(t.queue, item{Message: m, bad: err})
 	p.waiting++
 	if !t.running {
 		t.running = true
@@ -205,11 +231,14 @@ func (p *pump) keep() {
 	stored, taken := p.at(), uint64(0)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-tick.C:
 		case <-p.ctx.Done():
 			return
+		}
+		if n%10 == 0 {
+			p.look()
 		}
 		p.mu.Lock()
 		p.stats.rate += (float64(p.stats.taken-taken) - p.stats.rate) / 10

@@ -320,6 +320,61 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
+// TestMadeAgain: when a stream was removed and is made again, its first events are delivered, though their numbers were those of others.
+func TestMadeAgain(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		ctx, t := k.Context(), k.T()
+		total := func(ctx context.Context) (int, error) { return sum.Call(ctx, purses.Get("erna")).Get(ctx) }
+		if err := coins.PublishAll(ctx, "erna", []int{1, 2, 3}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, ctx, "the first coins", total, 6)
+		k.Advance(5 * time.Second) // the floor is stored
+		if err := coins.Remove(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := coins.PublishAll(ctx, "erna", []int{10, 20}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, ctx, "the coins of the new stream", total, 36)
+	}, testkit.Nodes(2), testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL = "memory:again" }))
+}
+
+// TestToPanics: an event for which To panics, or chooses a key that no grain has, is parked.
+func TestToPanics(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(1), inMemory(t))
+	ctx := k.Context()
+	for _, n := range []int{1, -1, -2, 2} {
+		if _, err := routed.Publish(ctx, "fritz", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, ctx, "what has a grain", func(ctx context.Context) (int, error) { return sum.Call(ctx, purses.Get("routed")).Get(ctx) }, 3)
+	n := 0
+	await(t, "two are parked", func() bool {
+		n = 0
+		for e := range routed.Parked().Read(ctx, "fritz", stream.ToEnd()) {
+			if n++; !strings.Contains(e.Reason, "To panicked") && !strings.Contains(e.Reason, "To chooses a key") {
+				t.Fatal(e.Reason)
+			}
+		}
+		return n == 2
+	})
+}
+
+var (
+	routed = stream.Define[int]("routed")
+	_      = stream.Into(routed, purses, (*purse).OnCoin, stream.To(func(e stream.Event[int]) string {
+		switch e.Value {
+		case -1:
+			panic("no way")
+		case -2:
+			return strings.Repeat("x", 2000)
+		}
+		return "routed"
+	}))
+)
+
 // TestVirtualTime: in virtual time streams are in memory, too.
 func TestVirtualTime(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {

@@ -70,6 +70,7 @@ func (d *definition) read(ctx context.Context, key string, opts []ReadOption, ta
 		stopped = !take(&m)
 		return !stopped
 	})
+	n.missed(d, err)
 	if stopped || errors.Is(err, bus.ErrNoStream) && r.toEnd {
 		return nil
 	}

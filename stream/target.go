@@ -21,12 +21,14 @@ type target struct {
 	// behind: events from next on are not in the queue: they are read again from the bus.
 	behind bool
 	next   uint64
+	last   uint64 // the number of the last one that it left there
 }
 
 // item is an event that waits, with what keeps it from having a grain.
 type item struct {
 	bus.Message
-	bad error
+	bad   error
+	apart bool // it does not count among those that wait: its grain fails, and others are to have room
 }
 
 // low is the number of the first event that was not taken.
@@ -50,57 +52,58 @@ func (t *target) run() {
 			first := t.queue[0]
 			p.mu.Unlock()
 			t.deliver(first)
-		case t.behind:
-			from, to := t.next, p.read
+		case t.behind && t.next <= t.last:
+			from, to := t.next, t.last
 			p.mu.Unlock()
 			t.refill(from, to)
 		default:
-			t.running = false
+			t.running, t.behind, t.queue = false, false, nil
 			p.mu.Unlock()
 			return
 		}
 	}
 }
 
-// refill reads events that the target left in the bus. Where there are none it is behind no longer.
+// refill reads some of the events that the target left in the bus.
 func (t *target) refill(from, to uint64) {
 	p := t.p
 	var batch []item
 	p.insist("the events of a grain that is behind cannot be read: it is tried again", func() error {
 		batch = batch[:0]
 		b, err := p.n.ensure(p.ctx, p.s.d)
-		if err != nil || from > to {
+		if err != nil {
 			return err
 		}
-		f := bus.Filter{Partition: p.partition}
+		f := bus.Filter{Partition: p.partition, Made: p.made}
 		if p.s.to == nil {
 			f.Key = &t.key
 		}
-		return b.Read(p.ctx, p.n.nameOf(p.s.d), f, from, to, func(m bus.Message) bool {
+		err = b.Read(p.ctx, p.n.nameOf(p.s.d), f, from, to, func(m bus.Message) bool {
 			key, bad := p.s.target(&m)
 			if bad != nil {
 				key = ""
 			}
 			if key == t.key {
-				batch = append(batch, item{m, bad})
+				batch = append(batch, item{Message: m, bad: bad})
 			}
 			return len(batch) < catchUp
 		})
+		p.n.missed(p.s.d, err)
+		return err
 	})
 	if p.ctx.Err() != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch n := len(batch); {
-	case n > 0:
-		t.queue, t.next = batch, batch[n-1].Seq+1
+	t.next = to + 1
+	if n := len(batch); n > 0 {
+		t.queue = batch
 		p.waiting += n
 		p.stats.left -= n
-	case p.read == to:
-		t.behind = false
-	default:
-		t.next = to + 1
+		if n == catchUp {
+			t.next = batch[n-1].Seq + 1
+		}
 	}
 }
 
@@ -132,7 +135,7 @@ func (t *target) deliver(m item) {
 			return
 		case err == nil:
 			t.fails(&failing, false)
-			t.took(m.Seq, true)
+			t.took(m.Seq, o.Cursor)
 			return
 		}
 		var handler *raysys.TaskError
@@ -173,14 +176,20 @@ func (t *target) fails(was *bool, now bool) {
 		return
 	}
 	p.stats.failing++
+	n := len(t.queue)
 	if !t.behind {
-		t.behind, t.next = true, t.queue[0].Seq+1
-	} else if len(t.queue) > 1 {
+		t.behind, t.next, t.last = true, t.queue[0].Seq+1, t.queue[n-1].Seq
+	} else if n > 1 {
 		t.next = t.queue[1].Seq
 	}
-	p.stats.left += len(t.queue) - 1
-	p.drop(len(t.queue) - 1)
-	t.queue = t.queue[:1]
+	p.stats.left += n - 1
+	first := t.queue[0]
+	if first.apart {
+		n--
+	}
+	p.drop(n)
+	first.apart = true
+	t.queue = []item{first}
 }
 
 // drop notes that n events wait no longer. p.mu is held.
@@ -197,9 +206,17 @@ func (t *target) took(seq uint64, byGrain bool) {
 	if byGrain {
 		t.done = seq
 	}
-	t.queue = t.queue[1:]
 	p.stats.taken++
-	p.drop(1)
+	t.pop()
+}
+
+// pop takes the first event out. p.mu is held.
+func (t *target) pop() {
+	if !t.queue[0].apart {
+		t.p.drop(1)
+	}
+	t.queue[0] = item{}
+	t.queue = t.queue[1:]
 }
 
 // rewind has the target read again what its grain has lost.
@@ -208,9 +225,21 @@ func (t *target) rewind(at uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log().Error("a grain has lost its State: it gets the events since again", "grain", p.grainOf(t.key), "had", t.done, "has", at)
-	t.done, t.behind, t.next = at, true, at+1
-	p.drop(len(t.queue))
-	t.queue = nil
+	t.done, t.behind, t.next, t.last = at, true, at+1, max(t.last, t.queue[len(t.queue)-1].Seq)
+	for len(t.queue) > 0 {
+		t.pop()
+	}
+}
+
+// maxReason bounds what is said of a parked event, in bytes: it travels with the event, which has a limit.
+const maxReason = 512
+
+func reason(seq uint64, why error) string {
+	s := fmt.Sprintf("event %d: %v", seq, why)
+	if len(s) > maxReason {
+		s = s[:maxReason] + "..."
+	}
+	return s
 }
 
 // park puts an event into the stream of parked ones.
@@ -222,9 +251,13 @@ func (t *target) park(m bus.Message, why error) {
 		if err != nil {
 			return err
 		}
-		_, err = b.Publish(p.ctx, p.n.nameOf(d), []bus.Message{{
-			Key: m.Key, Partition: m.Partition, Data: m.Data, Reason: fmt.Sprintf("event %d: %v", m.Seq, why), ID: fmt.Sprintf("%s/%d", p.s.name, m.Seq),
-		}})
+		parked := bus.Message{Key: m.Key, Partition: m.Partition, Data: m.Data, Reason: reason(m.Seq, why), ID: fmt.Sprintf("%s/%d/%d", p.s.name, p.made, m.Seq)}
+		_, err = b.Publish(p.ctx, p.n.nameOf(d), []bus.Message{parked})
+		if errors.Is(err, bus.ErrTooLarge) { // with what is said of it, it is more than the server takes
+			parked.Data = nil
+			_, err = b.Publish(p.ctx, p.n.nameOf(d), []bus.Message{parked})
+		}
+		p.n.missed(d, err)
 		return d.typed(err)
 	})
 	if p.ctx.Err() != nil {

@@ -30,6 +30,7 @@ type Message struct {
 type Filter struct {
 	Partition int
 	Key       *string
+	Made      int64 // of the stream whose numbers the reader has; 0 for any. Another one is ErrNoStream.
 }
 
 // Info is what a stream holds.

@@ -11,6 +11,7 @@ import (
 type Memory struct {
 	mu      sync.Mutex // guards the rest
 	streams map[string]*memory
+	made    int64 // streams that were made
 	closed  chan struct{}
 }
 
@@ -33,7 +34,8 @@ func (b *Memory) Ensure(_ context.Context, c Config) error {
 	defer b.mu.Unlock()
 	s := b.streams[c.Name]
 	if s == nil {
-		b.streams[c.Name] = &memory{config: c, made: time.Now().UnixNano(), ids: map[string]uint64{}, more: make(chan struct{})}
+		b.made++
+		b.streams[c.Name] = &memory{config: c, made: time.Now().UnixNano() + b.made, ids: map[string]uint64{}, more: make(chan struct{})}
 		return nil
 	}
 	if s.config.Partitions != c.Partitions || s.config.Keep != c.Keep {
@@ -92,7 +94,7 @@ func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uin
 	for {
 		b.mu.Lock()
 		s := b.streams[stream]
-		if s == nil {
+		if s == nil || f.Made != 0 && f.Made != s.made {
 			b.mu.Unlock()
 			return ErrNoStream
 		}
@@ -141,6 +143,13 @@ func (b *Memory) Info(_ context.Context, stream string) (Info, error) {
 		i.First = s.events[0].Seq
 	}
 	return i, nil
+}
+
+// Remove drops a stream, as an operator of a server does.
+func (b *Memory) Remove(stream string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.streams, stream)
 }
 
 // Close implements Bus.

@@ -93,6 +93,7 @@ const (
 	codeNoSpace    = 10077 // the stream, or the account, has reached its size
 	codeDuplicate  = 10201 // a message of a batch was stored before
 	codeStoreError = 10041 // the store failed, such as a full disk
+	codeNoBatches  = 10174 // the stream was made by a version that has none
 	codeNoResource = 10023 // to a message: the server has no room; to a new stream: perhaps not yet enough servers
 )
 
@@ -111,7 +112,7 @@ func (b *Bus) final(err error) bool {
 		return true
 	}
 	switch codeOf(err) {
-	case jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeStreamMessageExceedsMaximum, codeNoStorage, codeNoSpace,
+	case jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeStreamMessageExceedsMaximum, codeNoStorage, codeNoSpace, codeNoBatches,
 		codeDuplicate, codeStoreError, jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return true
 	}
@@ -184,6 +185,10 @@ func (b *Bus) Publish(ctx context.Context, stream string, list []bus.Message) (s
 		if len(list) >= minBatch && b.batches() {
 			n = min(len(list), maxBatch)
 			seq, err = b.publishBatch(ctx, stream, list[:n])
+			if codeOf(err) == codeNoBatches {
+				n = 1
+				seq, err = b.publish(ctx, stream, list[0])
+			}
 		} else {
 			seq, err = b.publish(ctx, stream, list[0])
 		}

@@ -26,7 +26,7 @@ func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to ui
 	} else {
 		filter = filter[:len(filter)-1] + "*"
 	}
-	r := reader{b: b, stream: escape(stream), filter: filter, next: max(from, 1), to: to, take: take}
+	r := reader{b: b, stream: escape(stream), made: f.Made, filter: filter, next: max(from, 1), to: to, take: take}
 	for {
 		var done bool
 		err := b.insist(ctx, func(context.Context) (err error) {
@@ -43,20 +43,29 @@ func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to ui
 type reader struct {
 	b              *Bus
 	stream, filter string
+	made           int64
 	next, to       uint64
 	take           func(bus.Message) bool
 }
 
 // run reads by one consumer. done says that there is nothing more to do.
 func (r *reader) run(ctx context.Context) (done bool, err error) {
-	last := r.to
+	s, err := r.b.js.Stream(ctx, r.stream)
+	switch {
+	case err != nil:
+		return false, err
+	case r.made != 0 && r.made != s.CachedInfo().Created.UnixNano():
+		return false, jetstream.ErrStreamNotFound
+	}
+	last, idle := r.to, time.Minute
 	if r.to > 0 {
-		if last, err = r.last(ctx); err != nil || last < r.next {
+		idle = look // the client leaves a consumer behind that it stops
+		if last, err = r.last(ctx, s); err != nil || last < r.next {
 			return err == nil, err
 		}
 	}
 	c, err := r.b.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, InactiveThreshold: time.Minute, MaxResetAttempts: 3,
+		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, InactiveThreshold: idle, MaxResetAttempts: 3,
 	})
 	if err != nil {
 		return false, err
@@ -66,6 +75,7 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	defer it.Stop()
+	defer context.AfterFunc(ctx, it.Stop)() // else it might make a consumer anew for some time
 	for {
 		m, err := r.event(ctx, it)
 		switch {
@@ -78,8 +88,7 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 		}
 		event, err := message(m)
 		if err != nil {
-			r.next++ // it is none of ours: nobody can read it
-			continue
+			continue // it is none of ours: nobody can read it
 		}
 		if r.to > 0 && event.Seq > r.to {
 			return true, nil
@@ -102,11 +111,7 @@ func (r *reader) event(ctx context.Context, it jetstream.MessagesContext) (jetst
 }
 
 // last is the number of the last event up to which there is something to read, 0 for none.
-func (r *reader) last(ctx context.Context) (uint64, error) {
-	s, err := r.b.js.Stream(ctx, r.stream)
-	if err != nil {
-		return 0, err
-	}
+func (r *reader) last(ctx context.Context, s jetstream.Stream) (uint64, error) {
 	m, err := s.GetLastMsgForSubject(ctx, r.filter)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
