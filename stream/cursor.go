@@ -18,7 +18,8 @@ import (
 // what the handler has changed, or neither; an event that comes again is left out. In a kind that is not Durable it is stored after
 // the handler has returned: an event whose grain dies in between comes twice.
 //
-// A grain whose State was lost gets the events since again, as far as they are kept.
+// A grain whose State was lost gets the events since again, as far as they are kept, if the agent still knows what it had taken: one that has
+// moved since does not.
 type Cursor struct {
 	positions grains.State[map[string]uint64] `raysys:"stream.cursor"`
 }
