@@ -105,6 +105,13 @@ func (a *accounts) kill(c *testkit.Cluster, i int) {
 	}
 }
 
+// stirred says whether a grain has moved, and whether a killed node held something.
+func (a *accounts) stirred() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.moves > 0 && a.dropped > 0
+}
+
 // killed reports whether a device is of a life that was killed. The caller holds mu.
 func (a *accounts) killed(device string) bool {
 	for _, l := range a.lives {
