@@ -31,6 +31,12 @@ func (c *Future) Resolve() bool {
 	if c.word.Load()&flagGated != 0 && c.up != nil && c.up.job.Objects != nil {
 		return c.resolvedKept()
 	}
+	return c.ResolvePassing()
+}
+
+// ResolvePassing is Resolve for a value that is on its way to another node: this node's store does not learn of it, however large
+// it is.
+func (c *Future) ResolvePassing() bool {
 	if c.settle(phaseReady) {
 		return true
 	}

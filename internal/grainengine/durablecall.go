@@ -131,7 +131,7 @@ func (c *call) finish(err error) {
 		}
 		return
 	}
-	if c.Future.Resolve() {
+	if c.resolve() {
 		c.dropArg()
 	}
 }

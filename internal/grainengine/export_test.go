@@ -68,3 +68,12 @@ func Forgotten(e *Engine, id ID) (n int) {
 	})
 	return n
 }
+
+// Pushed returns how many arguments of the peer came before their calls, their bytes, and how many calls wait for theirs or have
+// ended before it came.
+func Pushed(e *Engine, wp wire.Peer) (early, bytes, due int) {
+	p := e.peer(wp)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.pushed.early), p.pushed.bytes, len(p.pushed.due)
+}

@@ -37,8 +37,10 @@ type fakePeer struct {
 	queues [4][]fakeFrame // by class; bulk is the last
 	closed bool
 	paused bool // nothing is delivered
-	full   bool // Send answers ErrOverloaded
-	noBulk bool // SendLarge does
+	behind bool // nothing but bulk is
+	slow   bool // all but bulk is
+	full   bool // Send answers ErrOverloaded, SendLarge does not
+	noBulk int  // how many SendLarge do
 	refs   []*core.Future
 }
 
@@ -129,7 +131,7 @@ func (p *fakePeer) run(bulk bool) {
 				return
 			}
 			for c := range p.queues {
-				if q := p.queues[c]; !p.paused && bulk == (c == 3) && len(q) > 0 {
+				if q := p.queues[c]; !p.paused && bulk == (c == 3) && (bulk || !p.behind) && !(bulk && p.slow) && len(q) > 0 {
 					f, p.queues[c], found = q[0], q[1:], true
 					break
 				}
@@ -152,6 +154,14 @@ func (p *fakePeer) run(bulk bool) {
 			f.b[i] = 0xff // the link uses its memory again
 		}
 	}
+}
+
+// refuseLarge has the bulk connection from a to b refuse the next frames.
+func refuseLarge(a, b *fakeNode, frames int) {
+	p := a.Peer(core.NodeKey{Node: b.name, Incarnation: b.incarnation}).(*fakePeer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noBulk = frames
 }
 
 // pause stops the delivery of what this end's node receives, or lets it go on.
@@ -205,13 +215,24 @@ func (p *fakePeer) SendLarge(kind wire.Kind, payload []byte) error {
 	p.link.net.mu.Lock()
 	p.link.net.large++
 	p.link.net.mu.Unlock()
-	return p.push(3, kind, payload)
+	return p.push(3, kind, append([]byte(nil), payload...))
+}
+
+func (p *fakePeer) SendFrame(kind wire.Kind, payload []byte, written func([]byte)) error {
+	err := p.SendLarge(kind, payload)
+	if err == nil {
+		written(payload)
+	}
+	return err
 }
 
 func (p *fakePeer) push(class int, kind wire.Kind, b []byte) error {
 	q := p.twin
 	p.mu.Lock()
-	full := p.full && class >= int(wire.Replies) && kind >= wire.KindCall || p.noBulk && class == 3
+	full := p.full && class >= int(wire.Replies) && class < 3 && kind >= wire.KindCall || p.noBulk > 0 && class == 3
+	if p.noBulk > 0 && class == 3 {
+		p.noBulk--
+	}
 	p.mu.Unlock()
 	if full {
 		return raysys.ErrOverloaded

@@ -3,6 +3,7 @@ package grainengine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -220,47 +221,47 @@ func TestFullLink(t *testing.T) {
 
 // TestLargeIsNotSent: the bulk connection refuses the argument, so the call fails and holds up nobody.
 func TestLargeIsNotSent(t *testing.T) {
-	r, a, _, ctx := apart(t)
+	r, a, b, ctx := apart(t)
 	wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
-	p := a.Peer(core.NodeKey{Node: "b", Incarnation: 1}).(*fakePeer)
-	p.mu.Lock()
-	p.noBulk = true
-	p.mu.Unlock()
+	refuseLarge(a, b, 2) // as it is pushed, and as it is asked for
 	f := r.big.Call(ctx, r.kind.Get("x"), make([]byte, 100_000))
 	g := r.note.Call(ctx, r.kind.Get("x"), 2)
 	nodetest.Fails(t, ctx, f, raysys.ErrOverloaded)
 	wants(t, ctx, g, 2)
 }
 
-// TestLargeWaiterGoes: a caller that goes after its call was put in line holds up nobody else's.
+// TestLargeWaiterGoes: a caller that goes after its call was put in line holds up nobody else's, whether its argument is on its way or
+// has to be asked for.
 func TestLargeWaiterGoes(t *testing.T) {
 	for _, how := range []string{"cancel", "peer down"} {
-		t.Run(how, func(t *testing.T) {
-			r, a, b, ctx := apart(t)
-			wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
-			stop, asked := make(chan struct{}), make(chan struct{}, 1)
-			r.net.mu.Lock()
-			r.net.onWire = func(l *fakeLink, from *fakeNode, kind wire.Kind, f []byte) {
-				if kind == wire.KindCallResult && from == b && f[len(f)-1] == 3 {
-					asked <- struct{}{}
-					<-stop // the argument is wanted, and never hears of it
+		for _, size := range []int{100_000, 2 << 20} {
+			t.Run(fmt.Sprintf("%s/%d", how, size), func(t *testing.T) {
+				r, a, b, ctx := apart(t)
+				wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
+				stop, held := make(chan struct{}), make(chan struct{}, 1)
+				r.net.mu.Lock()
+				r.net.onWire = func(l *fakeLink, from *fakeNode, kind wire.Kind, f []byte) {
+					if kind == wire.KindCallResult && from == b && f[len(f)-1] == 3 || kind == wire.KindCall && from == a && len(f) > 65536 {
+						held <- struct{}{}
+						<-stop // the argument is wanted, and is not heard of
+					}
 				}
-			}
-			r.net.mu.Unlock()
-			f := r.big.Call(ctx, r.kind.Get("x"), make([]byte, 100_000))
-			g := r.note.Call(ctx, r.kind.Get("x"), 2)
-			<-asked
-			if how == "cancel" {
-				f.Cancel()
-				close(stop)
-				wants(t, ctx, g, 2)
-			} else {
-				go close(stop)
-				r.net.linkBetween(a, b).cut(errors.New("cable"))
-			}
-			ctx = b.context()
-			wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 3), 3)
-		})
+				r.net.mu.Unlock()
+				f := r.big.Call(ctx, r.kind.Get("x"), make([]byte, size))
+				g := r.note.Call(ctx, r.kind.Get("x"), 2)
+				<-held
+				if how == "cancel" {
+					f.Cancel()
+					close(stop)
+					wants(t, ctx, g, 2)
+				} else {
+					go close(stop)
+					r.net.linkBetween(a, b).cut(errors.New("cable"))
+				}
+				ctx = b.context()
+				wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 3), 3)
+			})
+		}
 	}
 }
 

@@ -124,22 +124,43 @@ func TestFarCall(t *testing.T) {
 	}
 }
 
-// TestFarLarge: arguments above the inline limit arrive by the bulk connection; larger ones, and results, stay objects.
+// TestFarLarge: what is above the inline limit arrives by the bulk connection, an argument up to 4 MiB and a result up to 1 MiB; what is
+// larger is an object.
 func TestFarLarge(t *testing.T) {
-	r, _, _, ctx := apart(t)
+	r, a, b, ctx := apart(t)
 	g := r.kind.Get("x")
-	arg := bytes.Repeat([]byte{3}, 1<<20)
-	wants(t, ctx, r.big.Call(ctx, g, arg), 1<<20+3)
-	v, err := r.make.Call(ctx, g, 1<<20).Get(ctx)
-	if err != nil || len(v) != 1<<20 || v[1<<19] != 7 {
-		t.Error(len(v), err)
-	}
-	wants(t, ctx, r.big.Call(ctx, g, bytes.Repeat([]byte{3}, 5<<20)), 5<<20+3)
-	if v, err := r.make.Call(ctx, g, 5<<20).Get(ctx); len(v) != 5<<20 || err != nil {
-		t.Error(len(v), err)
-	}
-	if r.net.large != 1 {
-		t.Error(r.net.large, "bulk frames, want 1")
+	for _, c := range []struct {
+		size    int
+		refused bool // the bulk connection has no room at first
+		frames  int  // on the bulk connection: the argument and the result
+	}{
+		{1, false, 0},
+		{wire.InlineLimit - 100, false, 0},
+		{wire.InlineLimit + 1, false, 2},
+		{wire.InlineLimit + 1, true, 3}, // the argument again; the result by reference
+		{1 << 20, false, 2},
+		{wire.PushLimit + 1, false, 1}, // the argument, which is asked for
+		{wire.ValueLimit + 1, false, 0},
+		{64 << 20, false, 0},
+	} {
+		r.net.mu.Lock()
+		r.net.large = 0
+		r.net.mu.Unlock()
+		if c.refused {
+			refuseLarge(a, b, 1)
+			refuseLarge(b, a, 1)
+		}
+		arg := bytes.Repeat([]byte{3}, c.size)
+		wants(t, ctx, r.big.Call(ctx, g, arg), c.size+3)
+		v, err := r.make.Call(ctx, g, c.size).Get(ctx)
+		if err != nil || len(v) != c.size || v[c.size/2] != 7 {
+			t.Errorf("a result of %d bytes: %d bytes, %v", c.size, len(v), err)
+		}
+		r.net.mu.Lock()
+		if r.net.large != c.frames {
+			t.Errorf("%d bytes, refused %v: %d frames on the bulk connection, want %d", c.size, c.refused, r.net.large, c.frames)
+		}
+		r.net.mu.Unlock()
 	}
 }
 

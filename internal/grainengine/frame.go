@@ -21,12 +21,13 @@ const (
 	flagReadOnly uint32 = 1 << iota
 	flagReentrant
 	flagExact  // the deadline was chosen by the program, so it is kept to the microsecond
-	flagLarge  // the argument comes in a frame of its own when it is asked for
+	flagLarge  // the argument comes in a frame of its own, when it is asked for or with flagPushed
 	flagBody   // this is that frame
 	flagOfTurn // of a durable kind: a task or a grain made the call, and may make it again on another node
 	flagKeyed  // the program gave the call a key
 	flagBound  // the call says where its grain is to be, which holds resources
 	flagSeeks  // of a stateless kind: a node without room for a worker may refuse it, and name one that has
+	flagPushed // with flagLarge: the argument is on its way, and need not be asked for
 )
 
 // Outcomes of a call.

@@ -3,6 +3,7 @@ package grainengine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +49,8 @@ func (tp *tape) record(net *fakeNet) {
 	}
 }
 
-// TestFramesOfThisVersion: a scripted session sends, byte for byte, what testdata says this version sends.
+// TestFramesOfThisVersion: a scripted session sends, byte for byte, what testdata says this version sends. Nothing large is pushed: the
+// bulk connection has no room.
 func TestFramesOfThisVersion(t *testing.T) {
 	r := newRovers(t)
 	a, b := r.net.add("a"), r.net.add("b")
@@ -61,7 +63,9 @@ func TestFramesOfThisVersion(t *testing.T) {
 	wants(t, ctx, r.add.With(free).Call(ctx, g, 5), 5)
 	wants(t, ctx, r.add.With(free).ReadOnly().Reentrant().Call(ctx, g, 6), 11)
 	nodetest.Fails(t, ctx, r.fail.With(free).Call(ctx, g), errTooFar)
+	refuseLarge(a, b, 1)
 	wants(t, ctx, r.big.With(free).Call(ctx, g, make([]byte, 70_000)), 70_000)
+	refuseLarge(b, a, 1)
 	if v, err := r.make.With(free).Call(ctx, g, 70_000).Get(ctx); err != nil || len(v) != 70_000 {
 		t.Error(len(v), err)
 	}
@@ -82,6 +86,29 @@ func TestFramesOfThisVersion(t *testing.T) {
 	got := strings.Join(tp.lines, "\n") + "\n"
 	tp.mu.Unlock()
 	if want := string(golden.Bytes(t, "v1/frames.txt", []byte(got))); got != want {
+		t.Errorf("frames changed: a node of this version could not talk to one of the version that wrote the golden file\ngot\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestPushedFramesOfThisVersion is the same of an argument and a result that are pushed.
+func TestPushedFramesOfThisVersion(t *testing.T) {
+	r := newRovers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	ctx := a.context()
+	g, free := r.kind.Get("x"), raysys.NoDeadline()
+	wants(t, ctx, r.add.With(free).Call(ctx, g, 5), 5)
+	tp := &tape{}
+	tp.record(r.net)
+	wants(t, ctx, r.big.With(free).Call(ctx, g, make([]byte, 70_000)), 70_000)
+	if v, err := r.make.With(free).Call(ctx, g, 70_000).Get(ctx); err != nil || len(v) != 70_000 {
+		t.Error(len(v), err)
+	}
+	tp.mu.Lock()
+	slices.Sort(tp.lines) // the two connections have no order
+	got := strings.Join(tp.lines, "\n") + "\n"
+	tp.mu.Unlock()
+	if want := string(golden.Bytes(t, "v1/frames-pushed.txt", []byte(got))); got != want {
 		t.Errorf("frames changed: a node of this version could not talk to one of the version that wrote the golden file\ngot\n%s\nwant\n%s", got, want)
 	}
 }
@@ -212,9 +239,12 @@ func FuzzReceive(f *testing.F) {
 		m, _ := p.twin.Runs(r.net.table.Lookup("method", "rover."+name))
 		f.Add(byte(wire.KindCall), append(head(0, 3, scope, m, "x", token), one...))
 		f.Add(byte(wire.KindCall), append(head(8, 3, scope, m, "x", token), one...))
+		f.Add(byte(wire.KindCall), head(8|512, 3, scope, m, "x", token))
 		f.Add(byte(wire.KindCall), append(head(0, 3, scope, m, "new", grainengine.Token{Epoch: 9, Seq: 9}), one...))
 	}
 	f.Add(byte(wire.KindCall), append([]byte{16, 3}, one...))
+	f.Add(byte(wire.KindCall), append(wire.AppendUvarint(nil, 16|512), append([]byte{3}, one...)...))
+	f.Add(byte(wire.KindCall), append(wire.AppendUvarint(nil, 16|512), 3))
 	f.Add(byte(wire.KindCallResult), []byte{0, 0, 1, 0, 0, 0, 5})
 	f.Add(byte(wire.KindCallResult), []byte{0, 2, 1, 'a', 1, 1, 7})
 	f.Add(byte(wire.KindCallResult), []byte{0, 3})

@@ -107,10 +107,15 @@ func (p *peer) called(r *wire.Reader) error {
 		return err
 	}
 	if h.flags&flagBody != 0 {
-		return p.body(h.slot, r)
+		return p.body(h.slot, h.flags&flagPushed != 0, r)
 	}
 	e := p.engine
 	refuse := func(err error) error {
+		if h.flags&flagPushed != 0 {
+			p.mu.Lock()
+			p.pushed.head(h.slot)
+			p.mu.Unlock()
+		}
 		p.answerError(h.slot, err)
 		return nil
 	}
@@ -155,7 +160,7 @@ func (p *peer) called(r *wire.Reader) error {
 		}
 		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
 	}
-	return p.enter(v, object)
+	return p.enter(v, object, h.flags&flagPushed != 0)
 }
 
 // maxLeft bounds a deadline that another node names, so that no sum overflows.

@@ -45,7 +45,7 @@ func (c *call) do(a *activation) (panicked any) {
 		}
 	}
 	if err == nil {
-		c.Future.Resolve()
+		c.resolve()
 		return panicked
 	}
 	// An error that only reports the call's own end is that end.
@@ -116,7 +116,7 @@ func (c *call) answerLater() {
 		}
 		return
 	}
-	c.Future.Resolve()
+	c.resolve()
 }
 
 // clock is exact for deadlines that the program chose, and else the cheap one.

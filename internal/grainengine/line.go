@@ -9,9 +9,9 @@ import (
 )
 
 // Large arguments. A call whose argument is larger than wire.InlineLimit comes as a head without it, in the order of
-// the small ones; this node asks for the argument, which comes over the bulk connection. Until it is here, later calls
-// of the same peer to the same grain wait in a line, so that their order stays (rule C5). An argument that is too large
-// for a frame comes as a reference to an object, and its call waits in the same line while that is fetched (object.go).
+// the small ones. The argument comes over the bulk connection: up to wire.PushLimit unasked (pushed.go), and else this node asks for it.
+// Until it is here, later calls of the same peer to the same grain wait in a line, so that their order stays (rule C5). An argument that
+// is too large for a frame comes as a reference to an object, and its call waits in the same line while that is fetched (object.go).
 
 type lineKey struct {
 	kind *boundKind
@@ -25,13 +25,18 @@ type line struct {
 }
 
 // enter records a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
-// its argument where that is an object, else nil.
-func (p *peer) enter(v *inboundCall, object *core.Future) error {
+// its argument where that is an object, else nil; pushed says that the argument comes unasked.
+func (p *peer) enter(v *inboundCall, object *core.Future, pushed bool) error {
 	i := v.slot & (1<<32 - 1)
 	if i >= maxInFlight {
 		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
 	}
 	p.mu.Lock()
+	var argument []byte
+	asks := true
+	if pushed {
+		argument, asks = p.pushed.head(v.slot)
+	}
 	if _, gone := p.early[v.slot]; gone {
 		delete(p.early, v.slot)
 		p.mu.Unlock()
@@ -54,7 +59,10 @@ func (p *peer) enter(v *inboundCall, object *core.Future) error {
 	switch {
 	case object != nil:
 		v.call.pull(v, object)
-	case wanted:
+	case argument != nil:
+		r := wire.NewReader(argument)
+		return p.body(v.slot, false, &r)
+	case wanted && asks:
 		p.reply(v.slot, appendAnswer(nil, v.slot, statusWant))
 		p.Flush()
 	}
@@ -87,13 +95,21 @@ func (p *peer) lineUp(v *inboundCall, wanted bool) bool {
 	return true
 }
 
-// body handles the argument of a call that waits for it.
-func (p *peer) body(slot uint64, r *wire.Reader) error {
+// body handles the argument of a call that waits for it, and one that was pushed and came before its call, or without one.
+func (p *peer) body(slot uint64, pushed bool, r *wire.Reader) error {
 	p.mu.Lock()
 	v := p.inboundLocked(slot)
+	switch waits := v != nil && v.argument == argumentWanted; {
+	case waits:
+		p.pushed.arrived(slot)
+	case pushed && r.Len() == 0:
+		p.pushed.head(slot) // and its call will not come
+	case pushed:
+		p.pushed.argument(slot, r.Rest())
+	}
 	if v == nil || v.argument != argumentWanted {
 		p.mu.Unlock()
-		return nil // it was cancelled
+		return nil
 	}
 	v.argument = argumentComing
 	p.mu.Unlock()

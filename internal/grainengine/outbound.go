@@ -39,7 +39,19 @@ type outboundCall struct {
 	scope uint32
 	busy  bool  // send is at work on it
 	lost  error // the peer went while it was
-	body  []byte
+	body  *argument
+}
+
+// argument is the frame of a large argument. Its call and, where it was pushed, the link have it; the last gives the memory back.
+type argument struct {
+	frame []byte
+	users atomic.Int32
+}
+
+func (b *argument) drop() {
+	if b != nil && b.users.Add(-1) == 0 {
+		wire.GiveFrame(b.frame)
+	}
 }
 
 // noSlot is no number of a call.
@@ -222,35 +234,89 @@ func (o *outboundCall) write(p *peer, head *callHead) error {
 }
 
 func (o *outboundCall) writeWith(p *peer, head *callHead, refs wire.References) error {
+	size := o.call.argSize()
+	if size > wire.InlineLimit && size <= wire.ValueLimit {
+		return o.writeLarge(p, head, size, refs)
+	}
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf = head.append(*buf)
 	at := len(*buf)
 	var err error
-	if *buf, err = o.call.encode(*buf, refs); err != nil {
+	if *buf, err = o.call.encode(*buf, size, refs); err != nil {
 		return fmt.Errorf("%s: argument: %w", o.name(), err)
 	}
-	if len(*buf)-at > wire.InlineLimit {
-		body := callHead{flags: flagBody, slot: head.slot}
-		o.mu.Lock()
-		o.body = append(body.append(nil), (*buf)[at:]...)
-		o.mu.Unlock()
-		head.flags |= flagLarge
-		*buf = head.append((*buf)[:0])
+	if len(*buf)-at > wire.InlineLimit { // more than it seemed
+		body := callHead{flags: flagBody | flagPushed, slot: head.slot}
+		return o.writeApart(p, head, append(body.append(nil), (*buf)[at:]...))
 	}
 	return p.Send(wire.Requests, wire.KindCall, *buf)
+}
+
+// writeLarge is writeWith for an argument of about size bytes, which is encoded into the frame that it goes in.
+func (o *outboundCall) writeLarge(p *peer, head *callHead, size int, refs wire.References) error {
+	body := callHead{flags: flagBody, slot: head.slot}
+	if size <= wire.PushLimit {
+		body.flags |= flagPushed
+	}
+	frame := body.append(wire.TakeFrame(size + size/16 + 256)[:0])
+	at := len(frame)
+	frame, err := o.call.encode(frame, size, refs)
+	if err != nil {
+		return fmt.Errorf("%s: argument: %w", o.name(), err)
+	}
+	if len(frame)-at > wire.InlineLimit {
+		return o.writeApart(p, head, frame)
+	}
+	return p.Send(wire.Requests, wire.KindCall, append(head.append(nil), frame[at:]...)) // less than it seemed, or by reference
+}
+
+// writeApart sends the head of a call whose argument is the frame body. One with flagPushed goes at once, and before the head, which
+// then says so: where the bulk connection has no room for it, the target asks for it as for one that is larger.
+func (o *outboundCall) writeApart(p *peer, head *callHead, body []byte) error {
+	b := &argument{frame: body}
+	b.users.Store(1)
+	o.mu.Lock()
+	o.body = b // until the call is answered: a target that has too many arguments before their heads drops it
+	o.mu.Unlock()
+	head.flags |= flagLarge
+	if isPushed(body) {
+		b.users.Store(2)
+		if p.SendFrame(wire.KindCall, body, func([]byte) { b.drop() }) == nil {
+			head.flags |= flagPushed
+		}
+	}
+	err := p.Send(wire.Requests, wire.KindCall, head.append(nil))
+	if err != nil && head.flags&flagPushed != 0 {
+		none := callHead{flags: flagBody | flagPushed, slot: head.slot}
+		_ = p.Send(wire.Control, wire.KindCall, none.append(nil))
+	}
+	return err
+}
+
+// isPushed reports whether the frame of an argument says that nobody has asked for it.
+func isPushed(body []byte) bool {
+	r := wire.NewReader(body)
+	return r.Uint32()&flagPushed != 0
 }
 
 // sendBody sends the argument that the target asked for.
 func (o *outboundCall) sendBody(p *peer, slot uint64) {
 	o.mu.Lock()
-	var body []byte
+	var b *argument
 	if o.peer == p && o.slot == slot {
-		body, o.body = o.body, nil
+		b, o.body = o.body, nil // its memory is not used again
 	}
 	o.mu.Unlock()
-	if body == nil {
+	if b == nil {
 		return
+	}
+	body := b.frame
+	if isPushed(body) {
+		asked, r := callHead{flags: flagBody, slot: slot}, wire.NewReader(body)
+		var was callHead
+		_ = was.read(&r)
+		body = append(asked.append(make([]byte, 0, len(body))), r.Rest()...)
 	}
 	err := p.SendLarge(wire.KindCall, body)
 	if err == nil || errors.Is(err, raysys.ErrNotDelivered) {
@@ -266,9 +332,10 @@ func (o *outboundCall) sendBody(p *peer, slot uint64) {
 // takeBack takes the call back from the peer, after its slot was taken, and returns where it was.
 func (o *outboundCall) takeBack(p *peer) Place {
 	o.mu.Lock()
-	place, scope := o.place, o.scope
+	place, scope, body := o.place, o.scope, o.body
 	o.peer, o.body = nil, nil
 	o.mu.Unlock()
+	body.drop()
 	p.Shut(scope)
 	return place
 }

@@ -27,6 +27,7 @@ type peer struct {
 	inbound []*inboundCall      // its calls that are not settled here, by the low half of its number for them
 	early   map[uint64]struct{} // cancelled before they came: control frames overtake requests
 	lines   map[lineKey]*line
+	pushed  pushed
 
 	exports sync.Pool // of wire.PendingExports
 }

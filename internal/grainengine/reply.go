@@ -3,6 +3,7 @@ package grainengine
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -52,7 +53,7 @@ func (v *inboundCall) tell() {
 			p.Flush()
 		}
 	} else {
-		p.answerValue(v, value)
+		p.answerValue(v, wire.AddressOf(value))
 	}
 }
 
@@ -65,47 +66,109 @@ func (v *inboundCall) last() bool {
 
 // answerHere answers a call whose value is in its record; false when it failed or its value is elsewhere.
 func (p *peer) answerHere(v *inboundCall) bool {
-	buf := takeBuffer()
-	defer giveBuffer(buf)
-	*buf = appendAnswer(*buf, v.slot, statusValue)
-	at := len(*buf)
-	out, here, err := v.call.answer(*buf, p.Peer)
-	if !here {
+	c := &v.call.Future
+	if !c.Here() {
 		return false
 	}
-	*buf = out
 	if !p.gone.Load() && v.answered.CompareAndSwap(false, true) {
-		p.sendAnswer(v, buf, at, err)
+		p.answerValue(v, c.ValueAt())
 	}
 	return true
 }
 
-func (p *peer) answerValue(v *inboundCall, value any) {
+// answerValue answers a call with the value that is at the address, which is nil where it is elsewhere.
+func (p *peer) answerValue(v *inboundCall, at unsafe.Pointer) {
+	if !v.result.HasRefs() {
+		p.answerWith(v, at, p.Peer)
+		return
+	}
+	refs := p.pendingExports()
+	if p.answerWith(v, at, refs) {
+		refs.Sent(0, refs.Mark())
+	} else {
+		refs.TakeBack(0, refs.Mark())
+	}
+	p.exports.Put(refs)
+}
+
+// answerWith is answerValue; false when the references that it has appended have not gone.
+func (p *peer) answerWith(v *inboundCall, at unsafe.Pointer, refs wire.References) (gone bool) {
+	if at != nil && !v.result.Fixed() {
+		if size := v.result.SizeAt(at); size > wire.InlineLimit && size <= wire.PushLimit {
+			return p.answerPushed(v, at, size, refs)
+		}
+	}
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf = appendAnswer(*buf, v.slot, statusValue)
-	at := len(*buf)
+	head := len(*buf)
 	var err error
-	*buf, err = wire.AppendResult(*buf, v.result, wire.AddressOf(value), &v.call.Future, p.Peer)
-	p.sendAnswer(v, buf, at, err)
+	if *buf, err = wire.AppendResult(*buf, v.result, at, &v.call.Future, refs); err != nil {
+		p.answerNoValue(v, err)
+		return false
+	}
+	if len(*buf)-head > wire.InlineLimit { // it has many references
+		return p.push(v, at, append([]byte(nil), *buf...))
+	}
+	p.sendAnswer(v, *buf)
+	return true
 }
 
-// sendAnswer sends what is in buf, where the value begins at; err says that there is none.
-func (p *peer) sendAnswer(v *inboundCall, buf *[]byte, at int, err error) {
+// answerPushed answers with a value of about size bytes, which goes along over the bulk connection.
+func (p *peer) answerPushed(v *inboundCall, at unsafe.Pointer, size int, refs wire.References) (gone bool) {
+	frame := appendAnswer(wire.TakeFrame(size + size/16 + 256)[:0], v.slot, statusValue)
+	head := len(frame)
+	frame, err := wire.AppendPushed(frame, v.result, at, refs)
 	switch {
-	case err != nil:
-		p.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
-	case len(*buf)-at > wire.InlineLimit:
-		if err := p.SendLarge(wire.KindCallResult, append([]byte(nil), *buf...)); err != nil && !errors.Is(err, raysys.ErrNotDelivered) {
-			p.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
-		}
-	case v.last():
-		p.Cork()
-		p.reply(v.slot, *buf)
-		p.Uncork(true)
+	case err == nil && len(frame)-head > wire.InlineLimit:
+		return p.push(v, at, frame)
+	case err == nil:
+		p.sendAnswer(v, frame)
+	case errors.Is(err, raysys.ErrTooLarge):
+		p.answerByReference(v, at)
 	default:
-		p.reply(v.slot, *buf)
+		p.answerNoValue(v, err)
 	}
+	wire.GiveFrame(frame)
+	return err == nil
+}
+
+// push sends an answer over the bulk connection. When that has no room the answer goes by reference.
+func (p *peer) push(v *inboundCall, at unsafe.Pointer, frame []byte) (gone bool) {
+	err := p.SendFrame(wire.KindCallResult, frame, wire.GiveFrame)
+	if err != nil && !errors.Is(err, raysys.ErrNotDelivered) {
+		p.answerByReference(v, at)
+	}
+	return err == nil
+}
+
+// answerByReference answers that the value is here.
+func (p *peer) answerByReference(v *inboundCall, at unsafe.Pointer) {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	var err error
+	*buf, err = wire.AppendReference(appendAnswer(*buf, v.slot, statusValue), v.result, at, &v.call.Future, p.Peer)
+	if err != nil {
+		p.answerNoValue(v, err)
+		return
+	}
+	p.sendAnswer(v, *buf)
+}
+
+// sendAnswer sends an answer that is not large.
+func (p *peer) sendAnswer(v *inboundCall, frame []byte) {
+	if !v.last() {
+		p.reply(v.slot, frame)
+		return
+	}
+	p.Cork()
+	p.reply(v.slot, frame)
+	p.Uncork(true)
+}
+
+// answerNoValue says why the call's value cannot go.
+func (p *peer) answerNoValue(v *inboundCall, err error) {
+	p.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
 }
 
 func (p *peer) answerError(slot uint64, err error) {

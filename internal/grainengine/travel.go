@@ -63,18 +63,27 @@ func (c *call) facts() facts {
 	return f
 }
 
-func (c *call) encode(dst []byte, refs wire.References) ([]byte, error) {
+// encode appends the argument, of which size is argSize.
+func (c *call) encode(dst []byte, size int, refs wire.References) ([]byte, error) {
 	v := c.argAt()
 	if c.method.arg.Fixed() {
 		return wire.AppendValue(dst, c.method.arg, v, refs)
 	}
-	if !wire.Exceeds(c.method.arg, v, wire.ValueLimit) {
+	if size <= wire.ValueLimit {
 		out, err := wire.AppendValue(dst, c.method.arg, v, refs)
 		if !errors.Is(err, raysys.ErrTooLarge) {
 			return out, err
 		}
 	}
 	return wire.AppendLarge(dst, refs, core.Hold(&c.Future, 0, c.method.argType, v))
+}
+
+// argSize is about what the argument takes encoded; 0 where its type says that it is small.
+func (c *call) argSize() int {
+	if c.method.arg.Fixed() {
+		return 0
+	}
+	return c.method.arg.SizeAt(c.argAt())
 }
 
 func (c *call) exports() bool { return !c.method.arg.Fixed() }
@@ -100,14 +109,6 @@ func (c *call) take(r wire.Reader, refs wire.References) error {
 	return readValue(r, c.method.arg, c.argAt(), refs)
 }
 
-func (c *call) answer(dst []byte, refs wire.References) ([]byte, bool, error) {
-	if !c.Future.Here() {
-		return dst, false, nil
-	}
-	out, err := wire.AppendResult(dst, c.method.res, c.Future.ValueAt(), &c.Future, refs)
-	return out, true, err
-}
-
 // readValue is wire.ReadValue at the end of a frame. A value without references, thus nearly every one, needs no
 // reader on the heap.
 func readValue(r wire.Reader, p *codec.Plan, v unsafe.Pointer, refs wire.References) error {
@@ -122,6 +123,15 @@ func readValue(r wire.Reader, p *codec.Plan, v unsafe.Pointer, refs wire.Referen
 	return p.DecodeAt(body, v, nil)
 }
 
+// resolve settles the call with the value that is in its place. Where that goes along with the answer to another node, it is that
+// node's from now on.
+func (c *call) resolve() bool {
+	if c.inbound() != nil && !wire.Exceeds(c.method.res, c.Future.ValueAt(), wire.PushLimit) {
+		return c.Future.ResolvePassing()
+	}
+	return c.Future.Resolve()
+}
+
 func (c *call) settle(r wire.Reader, refs wire.References) error {
 	if r.Large() {
 		return c.settleElsewhere(r, refs)
@@ -133,7 +143,11 @@ func (c *call) settle(r wire.Reader, refs wire.References) error {
 		return err
 	}
 	c.dropArg() // nothing else reads the argument now
-	c.Future.Resolve()
+	if wire.Exceeds(c.method.res, c.Future.ValueAt(), wire.InlineLimit) {
+		go c.Future.Resolve() // the store may have to make room for it, and the link's reader does not wait
+	} else {
+		c.Future.Resolve()
+	}
 	return nil
 }
 

@@ -47,7 +47,8 @@ func (b *bulk) init(p *Peer) {
 type bulkFrame struct {
 	kind    wire.Kind
 	payload []byte // of SendBulk
-	apart   bool   // it is of SendBody:
+	written func([]byte)
+	apart   bool // it is of SendBody:
 	headLen int
 	head    [MaxHead]byte
 	body    Body
@@ -93,13 +94,19 @@ func (q *bulkQueue) pop(f *bulkFrame) {
 // with Send, and its handler runs beside those of the express connection. The errors are those of Send; a bulk
 // connection that breaks, or cannot be made, ends the session.
 func (p *Peer) SendBulk(kind wire.Kind, payload []byte) error {
+	return p.SendFrame(kind, payload, nil)
+}
+
+// SendFrame is SendBulk; written, unless it is nil, is called with payload when the link reads that no more, or never where the session
+// ends before.
+func (p *Peer) SendFrame(kind wire.Kind, payload []byte, written func([]byte)) error {
 	if kind < wire.FirstKind {
 		return fmt.Errorf("send bulk to %s: kind %d is not for users", p, kind)
 	}
 	if len(payload) > p.maxBulk {
 		return fmt.Errorf("send bulk to %s: %w: %d bytes, the limit is %d", p, raysys.ErrTooLarge, len(payload), p.maxBulk)
 	}
-	return p.bulk.send(&bulkFrame{kind: kind, payload: payload, size: len(payload)})
+	return p.bulk.send(&bulkFrame{kind: kind, payload: payload, written: written, size: len(payload)})
 }
 
 // send queues a frame the way Config.Chaos wants it. Reorder means nothing here: frames have no order with others.
@@ -111,6 +118,7 @@ func (b *bulk) send(f *bulkFrame) error {
 			f.body.release(nil)
 			return nil
 		case Duplicate:
+			f.written = nil
 			release := f.body.releaseOfTwo()
 			if err := b.push(f); err != nil {
 				return err

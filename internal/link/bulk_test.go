@@ -28,7 +28,7 @@ func TestBulk(t *testing.T) {
 						t.Error(class)
 					}
 					mu.Lock()
-					kept[here] = append(kept[here], b)
+					kept[here] = append(kept[here], bytes.Clone(b))
 					n := len(kept[here])
 					mu.Unlock()
 					if n == 5 {

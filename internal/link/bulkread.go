@@ -73,7 +73,8 @@ func (r *bulkReader) frame() (err error) {
 		p.counts.unknown.Add(1)
 		return nil
 	}
-	payload := make([]byte, h.length)
+	payload := wire.TakeFrame(h.length)
+	defer wire.GiveFrame(payload)
 	if _, err := r.fill(payload); err != nil {
 		return brokenError(err)
 	}

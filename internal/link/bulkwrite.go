@@ -65,6 +65,9 @@ func (b *bulk) write() {
 			return
 		}
 		f.body.release(unread)
+		if f.written != nil {
+			f.written(f.payload)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Handler takes one frame, on the reader of its connection: it must not block, and payload is valid during the call
-// only. In class Bulk the payload is the handler's to keep.
+// only.
 type Handler func(p *Peer, class wire.Class, payload []byte)
 
 // Config is what a Link needs. Self and Transport must be given; everything else has a default.

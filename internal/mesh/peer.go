@@ -124,6 +124,11 @@ func (p *Peer) SendLarge(kind wire.Kind, payload []byte) error {
 	return p.asRaysys(p.link.SendBulk(kind, payload))
 }
 
+// SendFrame implements wire.Peer.
+func (p *Peer) SendFrame(kind wire.Kind, payload []byte, written func([]byte)) error {
+	return p.asRaysys(p.link.SendFrame(kind, payload, written))
+}
+
 // SendBody sends a frame whose body is not copied; see link.Peer.
 func (p *Peer) SendBody(kind wire.Kind, head []byte, b link.Body) error {
 	return p.asRaysys(p.link.SendBody(kind, head, b))

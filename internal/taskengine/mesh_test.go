@@ -407,6 +407,10 @@ func (e *end) Send(c wire.Class, k wire.Kind, payload []byte) error {
 	return e.enqueue(c, k, payload)
 }
 
+func (e *end) SendFrame(k wire.Kind, payload []byte, written func([]byte)) error {
+	return e.SendLarge(k, payload)
+}
+
 func (e *end) SendLarge(k wire.Kind, payload []byte) error { return e.enqueue(bulk, k, payload) }
 
 func (e *end) Open(t *core.Turn) (uint32, error) {

@@ -70,18 +70,23 @@ const maxSize = 1 << 50
 // AppendResult appends the outcome of c, which is ready: a value of up to InlineLimit as AppendValue does, a larger one by
 // reference to c. v is where the value is, nil when it is elsewhere.
 func AppendResult(dst []byte, p *codec.Plan, v unsafe.Pointer, c *core.Future, refs References) ([]byte, error) {
+	if v == nil || Exceeds(p, v, InlineLimit) {
+		return AppendReference(dst, p, v, c, refs)
+	}
+	out, err := AppendSmall(dst, p, v, refs)
+	if errors.Is(err, raysys.ErrTooLarge) {
+		return AppendReference(dst, p, v, c, refs)
+	}
+	return out, err
+}
+
+// AppendReference is AppendResult by reference, whatever the size.
+func AppendReference(dst []byte, p *codec.Plan, v unsafe.Pointer, c *core.Future, refs References) ([]byte, error) {
 	if v == nil {
 		w, _ := core.WhereaboutsOf(c)
 		return appendLargeResult(dst, refs, c, w.Size)
 	}
-	if Exceeds(p, v, InlineLimit) {
-		return appendLargeResult(dst, refs, c, int64(p.SizeAt(v)))
-	}
-	out, err := AppendSmall(dst, p, v, refs)
-	if errors.Is(err, raysys.ErrTooLarge) {
-		return appendLargeResult(dst, refs, c, int64(p.SizeAt(v)))
-	}
-	return out, err
+	return appendLargeResult(dst, refs, c, int64(p.SizeAt(v)))
 }
 
 // AddressOf is where the value is that v, which is a pointer or nil, points at.

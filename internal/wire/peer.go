@@ -94,11 +94,13 @@ func (k Kind) List() Kind {
 // ItemLimit is up to which size a payload travels in a list.
 const ItemLimit = 2 << 10
 
-// InlineLimit is the size up to which a value travels inside a request or reply. A larger argument, up to ValueLimit,
-// goes over the bulk connection. A larger argument, and a result larger than InlineLimit, stays where it is as an
-// object, and a reference to it travels (object.go).
+// InlineLimit is the size up to which a value travels inside a request or reply. Up to PushLimit the argument of a grain's call and
+// its result go along with the request or reply, over the bulk connection (ADR 0066). A larger argument, up to ValueLimit, goes there
+// when it is asked for. What is larger, and a task's result above InlineLimit, stays where it is as an object, and a reference to it
+// travels (object.go).
 const (
 	InlineLimit = raysys.ObjectSize
+	PushLimit   = 1<<20 + 1<<10 // 1 MiB, and what says so
 	ValueLimit  = 4 << 20
 )
 
@@ -118,9 +120,11 @@ type Peer interface {
 	// gone and raysys.ErrOverloaded when too much waits for it. What one goroutine sends in one class arrives in that
 	// order.
 	Send(class Class, kind Kind, payload []byte) error
-	// SendLarge queues a frame of up to ValueLimit plus its head on the bulk connection; payload passes to the peer. It
-	// has no order with Send.
+	// SendLarge queues a frame of up to ValueLimit plus its head on the bulk connection; nobody may change payload from then on. It
+	// has no order with Send, and its errors.
 	SendLarge(kind Kind, payload []byte) error
+	// SendFrame is SendLarge; written is called with payload when that is not needed any more, or never where the peer goes before.
+	SendFrame(kind Kind, payload []byte, written func([]byte)) error
 	// Flush sends the queued frames at once, on this goroutine if no other is sending: for a caller that is about to
 	// wait.
 	Flush()

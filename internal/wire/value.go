@@ -20,6 +20,11 @@ func AppendValue(dst []byte, p *codec.Plan, v unsafe.Pointer, refs References) (
 	return appendValue(dst, p, v, refs, ValueLimit)
 }
 
+// AppendPushed is AppendValue for values of up to PushLimit.
+func AppendPushed(dst []byte, p *codec.Plan, v unsafe.Pointer, refs References) ([]byte, error) {
+	return appendValue(dst, p, v, refs, PushLimit)
+}
+
 // AppendSmall is AppendValue for values of up to InlineLimit.
 func AppendSmall(dst []byte, p *codec.Plan, v unsafe.Pointer, refs References) ([]byte, error) {
 	return appendValue(dst, p, v, refs, InlineLimit)

@@ -188,6 +188,10 @@ func crossCatalogue() []Row {
 			Operation: "call one grain in another process and get the result, while objects of 256 MiB go there one after the other",
 		},
 		{
+			Name: "results_by_size", Unit: GigabytesPerSecond, measure: resultsBySize,
+			Operation: "16 calls to one grain in another process in flight, each with a result of 70 KiB; larger ones, arguments, and one at a time in the details",
+		},
+		{
 			Name: "allreduce_small", Unit: Latency, measure: allReduceSmall,
 			Operation: "AllReduce of 8 KiB over 4 processes",
 		},

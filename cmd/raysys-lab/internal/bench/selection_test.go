@@ -61,7 +61,7 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		},
 		bench.CrossProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
-			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "allreduce_small", "grain_activate", "durable_calls", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality", "tasks_50m",
+			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "results_by_size", "allreduce_small", "grain_activate", "durable_calls", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality", "tasks_50m",
 		},
 	} {
 		got := bench.Names(bench.Rows(tier))
