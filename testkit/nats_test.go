@@ -71,9 +71,11 @@ func TestNATSOfThree(t *testing.T) {
 	n.Kill(1)
 	serve(false, true, true)
 	n.Start(1)
+	n.Ready() // else two that have not caught up may be left
 	n.Pause(2)
 	serve(true, false, true)
 	n.Resume(2)
+	n.Ready()
 	n.Stop(3)
 	n.Ready()
 	serve(true, true, false)
