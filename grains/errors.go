@@ -19,3 +19,10 @@ var ErrDurableTurn = grainengine.ErrDurableTurn
 // ErrReplyGone: the call of a Durable grain was made before, and has counted, but the grain keeps its reply no more: see Durable
 // for how many it keeps. It matches raysys.ErrOutcomeUnknown.
 var ErrReplyGone = grainengine.ErrReplyGone
+
+// ErrSettled: a Later was settled before.
+var ErrSettled = grainengine.ErrSettled
+
+// ErrUnsettled: a grain kept the call by LaterMethod, and its activation ended before it settled the call. It matches
+// raysys.ErrOutcomeUnknown.
+var ErrUnsettled = grainengine.ErrUnsettled

@@ -57,7 +57,7 @@ type applicant struct {
 	participant string
 	join        uint64
 	post        raysys.Ref[RoundError]
-	admit       *promise.Promise[admission]
+	admit       *grains.Later[admission] // answers the call
 	watch       *promise.Watch
 }
 
@@ -67,31 +67,30 @@ type epoch struct {
 	news    *promise.Promise[news] // the next that is said
 }
 
-func (r *coordinator[T]) join(ctx context.Context, d *definition[T], a application) (raysys.Handle[admission], error) {
+func (r *coordinator[T]) join(ctx context.Context, d *definition[T], a application, answer *grains.Later[admission]) error {
 	if r.resting {
-		return raysys.Handle[admission]{}, errResting
+		return errResting
 	}
 	if r.root.IsZero() {
 		root, err := promise.Of(ctx)
 		if err != nil {
-			return raysys.Handle[admission]{}, err
+			return err
 		}
 		r.d, r.root = d, root
 		r.me, _ = d.coordinators.Self(ctx)
 		r.forming = map[int]*applicant{}
 	}
-	p := promise.New[admission](r.root, "admission to "+r.me.String())
 	if r.epoch != nil {
 		r.end(RoundError{Rank: a.Rank, Reason: Left, Text: "it joined anew"})
 	}
-	x := &applicant{rank: a.Rank, node: a.Node, participant: a.Participant, join: a.Join, post: a.Post.Ref(), admit: p}
+	x := &applicant{rank: a.Rank, node: a.Node, participant: a.Participant, join: a.Join, post: a.Post.Ref(), admit: answer}
 	if old := r.forming[a.Rank]; old != nil && old.join == a.Join && a.Join != 0 {
 		old.watch.Stop() // whose answer was lost
 		delete(r.forming, a.Rank)
 	}
 	switch {
 	case r.lateFor(a.Rank):
-		p.Settle(admission{Fail: &r.refused.verdict})
+		x.answer(admission{Fail: &r.refused.verdict})
 		r.told(a.Rank)
 		r.rest(ctx)
 	case a.Rank < 0 || a.Rank >= a.Size:
@@ -108,11 +107,14 @@ func (r *coordinator[T]) join(ctx context.Context, d *definition[T], a applicati
 		r.forming[a.Rank] = x
 		x.watch = r.watch(x)
 		if len(r.forming) == r.size {
-			return p.Handle(), r.admit()
+			r.admit()
 		}
 	}
-	return p.Handle(), nil
+	return nil
 }
+
+// answer answers the applicant's call of join. One that has ended needs no answer: its participant is withdrawn.
+func (x *applicant) answer(a admission) { _ = x.admit.Settle(a) }
 
 func (r *coordinator[T]) watch(x *applicant) *promise.Watch {
 	d, root, me, participant := r.d, r.root, r.me, x.participant
@@ -120,7 +122,7 @@ func (r *coordinator[T]) watch(x *applicant) *promise.Watch {
 }
 
 // admit lets all ranks in.
-func (r *coordinator[T]) admit() error {
+func (r *coordinator[T]) admit() {
 	next := promise.New[news](r.root, "news of "+r.me.String())
 	e := &epoch{present: map[string]*applicant{}, news: next}
 	all := admission{Participants: make([]string, r.size), Host: NoRank, News: next.Handle()}
@@ -133,9 +135,8 @@ func (r *coordinator[T]) admit() error {
 	}
 	r.forming, r.epoch = map[int]*applicant{}, e
 	for _, x := range e.present {
-		x.admit.Settle(all)
+		x.answer(all)
 	}
-	return nil
 }
 
 // refuse ends the group that is forming, for x and for all that wait or come late.
@@ -149,7 +150,7 @@ func (r *coordinator[T]) refuse(x *applicant, format string, args ...any) {
 	r.forming = map[int]*applicant{}
 	for _, w := range waiting {
 		w.watch.Stop()
-		w.admit.Settle(admission{Fail: &f.verdict})
+		w.answer(admission{Fail: &f.verdict})
 		r.told(w.rank)
 	}
 	if r.refused != nil {
@@ -251,7 +252,7 @@ func (r *coordinator[T]) OnDeactivate(context.Context) error {
 	}
 	for _, x := range r.forming {
 		x.watch.Stop()
-		x.admit.Settle(admission{Fail: &v})
+		x.answer(admission{Fail: &v})
 	}
 	r.forming = nil
 	return nil

@@ -46,7 +46,7 @@ type definition[T Number] struct {
 	participants grains.Kind[participant[T]]
 	enter        grains.Func[participant[T], entry, raysys.Handle[RoundError]]
 	begin        grains.Act[participant[T], beginning]
-	start        grains.Func[participant[T], request[T], raysys.Handle[outcome[T]]]
+	start        grains.Func[participant[T], request[T], outcome[T]]
 	take         grains.Act[participant[T], part[T]]
 	hand         grains.Act[participant[T], handed[T]]
 	hold         grains.Func[participant[T], part[T], reply[T]]
@@ -54,7 +54,7 @@ type definition[T Number] struct {
 	hear         grains.Act[participant[T], event]
 
 	coordinators grains.Kind[coordinator[T]]
-	join         grains.Func[coordinator[T], application, raysys.Handle[admission]]
+	join         grains.Func[coordinator[T], application, admission]
 	withdraw     grains.Act[coordinator[T], string]
 	notice       grains.Act[coordinator[T], string]
 }
@@ -89,18 +89,18 @@ func define[T Number](t *raysys.Table, name string, opts []Option) Group[T] {
 		return s.enter(ctx, d, e)
 	})
 	d.begin = grains.Action(d.participants, "begin", (*participant[T]).begin)
-	d.start = grains.Method(d.participants, "start", (*participant[T]).start)
 	forever := raysys.NoDeadline() // the patience of the ranks bounds a round
+	d.start = grains.LaterMethod(d.participants, "start", (*participant[T]).start).With(forever)
 	d.take = grains.Action(d.participants, "take", (*participant[T]).take).Idempotent().With(forever)
 	d.hand = grains.Action(d.participants, "hand", (*participant[T]).hand).Idempotent().With(forever)
-	d.hold = grains.Method(d.participants, "hold", (*participant[T]).hold).Idempotent().With(forever)
+	d.hold = grains.LaterMethod(d.participants, "hold", (*participant[T]).hold).Idempotent().With(forever)
 	d.rendezvous = d.hold.With(raysys.Deadline(o.patience))
 	d.hear = grains.Action(d.participants, "hear", (*participant[T]).hear).With(forever)
 
 	d.coordinators = grains.DefineIn[coordinator[T]](t, name, kind...)
-	d.join = grains.Method(d.coordinators, "join", func(r *coordinator[T], ctx context.Context, a application) (raysys.Handle[admission], error) {
-		return r.join(ctx, d, a)
-	})
+	d.join = grains.LaterMethod(d.coordinators, "join", func(r *coordinator[T], ctx context.Context, a application, l *grains.Later[admission]) error {
+		return r.join(ctx, d, a, l)
+	}).With(forever)
 	d.withdraw = grains.Action(d.coordinators, "withdraw", (*coordinator[T]).withdraw)
 	d.notice = grains.Action(d.coordinators, "notice", (*coordinator[T]).notice).With(forever)
 	return Group[T]{d}

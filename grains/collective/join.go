@@ -82,15 +82,14 @@ func (g Group[T]) enter(ctx context.Context, root promise.Root, key string, wish
 	if wish.Post, err = d.enter.Call(root.Context(), m.participant, in).Get(ctx); err != nil {
 		return nil, err
 	}
-	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
+	joins := d.join.Call(root.Context(), table, wish)
+	a, err := joins.Get(ctx)
 	for errors.Is(err, errResting) { // a call made now comes after the coordinator's request to go, so to its successor
-		pending, err = d.join.Call(root.Context(), table, wish).Get(ctx)
+		joins = d.join.Call(root.Context(), table, wish)
+		a, err = joins.Get(ctx)
 	}
 	if err != nil {
-		return nil, err
-	}
-	a, err := pending.Ref().Get(ctx)
-	if err != nil {
+		joins.Cancel()
 		return nil, err
 	}
 	if a.Fail != nil {

@@ -139,18 +139,14 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 			return o, err
 		}
 	}
-	pending, err := m.d.start.Call(m.root.Context(), m.participant, req).Get(ctx)
-	if err == nil {
-		var o outcome[T]
-		if o, err = pending.Ref().Get(ctx); err == nil {
-			if o.Fail != nil {
-				return none, m.ended(o.Fail, farewell{Reason: Left})
-			}
-			m.round.Add(1)
-			return o, nil
-		}
-	}
-	if errors.Is(err, raysys.ErrNoRuntime) {
+	o, err := m.d.start.Call(m.root.Context(), m.participant, req).Get(ctx)
+	switch {
+	case err == nil && o.Fail != nil:
+		return none, m.ended(o.Fail, farewell{Reason: Left})
+	case err == nil:
+		m.round.Add(1)
+		return o, nil
+	case errors.Is(err, raysys.ErrNoRuntime):
 		return none, err
 	}
 	return none, m.fail(reasonOf(err), err.Error())

@@ -38,7 +38,7 @@ type participant[T Number] struct {
 	run    *run[T]
 	last   *run[T]         // the one before, where it may be asked for an answer again
 	held   map[int]held[T] // by rank
-	answer *promise.Promise[outcome[T]]
+	answer *grains.Later[outcome[T]] // to the call of start
 	alarm  *core.Alarm
 	early  map[uint64][]handed[T] // of rounds that the rank has not come to
 	large  outgoing[T]
@@ -149,15 +149,14 @@ func (s *participant[T]) endUnused(ctx context.Context) error {
 }
 
 // start begins the rank's next round.
-func (s *participant[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outcome[T]], error) {
+func (s *participant[T]) start(ctx context.Context, req request[T], answer *grains.Later[outcome[T]]) error {
 	if s.post == nil {
-		return raysys.Handle[outcome[T]]{}, s.endUnused(ctx)
+		return s.endUnused(ctx)
 	}
 	if s.answer != nil {
-		return raysys.Handle[outcome[T]]{}, ErrBusy
+		return ErrBusy
 	}
-	p := promise.New[outcome[T]](s.root, "round of "+s.group)
-	s.answer = p
+	s.answer = answer
 	s.catchUp(req.Round)
 	switch {
 	case s.over != nil:
@@ -182,7 +181,7 @@ func (s *participant[T]) start(ctx context.Context, req request[T]) (raysys.Hand
 		}
 		s.complete()
 	}
-	return p.Handle(), nil
+	return nil
 }
 
 // catchUp passes over rounds that the Member took part in at the rendezvous.
@@ -250,7 +249,7 @@ func (s *participant[T]) complete() {
 	if s.run == nil || !s.run.done() || len(s.large.queue) > 0 {
 		return
 	}
-	s.answer.Settle(s.run.result())
+	_ = s.answer.Settle(s.run.result())
 	// An answer that was lost is asked for again. No rank can be further behind, in an AllReduce.
 	if s.last = nil; s.run.sign.Verb == verbAllReduce {
 		s.last = s.run

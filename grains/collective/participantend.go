@@ -130,7 +130,7 @@ func (s *participant[T]) finish(v RoundError) {
 	s.release()
 	s.post.Settle(v)
 	if s.answer != nil {
-		s.answer.Settle(outcome[T]{Fail: s.over})
+		_ = s.answer.Settle(outcome[T]{Fail: s.over})
 		s.answer = nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/internal/promise"
 	"github.com/raysys/raysys/internal/grainengine"
 )
@@ -23,7 +24,13 @@ type reply[T Number] struct {
 // which of them the rank waits for.
 type held[T Number] struct {
 	round uint64
-	calls []*grainengine.Later[reply[T]]
+	calls []heldCall[T]
+}
+
+// heldCall is a call at the rendezvous.
+type heldCall[T Number] struct {
+	*grains.Later[reply[T]]
+	copied bool // its answer is, by Settle
 }
 
 // mostHeld bounds the calls of a rank.
@@ -31,35 +38,31 @@ const mostHeld = 8
 
 func (h held[T]) answer(r reply[T]) {
 	for _, c := range h.calls {
-		c.Answer(r)
+		_ = c.Settle(r) // one that has ended needs no answer
 	}
 }
 
 // hold takes a part that asks for an answer.
-func (s *participant[T]) hold(ctx context.Context, p part[T]) (none reply[T], err error) {
-	call, err := grainengine.LaterOf[reply[T]](ctx)
-	if err != nil {
-		return none, err
-	}
+func (s *participant[T]) hold(ctx context.Context, p part[T], call *grains.Later[reply[T]]) error {
 	// Then accept finds an answer, or there is none.
 	late := s.over != nil || p.Round < s.round || s.limit != nil && p.Round >= s.limit.Round
 	if !late {
-		s.keep(p, call)
+		s.keep(p, heldCall[T]{call, grainengine.AnswerIsCopied(ctx)})
 	}
 	again, err := s.accept(ctx, handed[T]{Part: p})
 	switch {
 	case err != nil:
-		return none, err
+		return err
 	case again != nil:
 		again.Round, again.From, again.Sign = p.Round, s.rank, p.Sign
-		return reply[T]{Part: *again, Has: true, Took: true}, nil
+		return call.Settle(reply[T]{Part: *again, Has: true, Took: true})
 	case late:
-		return none, nil
+		return call.Settle(reply[T]{})
 	}
-	return none, grainengine.ErrLater
+	return nil
 }
 
-func (s *participant[T]) keep(p part[T], call *grainengine.Later[reply[T]]) {
+func (s *participant[T]) keep(p part[T], call heldCall[T]) {
 	h := s.held[p.From]
 	if h.round != p.Round || len(h.calls) == mostHeld {
 		h.answer(reply[T]{})
@@ -80,11 +83,11 @@ func (s *participant[T]) reply(to int, p part[T]) bool {
 	}
 	delete(s.held, to)
 	for _, c := range h.calls {
-		r := reply[T]{Part: p, Has: true, Took: !c.Copies()}
+		r := reply[T]{Part: p, Has: true, Took: !c.copied}
 		if r.Took {
 			r.Part.Vec = slices.Clone(p.Vec)
 		}
-		c.Answer(r)
+		_ = c.Settle(r)
 	}
 	return true
 }

@@ -20,7 +20,7 @@ func (c *Future) Err() error {
 	if t := c.own.Load(); t != nil {
 		return t.contextErr()
 	}
-	if err := contextErr(c.up.Cancelled()); err != nil || !c.Settled() {
+	if err := contextErr(c.up.Cancelled()); err != nil || !c.turnOver() {
 		return err
 	}
 	return context.Canceled

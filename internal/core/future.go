@@ -36,6 +36,8 @@ const (
 	flagKept uint32 = 512
 	// flagEmptied: the engine has dropped what the work was made of; it is about to settle, or has.
 	flagEmptied uint32 = 1024
+	// flagReturned: the work's turn has ended, and its outcome comes later.
+	flagReturned uint32 = 2048
 )
 
 // Future is the part of a future that needs no type: one record is at once the future, the specification of the work
@@ -121,6 +123,17 @@ func (c *Future) SetEmptied() { c.word.Or(flagEmptied) }
 
 // Emptied is the counterpart of SetEmptied.
 func (c *Future) Emptied() bool { return c.word.Load()&flagEmptied != 0 }
+
+// EndTurn ends the work's turn before the future settles. A context of the work that is used later finds it ended.
+func (c *Future) EndTurn() {
+	c.word.Or(flagReturned)
+	if t := c.own.Load(); t != nil {
+		t.End()
+	}
+}
+
+// turnOver reports whether the turn has ended, also where none was made.
+func (c *Future) turnOver() bool { return c.Settled() || c.word.Load()&flagReturned != 0 }
 
 // Start claims the work: of all that try, one gets true, and only while the future is pending and not held.
 func (c *Future) Start() bool {
@@ -224,7 +237,7 @@ func (c *Future) Again(attempt int, redraws uint32) (last *Turn, ok bool) {
 		if w&phaseMask != phaseRunning {
 			return nil, false
 		}
-		if c.word.CompareAndSwap(w, w&^(phaseMask|flagAway)|flagHeld) {
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagAway|flagReturned)|flagHeld) {
 			return last, true
 		}
 	}

@@ -173,7 +173,7 @@ func (c *Future) turn() *Turn {
 		return c.own.Load()
 	}
 	// Asked for by a goroutine that outlives the work, whose engine looks for such a turn once more after settling.
-	if c.Settled() {
+	if c.turnOver() {
 		t.ended.Store(true)
 	}
 	return t

@@ -28,6 +28,7 @@ type activation struct {
 	gate    atomic.Pointer[gate]        // made by the first turn that waits
 	tenure  *tenure                     // nil for a plain grain of a single process
 	holding *holding                    // nil for a kind that asks for no resources
+	laters  atomic.Pointer[laters]      // made by the first call of a LaterMethod
 }
 
 // passivate asks an idle activation to go.
@@ -88,6 +89,10 @@ func (a *activation) post(e *mail) {
 // accept queues c as m; false when the activation has closed this moment.
 func (a *activation) accept(c *call, m *mail) (ok bool, err error) {
 	ok, closed := a.reserve(a.kind.def.Mailbox)
+	if ok && a.kind.def.later && a.keptCalls() > 0 && a.waits()+a.keptCalls() > a.kind.def.Mailbox {
+		a.pushed.Add(^uint64(0))
+		ok = false
+	}
 	switch {
 	case ok:
 		c.queueAt(a) // after reserve: upTo counts a call with a queue as one that has room in the mailbox
@@ -103,7 +108,11 @@ func (a *activation) accept(c *call, m *mail) (ok bool, err error) {
 		}
 		return false, nil
 	}
-	return true, overloaded(a.kind.def.Mailbox)
+	err = overloaded(a.kind.def.Mailbox)
+	if n := a.keptCalls(); n > 0 {
+		err = fmt.Errorf("%w; the grain keeps %d of them, until it settles them", err, n)
+	}
+	return true, err
 }
 
 // context returns the context of a hook, which is a turn of its own on this activation.

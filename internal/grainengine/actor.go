@@ -59,6 +59,7 @@ func (h *kindActor) Receive(ctx actor.Context) {
 	case *actor.Restarting:
 		if a := h.find(ctx.Self()); a != nil {
 			a.waitInner()
+			a.abandonCalls("a panic ended its activation")
 			a.state = nil // it panicked: OnDeactivate must not run on a half-changed G
 		}
 	case *actor.Stopping:
@@ -75,6 +76,7 @@ func (h *kindActor) stopping(ctx actor.Context, a *activation) {
 		if !normal {
 			ctx.ActorSystem().ProcessRegistry.Remove(ctx.Self())
 		}
+		a.abandonCalls("its activation has ended")
 		a.giveBack()
 		a.leave()
 	}()

@@ -102,6 +102,10 @@ func (p *peer) answer(o *outboundCall, status byte, r *wire.Reader) error {
 		o.done()
 	case statusError:
 		err := wire.ReadError(r)
+		if o.unsettled(err) {
+			o.resend()
+			return nil
+		}
 		o.kind.replied(o.call, o.key, p)
 		o.fail(err)
 		return corrupt(err)

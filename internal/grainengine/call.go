@@ -130,7 +130,7 @@ func (c *call) Help(*core.Turn) bool { return false }
 // Waits implements core.Work: a queued call waits for the turns its activation is in.
 func (c *call) Waits() ([]*core.Turn, []*core.Future) {
 	a := c.act.Load()
-	if a == nil {
+	if a == nil || c.method.later && !c.Future.Pending() { // anything may settle a call that is kept
 		return nil, nil
 	}
 	return a.turns(), nil

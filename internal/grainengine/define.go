@@ -49,13 +49,14 @@ const (
 	RestartOnPanic
 )
 
-// kind is what all handles of a kind share. But for its cache it is immutable.
+// kind is what all handles of a kind share. But for its cache it is immutable once its methods are defined.
 type kind struct {
 	KindOptions
 	entry  *core.Entry
 	name   string
 	make   func() any
 	states []stateDef
+	later  bool                      // one of its methods may keep calls
 	bound  atomic.Pointer[boundKind] // a cache for bind
 }
 
@@ -108,6 +109,17 @@ func (k *kind) checkDurable() error {
 	return nil
 }
 
+// checkLater says why no method of the kind can keep its calls.
+func (k *kind) checkLater() error {
+	switch {
+	case k.Durable:
+		return errors.New("LaterMethod and option Durable: the outcome of a call is stored with its turn")
+	case k.Stateless:
+		return errors.New("LaterMethod and option StatelessWorker: no later call finds the worker that keeps this one")
+	}
+	return nil
+}
+
 // Name returns the kind's name.
 func (k Kind) Name() string {
 	if k.k == nil {
@@ -129,6 +141,7 @@ type method struct {
 	effect *core.Effect
 
 	readOnly, idempotent, reentrant bool
+	later                           bool // it may keep its calls
 
 	value     *core.ValueType // of results
 	argType   *core.ValueType
@@ -141,8 +154,9 @@ type method struct {
 	empty   func(*core.Future)
 }
 
-func defineMethod[G, A, R any](k Kind, name string, isNil bool, fn func(*G, context.Context, A) (R, error)) Func {
+func defineMethod[G, A, R any](k Kind, name string, isNil, later bool, fn func(*G, context.Context, A) (R, error)) Func {
 	return k.declare(name, isNil, &method{
+		later: later,
 		value: core.TypeOf[R](), argType: core.TypeOf[A](), argOffset: unsafe.Offsetof(tailOf[A, R]{}.arg),
 		call: func(g any, c *core.Future) error {
 			at := (*tailOf[A, R])(unsafe.Pointer(c))
@@ -173,6 +187,10 @@ func (k Kind) declare(name string, isNil bool, m *method) Func {
 	}
 	if name == "" {
 		bad = errors.Join(bad, errors.New("the method name is empty"))
+	}
+	if m.later {
+		k.k.later = true
+		bad = errors.Join(bad, k.k.checkLater())
 	}
 	arg, err := codec.PlanOf(m.argType.Type)
 	if err != nil {

@@ -66,9 +66,6 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		return nil
 	}
 	panicked, err := c.invoke(a)
-	if err == ErrLater {
-		err = c.taskError(fmt.Errorf("%w: a durable grain answers in the turn", raysys.ErrBadOption), nil)
-	}
 	cause := c.cancelled()
 	if t := c.Future.OwnTurn(); t != nil {
 		t.End()

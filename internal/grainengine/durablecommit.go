@@ -226,7 +226,7 @@ func (a *activation) repeat(c *call) {
 		return
 	}
 	f := &c.Future
-	last, ok := f.Again(2, 0)
+	last, ok := f.Again(f.TurnFor().Attempt()+1, 0)
 	if !ok {
 		return
 	}
@@ -243,7 +243,7 @@ func (a *activation) repeat(c *call) {
 		return
 	}
 	o := a.kind.outboundOf(a.key, c)
-	o.open = repeated(c)
+	o.open = a.kind.def.Durable && repeated(c)
 	if err := a.kind.send(a.key, c, o); err != nil {
 		o.fail(fmt.Errorf("call %s: %w", c.Name(), err))
 	}

@@ -22,6 +22,12 @@ var ErrDurableTurn = errors.New("a turn of a durable grain may run again, and th
 // ErrReplyGone is grains.ErrReplyGone.
 var ErrReplyGone = fmt.Errorf("%w: the reply to a call that was made before is not kept", raysys.ErrOutcomeUnknown)
 
+// ErrSettled is grains.ErrSettled.
+var ErrSettled = errors.New("the call is settled already")
+
+// ErrUnsettled is grains.ErrUnsettled.
+var ErrUnsettled = fmt.Errorf("%w: the grain kept the call and did not settle it", raysys.ErrOutcomeUnknown)
+
 // The names are on the wire: they never change.
 var (
 	_ = raysys.RegisterError("grains.activation", ErrActivation)
@@ -29,4 +35,6 @@ var (
 	_ = raysys.RegisterError("grains.unreadable", ErrUnreadable)
 	_ = raysys.RegisterError("grains.durable-turn", ErrDurableTurn)
 	_ = raysys.RegisterError("grains.reply-gone", ErrReplyGone)
+	_ = raysys.RegisterError("grains.settled", ErrSettled)
+	_ = raysys.RegisterError("grains.unsettled", ErrUnsettled)
 )

@@ -96,7 +96,7 @@ func (a *activation) Yields() bool { return !a.kind.def.Keep && a.holding.bundle
 
 // Idle implements ledger.Yielder.
 func (a *activation) Idle() bool {
-	return !a.kind.def.Keep && !a.busy.Load() && a.inner.Load() == 0
+	return !a.kind.def.Keep && !a.busy.Load() && a.inner.Load() == 0 && a.keptCalls() == 0
 }
 
 // Leaves implements ledger.Mover.
@@ -187,12 +187,16 @@ func (e *Engine) dropWaiting() {
 // Short is called when work waits for resources, or a device is sick: activations that hold those go once they are idle.
 func (e *Engine) Short() {
 	e.holders.Range(func(k, _ any) bool {
-		a := k.(*activation)
-		if !a.kind.def.Keep && a.ought() && a.holding.asked.CompareAndSwap(false, true) {
-			a.post(&mail{msg: early{}})
-		}
+		k.(*activation).askEarly()
 		return true
 	})
+}
+
+// askEarly asks the activation, which has what its kind asks for, to go once it is idle, where it ought to.
+func (a *activation) askEarly() {
+	if !a.kind.def.Keep && a.ought() && a.holding.asked.CompareAndSwap(false, true) {
+		a.post(&mail{msg: early{}})
+	}
 }
 
 // idleFor is how long an activation has had no call before it goes for work elsewhere, which looks every 100 ms.
@@ -211,7 +215,7 @@ func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
 		h, calls := a.holding, a.popped.Load()
 		switch hold := h.hold.Load(); {
 		case hold == nil || a.kind.def.Keep:
-		case a.busy.Load() || a.inner.Load() > 0 || h.idle == 0 || h.calls != calls:
+		case a.busy.Load() || a.inner.Load() > 0 || a.keptCalls() > 0 || h.idle == 0 || h.calls != calls:
 			h.calls, h.idle = calls, max(now, 1)
 		case now-h.idle >= int64(idleFor):
 			idle[hold] = a
@@ -243,6 +247,9 @@ func (a *activation) goesEarly(ought func() bool) bool {
 	a.holding.asked.Store(false) // before it looks: what becomes short after that asks again
 	switch {
 	case !ought():
+		return false
+	case a.keptCalls() > 0: // the last of them asks again
+		a.holding.gives.Store(false)
 		return false
 	case a.pool == nil && a.pushed.Load()&^closedBit > a.popped.Load():
 		a.holding.gives.Store(false) // it is not idle, as that took it to be

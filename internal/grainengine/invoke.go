@@ -27,6 +27,10 @@ func (c *call) do(a *activation) (panicked any) {
 		return nil
 	}
 	panicked, err := c.invoke(a)
+	if err == errKept {
+		a.keepCall(c)
+		return panicked
+	}
 	if a.tenure != nil {
 		err = a.mayAnswer(c, err)
 	}
@@ -34,9 +38,6 @@ func (c *call) do(a *activation) (panicked any) {
 		t.End()
 	}
 	c.dropArg()
-	if err == ErrLater {
-		return panicked
-	}
 	if j := up.Job(); j.Inspect != nil {
 		if err == nil {
 			err = c.handOverResult()
@@ -87,6 +88,9 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 			if tell := c.Future.Up().Job().Panicked; tell != nil {
 				tell(c.Name(), err)
 			}
+			if c.method.later {
+				err = a.returned(c, err)
+			}
 			return
 		}
 		if t := c.Future.OwnTurn(); t != nil {
@@ -95,28 +99,25 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		if a.tenure != nil && a.tenure.durable != nil {
 			a.rollBack()
 		}
-		c.Future.Fail(c.taskError(errGoexit, debug.Stack()))
+		err = c.taskError(errGoexit, debug.Stack())
+		if c.method.later && a.returned(c, err) == errKept {
+			a.keepCall(c)
+			return
+		}
+		c.Future.Fail(err)
 	}()
 	if s := a.slot(); s != nil {
 		c.Future.SetSlot(s)
 	}
 	err = c.method.call(a.state, &c.Future)
 	normal = true
-	if err != nil && err != ErrLater {
+	if err != nil && err != errKept {
 		err = c.taskError(core.Sound(err), nil)
 	}
-	return nil, err
-}
-
-// answerLater settles the call with the value that is in its place.
-func (c *call) answerLater() {
-	if err := c.handOverResult(); err != nil {
-		if c.Future.Fail(err) {
-			c.Future.Forget()
-		}
-		return
+	if c.method.later {
+		err = a.returned(c, err)
 	}
-	c.resolve()
+	return nil, err
 }
 
 // clock is exact for deadlines that the program chose, and else the cheap one.

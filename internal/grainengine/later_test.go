@@ -3,91 +3,594 @@ package grainengine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/system"
 )
 
-// TestAnswerLater: a call that its method keeps is answered after its turn, on this node or another, once, and not when
-// it has ended before.
-func TestAnswerLater(t *testing.T) {
-	r := newRovers(t)
-	kept := make(chan *grainengine.Later[int], 1)
-	keep := grains.Method(r.kind, "keep", func(_ *rover, ctx context.Context, n int) (int, error) {
-		l, err := grainengine.LaterOf[int](ctx)
-		if err != nil {
-			return 0, err
+// keepers is rovers with a method that keeps its calls.
+type keepers struct {
+	*rovers
+	keep grains.Func[rover, int, int]
+	kept chan *grains.Later[int]
+}
+
+func newKeepers(t testing.TB, opts ...grains.Option) *keepers {
+	r := &keepers{rovers: newRovers(t, opts...), kept: make(chan *grains.Later[int], 100)}
+	r.keep = grains.LaterMethod(r.kind, "keep", func(_ *rover, ctx context.Context, n int, l *grains.Later[int]) error {
+		switch {
+		case n > 0: // in its own turn
+			return l.Settle(n * 2)
+		case n < 0:
+			return errTooFar
 		}
-		if n > 0 { // in its own turn
-			l.Answer(n * 2)
-		} else {
-			kept <- l
-		}
-		return -1, grainengine.ErrLater
+		r.kept <- l
+		return nil
 	})
-	failing := grains.Method0(r.kind, "failing", func(_ *rover, ctx context.Context) (int, error) {
-		l, err := grainengine.LaterOf[int](ctx)
-		if err == nil {
-			l.Answer(5)
-			err = errors.New("after its answer")
+	return r
+}
+
+// next is the call that was kept last.
+func (r *keepers) next(t testing.TB) *grains.Later[int] {
+	t.Helper()
+	return nodetest.Arrive(t, r.kept, "a call is kept")
+}
+
+// refuses fails the test unless settling l again says that of it.
+func refuses(t testing.TB, l *grains.Later[int], want error) {
+	t.Helper()
+	for range 2 {
+		if err := l.Settle(1); !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("Settle: %v, want %v", err, want)
 		}
-		return 0, err
-	})
-	other := grains.Method0(r.kind, "other", func(_ *rover, ctx context.Context) (string, error) {
-		_, err := grainengine.LaterOf[int](ctx)
-		if err == nil {
-			t.Error("the call has another result")
+		if err := l.Fail(errTooFar); !errors.Is(err, want) {
+			t.Errorf("Fail: %v, want %v", err, want)
 		}
-		return "", err
-	})
+	}
+}
+
+// contextEnds fails the test unless the context is done, with that cause where one is given.
+func contextEnds(t testing.TB, ctx context.Context, cause error) {
+	t.Helper()
+	nodetest.Arrive(t, ctx.Done(), "the context of the call ends")
+	if got := context.Cause(ctx); cause != nil && !errors.Is(got, cause) || ctx.Err() == nil {
+		t.Errorf("the context ended with %v, %v, want %v", ctx.Err(), got, cause)
+	}
+}
+
+// TestLater: a call that its method keeps is answered after its turn, on this node or another, once, and not when it has ended before.
+func TestLater(t *testing.T) {
+	r := newKeepers(t)
 	a, b := r.net.add("a"), r.net.add("b")
 	r.on(b)
 	for _, n := range []*fakeNode{b, a} {
 		ctx, x := n.context(), r.kind.Get("x")
-		f := keep.Call(ctx, x, 0)
-		l := <-kept
-		if l.Copies() != (n == a) {
-			t.Errorf("called from %s: Copies is %v", n.name, l.Copies())
-		}
+		f := r.keep.Call(ctx, x, 0)
+		l := r.next(t)
 		if _, err := r.add.Call(ctx, x, 1).Get(ctx); err != nil { // the grain goes on
 			t.Error(err)
 		}
-		if raysys.PhaseOf(f) != raysys.PhasePending {
-			t.Error("it has settled:", raysys.PhaseOf(f))
+		if raysys.PhaseOf(f) != raysys.PhasePending || l.Context().Err() != nil {
+			t.Error("it has settled:", raysys.PhaseOf(f), l.Context().Err())
 		}
-		l.Answer(7)
-		l.Answer(8)
+		if err := l.Settle(7); err != nil {
+			t.Error(err)
+		}
+		refuses(t, l, grains.ErrSettled)
+		contextEnds(t, l.Context(), nil)
 		wants(t, ctx, f, 7)
-		wants(t, ctx, keep.Call(ctx, x, 4), 8)
-		wants(t, ctx, failing.Call(ctx, x), 5) // the answer came first, and stays
+		wants(t, ctx, r.keep.Call(ctx, x, 4), 8)
 
-		late := keep.With(raysys.Deadline(20*time.Millisecond)).Call(ctx, x, 0)
-		l = <-kept
+		f = r.keep.Call(ctx, x, 0)
+		l = r.next(t)
+		if err := l.Fail(fmt.Errorf("no more: %w", errTooFar)); err != nil {
+			t.Error(err)
+		}
+		refuses(t, l, grains.ErrSettled)
+		var te *raysys.TaskError
+		if err := nodetest.Fails(t, ctx, f, errTooFar); !errors.As(err, &te) || te.Node != "b" || te.Function != "rover/x.keep" {
+			t.Errorf("%v is no failure of the method", err)
+		}
+		nodetest.Fails(t, ctx, r.keep.Call(ctx, x, -1), errTooFar)
+
+		late := r.keep.With(raysys.Deadline(20*time.Millisecond)).Call(ctx, x, 0)
+		l = r.next(t)
+		inside := l.Context()
+		if _, ok := inside.Deadline(); !ok {
+			t.Error("its context has no deadline")
+		}
 		nodetest.Fails(t, ctx, late, raysys.ErrDeadline)
-		l.Answer(1)
+		contextEnds(t, inside, nil)
+		nodetest.Eventually(t, "settling says why", func() bool { return l.Settle(1) != nil })
 		nodetest.Fails(t, ctx, late, raysys.ErrDeadline)
 
-		f = keep.Call(ctx, x, 0)
-		l = <-kept
+		f = r.keep.Call(ctx, x, 0)
+		l = r.next(t)
+		inside = l.Context()
 		f.Cancel()
 		nodetest.Fails(t, ctx, f, raysys.ErrCancelled)
-		l.Answer(1)
-		if _, err := other.Call(ctx, x).Get(ctx); err == nil {
-			t.Error("a method took its call for one with another result")
+		contextEnds(t, inside, raysys.ErrCancelled)
+		refuses(t, l, raysys.ErrCancelled)
+
+		caller, stop := context.WithCancel(context.Background())
+		f = r.keep.Call(n.under(caller), x, 0)
+		l = r.next(t)
+		inside = l.Context()
+		stop()
+		nodetest.Fails(t, ctx, f, raysys.ErrCancelled)
+		contextEnds(t, inside, raysys.ErrCancelled)
+		refuses(t, l, raysys.ErrCancelled)
+	}
+	if err := new(grains.Later[int]).Settle(1); !errors.Is(err, raysys.ErrInvalidRef) {
+		t.Error("the zero Later:", err)
+	}
+}
+
+// TestLaterDeadlineWithoutWaiter: a kept call that nobody waits for, a Tell, ends by its deadline too.
+func TestLaterDeadlineWithoutWaiter(t *testing.T) {
+	r := newKeepers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	for _, n := range []*fakeNode{b, a} {
+		if err := r.keep.With(raysys.Deadline(20*time.Millisecond)).Tell(n.context(), r.kind.Get("x"), 0); err != nil {
+			t.Fatal(err)
+		}
+		l := r.next(t)
+		contextEnds(t, l.Context(), nil)
+		refuses(t, l, raysys.ErrDeadline)
+	}
+}
+
+// TestLaterInItsTurn: what the method settles in its turn stays, whatever becomes of the method after that. What fails first stays,
+// too.
+func TestLaterInItsTurn(t *testing.T) {
+	r := newKeepers(t)
+	var later *grains.Later[int]
+	odd := grains.LaterMethod(r.kind, "odd", func(_ *rover, _ context.Context, how string, l *grains.Later[int]) error {
+		later = l
+		if s, ok := strings.CutPrefix(how, "settled, "); ok {
+			how = s
+			if err := l.Settle(5); err != nil {
+				return err
+			}
+		}
+		switch how {
+		case "error":
+			return errTooFar
+		case "panic":
+			panic("odd")
+		case "goexit":
+			runtime.Goexit()
+		}
+		return nil
+	})
+	a := r.net.add("a")
+	r.on(a)
+	ctx, x := a.context(), r.kind.Get("x")
+	for _, how := range []string{"error", "panic", "goexit", "nil"} {
+		wants(t, ctx, odd.Call(ctx, x, "settled, "+how), 5)
+		if _, err := r.add.Call(ctx, x, 1).Get(ctx); err != nil {
+			t.Error(err)
+		}
+		refuses(t, later, grains.ErrSettled)
+		if how == "nil" {
+			continue
+		}
+		f := odd.Call(ctx, x, how)
+		_, err := f.Get(ctx)
+		var te *raysys.TaskError
+		if !errors.As(err, &te) {
+			t.Errorf("%s: %v", how, err)
+		}
+		if got := later.Settle(1); !errors.As(got, &te) {
+			t.Errorf("after %s Settle says %v", how, got)
 		}
 	}
+	for _, n := range a.engine.ExplainWaiting("rover/x") {
+		if strings.Contains(n.For, "keeps") {
+			t.Error(n.For)
+		}
+	}
+}
+
+// TestLaterEndsWithItsActivation: what a grain has not settled when it goes fails with ErrUnsettled, or is made again where the method
+// is idempotent, on the caller's node and another. OnDeactivate may settle before.
+func TestLaterEndsWithItsActivation(t *testing.T) {
+	r := newKeepers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	for _, n := range []*fakeNode{b, a} {
+		ctx, x := n.context(), r.kind.Get("x")
+		once, again := r.keep.Call(ctx, x, 0), r.keep.Idempotent().Call(ctx, x, 0)
+		tried := r.keep.Idempotent().With(raysys.Retries(1)).Call(ctx, x, 0)
+		l := []*grains.Later[int]{r.next(t), r.next(t), r.next(t)}
+		ends(t, ctx, r.quit.Call(ctx, x))
+		if err := nodetest.Fails(t, ctx, once, grains.ErrUnsettled); !errors.Is(err, raysys.ErrOutcomeUnknown) {
+			t.Error("its outcome is known:", err)
+		}
+		second := []*grains.Later[int]{r.next(t), r.next(t)}
+		for _, l := range l {
+			refuses(t, l, grains.ErrUnsettled)
+			contextEnds(t, l.Context(), nil)
+		}
+		for i, l := range second {
+			if err := l.Settle(3 + i); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, f := range []raysys.Ref[int]{again, tried} {
+			if v, err := f.Get(ctx); v != 3 && v != 4 || err != nil {
+				t.Error(v, err)
+			}
+		}
+	}
+}
+
+// TestLaterIsDrained: a drain does not wait for kept calls; idempotent ones go with their grain, from any node.
+func TestLaterIsDrained(t *testing.T) {
+	r := newKeepers(t)
+	a, b, c := r.net.add("a"), r.net.add("b"), r.net.add("c")
+	r.on(b)
+	x := r.kind.Get("x")
+	type asked struct {
+		ctx         context.Context
+		once, again raysys.Ref[int]
+	}
+	var all []asked
+	for _, n := range []*fakeNode{a, b, c} {
+		ctx := n.context()
+		all = append(all, asked{ctx, r.keep.Call(ctx, x, 0), r.keep.Idempotent().Call(ctx, x, 0)})
+		r.next(t)
+		r.next(t)
+	}
+	r.on(c)
+	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
+	defer cancel()
+	if err := b.drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range all {
+		nodetest.Fails(t, k.ctx, k.once, grains.ErrUnsettled)
+		if err := r.next(t).Settle(9); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, k := range all {
+		wants(t, k.ctx, k.again, 9)
+	}
+}
+
+// TestLaterIsDrainedAtOnce: a turn that waits for a call which its own grain keeps does not hold up the drain.
+func TestLaterIsDrainedAtOnce(t *testing.T) {
+	r := newKeepers(t)
+	x := r.kind.Get("x")
+	waits := grains.Action0(r.kind, "waits", func(_ *rover, ctx context.Context) error {
+		_, err := r.keep.Call(ctx, x, 0).Get(ctx)
+		return err
+	}).Reentrant()
+	r.keep = r.keep.Reentrant()
+	b, c := r.net.add("b"), r.net.add("c")
+	r.on(b)
+	f := waits.Call(b.context(), x)
+	r.next(t)
+	r.on(c)
+	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
+	defer cancel()
+	if err := b.drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	nodetest.Fails(t, b.context(), f, grains.ErrUnsettled)
+}
+
+// TestLaterOfADeadNode: an idempotent call whose grain kept it on a node that dies is made again, and another fails.
+func TestLaterOfADeadNode(t *testing.T) {
+	r := newKeepers(t)
+	a, b, c := r.net.add("a"), r.net.add("b"), r.net.add("c")
+	r.on(b)
+	ctx, x := a.context(), r.kind.Get("x")
+	once, again := r.keep.Call(ctx, x, 0), r.keep.Idempotent().Call(ctx, x, 0)
+	l := []*grains.Later[int]{r.next(t), r.next(t)}
+	r.on(c)
+	b.kill()
+	if err := nodetest.Fails(t, ctx, once, raysys.ErrOutcomeUnknown); errors.Is(err, grains.ErrUnsettled) {
+		t.Error(err)
+	}
+	for _, l := range l { // the caller's node is gone for b
+		contextEnds(t, l.Context(), raysys.ErrCancelled)
+		refuses(t, l, raysys.ErrCancelled)
+	}
+	if err := r.next(t).Settle(6); err != nil {
+		t.Error(err)
+	}
+	wants(t, ctx, again, 6)
+}
+
+// TestLaterAgainAndAgain: a grain that always goes without settling its calls is not called for ever.
+func TestLaterAgainAndAgain(t *testing.T) {
+	r := newKeepers(t)
+	n := 0
+	gone := grains.LaterMethod(r.kind, "gone", func(_ *rover, ctx context.Context, _ int, _ *grains.Later[int]) error {
+		n++
+		return grains.Deactivate(ctx)
+	}).Idempotent()
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	nodetest.Fails(t, b.context(), gone.Call(b.context(), r.kind.Get("x"), 0), grains.ErrUnsettled)
+	if _, err := gone.Call(a.context(), r.kind.Get("y"), 0).Get(a.context()); !errors.Is(err, raysys.ErrNotDelivered) && !errors.Is(err, raysys.ErrMoved) {
+		t.Error(err)
+	}
+	if n < 20 || n > 60 {
+		t.Error("it was called", n, "times")
+	}
+}
+
+// TestLaterCountsInTheMailbox: kept calls and those in the mailbox are together as many as that has room for.
+func TestLaterCountsInTheMailbox(t *testing.T) {
+	r := newKeepers(t, grains.Mailbox(4))
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	for _, n := range []*fakeNode{b, a} {
+		ctx, x := n.context(), r.kind.Get("x")
+		for range 3 { // the bound is no other after many calls
+			var l []*grains.Later[int]
+			for range 4 {
+				_ = r.keep.Call(ctx, x, 0)
+				l = append(l, r.next(t))
+			}
+			nodetest.Eventually(t, "all are kept", func() bool {
+				return strings.Contains(b.engine.ExplainWaiting("rover/x")[0].For, "4 of rover.keep")
+			})
+			for _, f := range []raysys.Ref[int]{r.add.Call(ctx, x, 1), r.keep.Call(ctx, x, 0)} {
+				if err := nodetest.Fails(t, ctx, f, raysys.ErrOverloaded); err != nil && !strings.Contains(err.Error(), "keeps 4 of them") {
+					t.Error(err)
+				}
+			}
+			if err := l[1].Settle(1); err != nil {
+				t.Error(err)
+			}
+			if _, err := r.add.Call(ctx, x, 1).Get(ctx); err != nil {
+				t.Error("there is room again:", err)
+			}
+			for _, l := range l {
+				_ = l.Settle(1)
+			}
+		}
+	}
+}
+
+// TestLaterIsExplained: explain says how many calls of which methods the grain keeps.
+func TestLaterIsExplained(t *testing.T) {
+	r := newKeepers(t)
+	a := r.net.add("a")
+	r.on(a)
+	ctx, x := a.context(), r.kind.Get("x")
+	says := func() string {
+		list := a.engine.ExplainWaiting("rover/x")
+		if len(list) != 1 {
+			t.Fatal(list)
+		}
+		return list[0].For
+	}
+	f := []raysys.Ref[int]{r.keep.Call(ctx, x, 0), r.keep.Call(ctx, x, 0)}
+	l := []*grains.Later[int]{r.next(t), r.next(t)}
+	nodetest.Eventually(t, "both are kept", func() bool { return strings.Contains(says(), "wait for Settle: 2 of rover.keep") })
+	for i := range l {
+		_ = l[i].Settle(1)
+		wants(t, ctx, f[i], 1)
+	}
+	if strings.Contains(says(), "Settle") {
+		t.Error(says())
+	}
+}
+
+// TestLaterKeepsAwake: an activation is not idle while it keeps a call, and then for its idle time.
+func TestLaterKeepsAwake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHooked(grains.IdleAfter(time.Second))
+		var later *grains.Later[int]
+		keep := grains.LaterMethod(h.kind, "keep", func(_ *hooked, _ context.Context, _ int, l *grains.Later[int]) error { later = l; return nil })
+		n, ctx := nodetest.Start(t, system.Config{Table: h.table})
+		f := keep.With(raysys.NoDeadline()).Call(ctx, h.kind.Get("a"), 0)
+		pass(time.Hour)
+		if engineOf(n).Activations("hooked") != 1 {
+			t.Fatal("it went")
+		}
+		if err := later.Settle(3); err != nil {
+			t.Error(err)
+		}
+		wants(t, ctx, f, 3)
+		pass(time.Second - time.Millisecond)
+		h.want(t, "activate a")
+		pass(time.Second/8 + time.Millisecond)
+		h.want(t, "activate a", "deactivate a after 0")
+
+		f = keep.Call(ctx, h.kind.Get("a"), 0)
+		pass(29 * time.Second)
+		h.want(t, "activate a", "deactivate a after 0", "activate a")
+		pass(4 * time.Second) // its deadline, and the idle time
+		h.want(t, "activate a", "deactivate a after 0", "activate a", "deactivate a after 0")
+		nodetest.Fails(t, ctx, f, raysys.ErrDeadline)
+	})
+}
+
+// TestLaterRestarts: a panic that gives the activation a new G ends what the old one kept.
+func TestLaterRestarts(t *testing.T) {
+	r := newKeepers(t, grains.OnPanic(grains.RestartOnPanic))
+	a := r.net.add("a")
+	r.on(a)
+	ctx, x := a.context(), r.kind.Get("x")
+	f := r.keep.Call(ctx, x, 0)
+	l := r.next(t)
+	_, _ = r.boom.Call(ctx, x).Get(ctx)
+	nodetest.Fails(t, ctx, f, grains.ErrUnsettled)
+	refuses(t, l, grains.ErrUnsettled)
+}
+
+// TestLaterIsInNoCycle: turns that wait for a kept call are in no cycle, though its grain waits for them.
+func TestLaterIsInNoCycle(t *testing.T) {
+	r := newKeepers(t)
+	other := r.kind.Get("other")
+	x := r.kind.Get("x")
+	ask := grains.Method0(r.kind, "ask", func(_ *rover, ctx context.Context) (int, error) { return r.keep.Call(ctx, x, 0).Get(ctx) })
+	wait := grains.Method0(r.kind, "wait", func(_ *rover, ctx context.Context) (int, error) { return r.add.Call(ctx, other, 1).Get(ctx) })
+	a := r.net.add("a")
+	r.on(a)
+	ctx := a.context()
+	f := ask.Call(ctx, other)
+	l := r.next(t)
+	g := wait.Call(ctx, x) // x waits for other, which waits for what x keeps
+	nodetest.Eventually(t, "x waits", func() bool { return len(a.engine.Busy(9)) == 2 })
+	if err := l.Settle(2); err != nil {
+		t.Error(err)
+	}
+	wants(t, ctx, f, 2)
+	wants(t, ctx, g, 1)
+}
+
+// TestLaterOutsideTurns: neither the method's context after its turn nor that of the Later is one of a turn of the grain.
+func TestLaterOutsideTurns(t *testing.T) {
+	p := newPurses(t)
+	type left struct {
+		g   *purse
+		ctx context.Context
+		l   *grains.Later[int]
+	}
+	kept := make(chan left, 1)
+	keep := grains.LaterMethod(p.kind, "keep", func(g *purse, ctx context.Context, _ int, l *grains.Later[int]) error {
+		kept <- left{g, ctx, l}
+		return nil
+	})
+	n := p.net.add("a")
+	p.on(n)
+	ctx, x := n.context(), p.kind.Get("x")
+	f := keep.Call(ctx, x, 0)
+	k := nodetest.Arrive(t, kept, "it is kept")
+	if _, err := p.get.Call(ctx, x).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if k.ctx.Err() == nil {
+		t.Error("the turn is over, and its context is not")
+	}
+	for _, ctx := range []context.Context{k.ctx, k.l.Context()} {
+		if err := k.g.balance.Write(ctx); err == nil {
+			t.Error("a State is written outside the turns")
+		}
+	}
+	if k.l.Context().Err() != nil {
+		t.Error("the context of a kept call has ended:", k.l.Context().Err())
+	}
+	v, err := p.put.Call(k.l.Context(), x, 5).Get(k.l.Context())
+	if v != 5 || err != nil {
+		t.Error(v, err)
+	}
+	_ = k.l.Settle(v)
+	wants(t, ctx, f, 5)
+}
+
+// TestLaterIsFenced: a grain with a State answers only while it is the one, also later.
+func TestLaterIsFenced(t *testing.T) {
+	p := newPurses(t)
+	kept := make(chan *grains.Later[int], 1)
+	keep := grains.LaterMethod(p.kind, "keep", func(_ *purse, _ context.Context, _ int, l *grains.Later[int]) error { kept <- l; return nil })
+	a := p.net.add("a")
+	p.on(a)
+	ctx, x := a.context(), p.kind.Get("x")
+	f := keep.Call(ctx, x, 0)
+	l := nodetest.Arrive(t, kept, "it is kept")
+	a.suspend(true)
+	if err := l.Settle(1); !errors.Is(err, errSuspended) {
+		t.Error("the lease is out, and Settle says", err)
+	}
+	nodetest.Fails(t, ctx, f, errSuspended)
+	refuses(t, l, errSuspended)
+	a.suspend(false)
+	f = keep.Call(ctx, x, 0)
+	l = nodetest.Arrive(t, kept, "it is kept")
+	if err := l.Settle(1); err != nil {
+		t.Error(err)
+	}
+	wants(t, ctx, f, 1)
+}
+
+// TestLaterRaces: whatever settles, fails, cancels and ends a call at the same time, it has one outcome, and at most one of those who
+// settle it is told that he did.
+func TestLaterRaces(t *testing.T) {
+	r := newKeepers(t)
+	values := grains.LaterMethod(r.kind, "values", func(_ *rover, ctx context.Context, n int, l *grains.Later[[]int]) error {
+		var all sync.WaitGroup
+		won := make(chan int, 4)
+		for i := range 3 {
+			all.Go(func() {
+				if l.Settle([]int{n, i}) == nil {
+					won <- i
+				}
+			})
+		}
+		all.Go(func() {
+			<-l.Context().Done()
+			if l.Fail(errTooFar) == nil {
+				won <- 3
+			}
+		})
+		go func() {
+			all.Wait()
+			if len(won) > 1 {
+				t.Error(len(won), "settled it")
+			}
+		}()
+		switch n % 4 {
+		case 0:
+			return errTooFar
+		case 1:
+			return grains.Deactivate(ctx)
+		}
+		return nil
+	})
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	var all sync.WaitGroup
+	for i := range 200 {
+		n := []*fakeNode{a, b}[i%2]
+		ctx := n.context()
+		m := values
+		if i%3 == 0 {
+			m = m.Idempotent()
+		}
+		f := m.With(raysys.Deadline(10*time.Second)).Call(ctx, r.kind.Get(fmt.Sprint(i%7)), i/2)
+		all.Go(func() {
+			if i%5 == 0 {
+				f.Cancel()
+			}
+			v, err := f.Get(ctx)
+			if err == nil && (len(v) != 2 || v[0] != i/2) {
+				t.Error(v)
+			}
+			for _, fits := range []error{nil, raysys.ErrCancelled, errTooFar, grains.ErrUnsettled, raysys.ErrMoved, raysys.ErrNotDelivered} {
+				if errors.Is(err, fits) { // of the last two: its grain went again and again
+					return
+				}
+			}
+			t.Error(err)
+		})
+	}
+	all.Wait()
 }
 
 // handedOver is a strict mode that only takes down.
 type handedOver struct {
 	mu     sync.Mutex
 	places []string
+	fails  int
 }
 
 func (h *handedOver) HandOver(place string, at any) error {
@@ -100,37 +603,40 @@ func (h *handedOver) HandOver(place string, at any) error {
 func (h *handedOver) Lend(_ string, at any) (func(), error) { return func() {}, nil }
 
 // Fail implements raysys.Inspector.
-func (h *handedOver) Fail(err error) error { return err }
+func (h *handedOver) Fail(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fails++
+	return err
+}
 
-// TestAnswerLaterIsHandedOver: in strict mode such a result is looked at like every other.
-func TestAnswerLaterIsHandedOver(t *testing.T) {
-	r := newRovers(t)
-	var later *grainengine.Later[[]int]
-	ask := grains.Method0(r.kind, "ask", func(_ *rover, ctx context.Context) (none []int, err error) {
-		if later, err = grainengine.LaterOf[[]int](ctx); err != nil {
-			return nil, err
-		}
-		return nil, grainengine.ErrLater
-	})
-	answer := grains.Action0(r.kind, "answer", func(*rover, context.Context) error {
-		later.Answer([]int{1, 2, 3})
-		return nil
-	})
+// TestLaterIsHandedOver: in strict mode such a result, or error, is looked at like every other, when the call is settled.
+func TestLaterIsHandedOver(t *testing.T) {
+	r := newKeepers(t)
 	a := r.net.add("a")
 	r.on(a)
 	h := &handedOver{}
 	a.job.Inspect = h
 	ctx, g := a.context(), r.kind.Get("x")
-	f := ask.Call(ctx, g)
-	if _, err := answer.Call(ctx, g).Get(ctx); err != nil {
-		t.Fatal(err)
+	looked := func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return slices.Contains(h.places, "result of rover.keep")
 	}
-	if got, err := f.Get(ctx); len(got) != 3 || err != nil {
-		t.Error(got, err)
+	f := r.keep.Call(ctx, g, 0)
+	l := r.next(t)
+	if _, err := r.add.Call(ctx, g, 1).Get(ctx); err != nil || looked() {
+		t.Fatal("before it was settled:", err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !slices.Contains(h.places, "result of rover.ask") {
-		t.Error("nobody looked:", h.places)
+	_ = l.Settle(3)
+	wants(t, ctx, f, 3)
+	if !looked() {
+		t.Error("nobody looked")
+	}
+	f = r.keep.Call(ctx, g, 0)
+	_ = r.next(t).Fail(errTooFar)
+	nodetest.Fails(t, ctx, f, errTooFar)
+	if h.fails != 1 {
+		t.Error(h.fails, "errors were looked at")
 	}
 }

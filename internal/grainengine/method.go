@@ -16,22 +16,22 @@ type none = struct{}
 
 // Method is grains.Method.
 func Method[G, A, R any](k Kind, name string, fn func(*G, context.Context, A) (R, error)) Func {
-	return defineMethod(k, name, fn == nil, fn)
+	return defineMethod(k, name, fn == nil, false, fn)
 }
 
 // Method0 is grains.Method0.
 func Method0[G, R any](k Kind, name string, fn func(*G, context.Context) (R, error)) Func {
-	return defineMethod(k, name, fn == nil, func(g *G, ctx context.Context, _ none) (R, error) { return fn(g, ctx) })
+	return defineMethod(k, name, fn == nil, false, func(g *G, ctx context.Context, _ none) (R, error) { return fn(g, ctx) })
 }
 
 // Action is grains.Action.
 func Action[G, A any](k Kind, name string, fn func(*G, context.Context, A) error) Func {
-	return defineMethod(k, name, fn == nil, func(g *G, ctx context.Context, a A) (none, error) { return none{}, fn(g, ctx, a) })
+	return defineMethod(k, name, fn == nil, false, func(g *G, ctx context.Context, a A) (none, error) { return none{}, fn(g, ctx, a) })
 }
 
 // Action0 is grains.Action0.
 func Action0[G any](k Kind, name string, fn func(*G, context.Context) error) Func {
-	return defineMethod(k, name, fn == nil, func(g *G, ctx context.Context, _ none) (none, error) { return none{}, fn(g, ctx) })
+	return defineMethod(k, name, fn == nil, false, func(g *G, ctx context.Context, _ none) (none, error) { return none{}, fn(g, ctx) })
 }
 
 func (f Func) but(change func(*method)) Func {

@@ -2,6 +2,8 @@ package grainengine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +80,7 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 			}
 			continue
 		}
-		add(raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox", calls+a.waits())})
+		add(raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox%s", calls+a.waits(), a.namesKept())})
 	}
 	if n := e.held.count(k, key); n > 0 {
 		add(raysys.Waiting{Stage: core.StageStore, For: fmt.Sprintf("the store: %d calls refer to what must be recorded before another node may know it", n)})
@@ -90,6 +92,30 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 		}
 	}
 	return list
+}
+
+// namesKept is how many calls of which methods the activation keeps.
+func (a *activation) namesKept() string {
+	k := a.laters.Load()
+	if k == nil {
+		return ""
+	}
+	count := map[string]int{}
+	k.mu.Lock()
+	for c, l := range k.open {
+		if l.kept {
+			count[c.method.entry.Name]++
+		}
+	}
+	k.mu.Unlock()
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		names = append(names, fmt.Sprintf("%d of %s", count[name], name))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it keeps calls that wait for Settle: " + strings.Join(names, ", ")
 }
 
 // waits is how many messages are in the mailbox.

@@ -8,8 +8,8 @@
 // A grain's method that must not block returns the Handle of a Promise and settles it in a later turn. A goroutine
 // that waits for it on another node learns when this one dies: then the future fails.
 //
-// A method may also keep its call itself (grainengine.LaterOf) and answer it after its turn: one message less, for a caller that
-// waits for nothing else.
+// A method whose own answer comes after its turn is one of grains.LaterMethod: one message less, for a caller that waits for nothing
+// else. A promise is for what is passed on.
 //
 // The package is for the packages beside it. Programs have futures of tasks and calls.
 package promise
