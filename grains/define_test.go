@@ -32,6 +32,18 @@ var badDefinitions = map[string]definition{
 	"nil method0": {func(_ *raysys.Table, k grains.Kind[cell]) { grains.Method0[cell, int](k, "m2", nil) }, `good.m2 .*function is nil`},
 	"nil action":  {func(_ *raysys.Table, k grains.Kind[cell]) { grains.Action[cell, int](k, "m3", nil) }, `good.m3 .*function is nil`},
 	"nil action0": {func(_ *raysys.Table, k grains.Kind[cell]) { grains.Action0[cell](k, "m4", nil) }, `good.m4 .*function is nil`},
+	"nil later method": {func(_ *raysys.Table, k grains.Kind[cell]) {
+		grains.LaterMethod[cell, int, int](k, "m5", nil)
+	}, `good.m5 .*function is nil`},
+	"later method of a durable kind": {func(tb *raysys.Table, _ grains.Kind[cell]) {
+		type stored struct{ n grains.State[int] }
+		k := grains.DefineIn[stored](tb, "stored", grains.Durable())
+		grains.LaterMethod(k, "m6", func(*stored, context.Context, int, *grains.Later[int]) error { return nil })
+	}, `stored.m6 .*LaterMethod and option Durable`},
+	"later method of a worker": {func(tb *raysys.Table, _ grains.Kind[cell]) {
+		k := grains.DefineIn[cell](tb, "worker", grains.StatelessWorker(1))
+		grains.LaterMethod(k, "m7", func(*cell, context.Context, int, *grains.Later[int]) error { return nil })
+	}, `worker.m7 .*LaterMethod and option StatelessWorker`},
 	"empty method": {func(_ *raysys.Table, k grains.Kind[cell]) {
 		grains.Action0(k, "", nothing)
 	}, "method name is empty"},
@@ -107,6 +119,7 @@ func TestDefinitionSite(t *testing.T) {
 	grains.Method0(k, "b", func(*cell, context.Context) (int, error) { return 0, nil })
 	grains.Action(k, "c", func(*cell, context.Context, int) error { return nil })
 	grains.Action0(k, "d", nothing)
+	grains.LaterMethod(k, "e", func(*cell, context.Context, int, *grains.Later[int]) error { return nil })
 	var last string
 	for _, e := range tb.Entries() {
 		if !regexp.MustCompile(`grains/define_test.go:\d+$`).MatchString(e.Site) {

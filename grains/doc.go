@@ -34,6 +34,9 @@
 //  6. A plain grain may exist twice for a while when its node is silent and is given up. A grain with a State answers
 //     only while it is the one.
 //
+//  7. A method of LaterMethod may keep its call, and answer it in a later turn or from a goroutine. The grain goes on
+//     meanwhile, and the caller sees no difference.
+//
 // A first program has a struct, its handles and a call:
 //
 //	type Counter struct{ n int }

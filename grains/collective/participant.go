@@ -36,8 +36,8 @@ type participant[T Number] struct {
 
 	round  uint64
 	run    *run[T]
-	last   *run[T]         // the one before, where it may be asked for an answer again
-	held   map[int]held[T] // by rank
+	last   *run[T]                   // the one before, where it may be asked for an answer again
+	held   map[int]held[T]           // by rank
 	answer *grains.Later[outcome[T]] // to the call of start
 	alarm  *core.Alarm
 	early  map[uint64][]handed[T] // of rounds that the rank has not come to

@@ -21,7 +21,11 @@ func definitions(kind string, n int) string {
 		if kind == "task" {
 			fmt.Fprintf(&b, "var t%[1]d = tasks.Define(\"t%[1]d\", func(ctx context.Context, a A%[1]d) (R%[1]d, error) { return R%[1]d{}, nil })\n", i)
 		} else {
-			fmt.Fprintf(&b, "type G%[1]d struct{}\nfunc (*G%[1]d) M(ctx context.Context, a A%[1]d) (R%[1]d, error) { return R%[1]d{}, nil }\nvar k%[1]d = grains.Define[G%[1]d](\"g%[1]d\")\nvar m%[1]d = grains.Method(k%[1]d, \"m\", (*G%[1]d).M)\n", i)
+			verb, last, body := "Method", ") (R%[1]d, error)", "return R%[1]d{}, nil"
+			if kind == "later method" {
+				verb, last, body = "LaterMethod", ", l *grains.Later[R%[1]d]) error", "return l.Settle(R%[1]d{})"
+			}
+			fmt.Fprintf(&b, "type G%[1]d struct{}\nfunc (*G%[1]d) M(ctx context.Context, a A%[1]d"+last+" { "+body+" }\nvar k%[1]d = grains.Define[G%[1]d](\"g%[1]d\")\nvar m%[1]d = grains."+verb+"(k%[1]d, \"m\", (*G%[1]d).M)\n", i)
 			uses = "[]raysys.Ref[R%[1]d]{m%[1]d.Call(ctx, k%[1]d.Get(\"x\"), A%[1]d{}), m%[1]d.On(ctx, k%[1]d.Get(\"x\"), raysys.Put(ctx, A%[1]d{}))}"
 		}
 		fmt.Fprintf(&b, "func use%[1]d(ctx context.Context) {\n\ts := "+uses+"\n\ts[0].Get(ctx)\n\traysys.GetAll(ctx, s).Values()\n\traysys.Wait(ctx, s, 1)\n}\n", i)
@@ -67,7 +71,7 @@ func compiled(t *testing.T, kind string, n int) int {
 // TestDefinitionsAreThin: one task more, or one method with its kind, costs the compiler so many functions, which is about its time and its
 // memory: 0.7 ms and 45 KB each.
 func TestDefinitionsAreThin(t *testing.T) {
-	for kind, most := range map[string]int{"task": 130, "method": 170} {
+	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170} {
 		if n := compiled(t, kind, 2) - compiled(t, kind, 1); n > most {
 			t.Errorf("one more %s costs %d functions, %d are allowed", kind, n, most)
 		} else {
