@@ -9,13 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/nodetest"
-	"github.com/raysys/raysys/system"
 )
 
 // keepers is rovers with a method that keeps its calls.
@@ -203,137 +202,6 @@ func TestLaterInItsTurn(t *testing.T) {
 	}
 }
 
-// TestLaterEndsWithItsActivation: what a grain has not settled when it goes fails with ErrUnsettled, or is made again where the method
-// is idempotent, on the caller's node and another. OnDeactivate may settle before.
-func TestLaterEndsWithItsActivation(t *testing.T) {
-	r := newKeepers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	for _, n := range []*fakeNode{b, a} {
-		ctx, x := n.context(), r.kind.Get("x")
-		once, again := r.keep.Call(ctx, x, 0), r.keep.Idempotent().Call(ctx, x, 0)
-		tried := r.keep.Idempotent().With(raysys.Retries(1)).Call(ctx, x, 0)
-		l := []*grains.Later[int]{r.next(t), r.next(t), r.next(t)}
-		ends(t, ctx, r.quit.Call(ctx, x))
-		if err := nodetest.Fails(t, ctx, once, grains.ErrUnsettled); !errors.Is(err, raysys.ErrOutcomeUnknown) {
-			t.Error("its outcome is known:", err)
-		}
-		second := []*grains.Later[int]{r.next(t), r.next(t)}
-		for _, l := range l {
-			refuses(t, l, grains.ErrUnsettled)
-			contextEnds(t, l.Context(), nil)
-		}
-		for i, l := range second {
-			if err := l.Settle(3 + i); err != nil {
-				t.Error(err)
-			}
-		}
-		for _, f := range []raysys.Ref[int]{again, tried} {
-			if v, err := f.Get(ctx); v != 3 && v != 4 || err != nil {
-				t.Error(v, err)
-			}
-		}
-	}
-}
-
-// TestLaterIsDrained: a drain does not wait for kept calls; idempotent ones go with their grain, from any node.
-func TestLaterIsDrained(t *testing.T) {
-	r := newKeepers(t)
-	a, b, c := r.net.add("a"), r.net.add("b"), r.net.add("c")
-	r.on(b)
-	x := r.kind.Get("x")
-	type asked struct {
-		ctx         context.Context
-		once, again raysys.Ref[int]
-	}
-	var all []asked
-	for _, n := range []*fakeNode{a, b, c} {
-		ctx := n.context()
-		all = append(all, asked{ctx, r.keep.Call(ctx, x, 0), r.keep.Idempotent().Call(ctx, x, 0)})
-		r.next(t)
-		r.next(t)
-	}
-	r.on(c)
-	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
-	defer cancel()
-	if err := b.drain(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range all {
-		nodetest.Fails(t, k.ctx, k.once, grains.ErrUnsettled)
-		if err := r.next(t).Settle(9); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, k := range all {
-		wants(t, k.ctx, k.again, 9)
-	}
-}
-
-// TestLaterIsDrainedAtOnce: a turn that waits for a call which its own grain keeps does not hold up the drain.
-func TestLaterIsDrainedAtOnce(t *testing.T) {
-	r := newKeepers(t)
-	x := r.kind.Get("x")
-	waits := grains.Action0(r.kind, "waits", func(_ *rover, ctx context.Context) error {
-		_, err := r.keep.Call(ctx, x, 0).Get(ctx)
-		return err
-	}).Reentrant()
-	r.keep = r.keep.Reentrant()
-	b, c := r.net.add("b"), r.net.add("c")
-	r.on(b)
-	f := waits.Call(b.context(), x)
-	r.next(t)
-	r.on(c)
-	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
-	defer cancel()
-	if err := b.drain(ctx); err != nil {
-		t.Fatal(err)
-	}
-	nodetest.Fails(t, b.context(), f, grains.ErrUnsettled)
-}
-
-// TestLaterOfADeadNode: an idempotent call whose grain kept it on a node that dies is made again, and another fails.
-func TestLaterOfADeadNode(t *testing.T) {
-	r := newKeepers(t)
-	a, b, c := r.net.add("a"), r.net.add("b"), r.net.add("c")
-	r.on(b)
-	ctx, x := a.context(), r.kind.Get("x")
-	once, again := r.keep.Call(ctx, x, 0), r.keep.Idempotent().Call(ctx, x, 0)
-	l := []*grains.Later[int]{r.next(t), r.next(t)}
-	r.on(c)
-	b.kill()
-	if err := nodetest.Fails(t, ctx, once, raysys.ErrOutcomeUnknown); errors.Is(err, grains.ErrUnsettled) {
-		t.Error(err)
-	}
-	for _, l := range l { // the caller's node is gone for b
-		contextEnds(t, l.Context(), raysys.ErrCancelled)
-		refuses(t, l, raysys.ErrCancelled)
-	}
-	if err := r.next(t).Settle(6); err != nil {
-		t.Error(err)
-	}
-	wants(t, ctx, again, 6)
-}
-
-// TestLaterAgainAndAgain: a grain that always goes without settling its calls is not called for ever.
-func TestLaterAgainAndAgain(t *testing.T) {
-	r := newKeepers(t)
-	n := 0
-	gone := grains.LaterMethod(r.kind, "gone", func(_ *rover, ctx context.Context, _ int, _ *grains.Later[int]) error {
-		n++
-		return grains.Deactivate(ctx)
-	}).Idempotent()
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	nodetest.Fails(t, b.context(), gone.Call(b.context(), r.kind.Get("x"), 0), grains.ErrUnsettled)
-	if _, err := gone.Call(a.context(), r.kind.Get("y"), 0).Get(a.context()); !errors.Is(err, raysys.ErrNotDelivered) && !errors.Is(err, raysys.ErrMoved) {
-		t.Error(err)
-	}
-	if n < 20 || n > 60 {
-		t.Error("it was called", n, "times")
-	}
-}
-
 // TestLaterCountsInTheMailbox: kept calls and those in the mailbox are together as many as that has room for.
 func TestLaterCountsInTheMailbox(t *testing.T) {
 	r := newKeepers(t, grains.Mailbox(4))
@@ -393,55 +261,40 @@ func TestLaterIsExplained(t *testing.T) {
 	}
 }
 
-// TestLaterKeepsAwake: an activation is not idle while it keeps a call, and then for its idle time.
-func TestLaterKeepsAwake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHooked(grains.IdleAfter(time.Second))
-		var later *grains.Later[int]
-		keep := grains.LaterMethod(h.kind, "keep", func(_ *hooked, _ context.Context, _ int, l *grains.Later[int]) error { later = l; return nil })
-		n, ctx := nodetest.Start(t, system.Config{Table: h.table})
-		f := keep.With(raysys.NoDeadline()).Call(ctx, h.kind.Get("a"), 0)
-		pass(time.Hour)
-		if engineOf(n).Activations("hooked") != 1 {
-			t.Fatal("it went")
-		}
-		if err := later.Settle(3); err != nil {
-			t.Error(err)
-		}
-		wants(t, ctx, f, 3)
-		pass(time.Second - time.Millisecond)
-		h.want(t, "activate a")
-		pass(time.Second/8 + time.Millisecond)
-		h.want(t, "activate a", "deactivate a after 0")
-
-		f = keep.Call(ctx, h.kind.Get("a"), 0)
-		pass(29 * time.Second)
-		h.want(t, "activate a", "deactivate a after 0", "activate a")
-		pass(4 * time.Second) // its deadline, and the idle time
-		h.want(t, "activate a", "deactivate a after 0", "activate a", "deactivate a after 0")
-		nodetest.Fails(t, ctx, f, raysys.ErrDeadline)
-	})
+// TestLaterHoldsNoArgument: the future of a call that was kept does not keep its argument, also where that may be made again.
+func TestLaterHoldsNoArgument(t *testing.T) {
+	b := newBlobs()
+	kept := make(chan *grains.Later[int], 1)
+	keep := grains.LaterMethod(b.kind, "keep", func(_ *cell, _ context.Context, _ blob, l *grains.Later[int]) error { kept <- l; return nil })
+	ctx := nodetest.Driver(t, b.table)
+	for _, m := range []grains.Func[cell, blob, int]{keep, keep.Idempotent()} {
+		x := new([1 << 16]byte)
+		p := weak.Make(x)
+		r := m.Call(ctx, b.kind.Get("a"), blob{x})
+		x = nil
+		l := <-kept
+		_ = l.Settle(1)
+		wants(t, ctx, r, 1)
+		b.freed(t, "the argument is freed", p)
+		runtime.KeepAlive(r)
+	}
 }
 
-// TestLaterRestarts: a panic that gives the activation a new G ends what the old one kept.
-func TestLaterRestarts(t *testing.T) {
-	r := newKeepers(t, grains.OnPanic(grains.RestartOnPanic))
-	a := r.net.add("a")
-	r.on(a)
-	ctx, x := a.context(), r.kind.Get("x")
-	f := r.keep.Call(ctx, x, 0)
-	l := r.next(t)
-	_, _ = r.boom.Call(ctx, x).Get(ctx)
-	nodetest.Fails(t, ctx, f, grains.ErrUnsettled)
-	refuses(t, l, grains.ErrUnsettled)
-}
-
-// TestLaterIsInNoCycle: turns that wait for a kept call are in no cycle, though its grain waits for them.
+// TestLaterIsInNoCycle: turns that wait for a kept call are in no cycle, though its grain waits for them, or what works out its answer.
 func TestLaterIsInNoCycle(t *testing.T) {
 	r := newKeepers(t)
 	other := r.kind.Get("other")
 	x := r.kind.Get("x")
-	ask := grains.Method0(r.kind, "ask", func(_ *rover, ctx context.Context) (int, error) { return r.keep.Call(ctx, x, 0).Get(ctx) })
+	work := make(chan error, 1)
+	keep := grains.LaterMethod(r.kind, "work", func(_ *rover, _ context.Context, _ int, l *grains.Later[int]) error {
+		go func() {
+			_, err := r.add.Call(l.Context(), other, 1).Get(l.Context())
+			work <- err
+		}()
+		r.kept <- l
+		return nil
+	})
+	ask := grains.Method0(r.kind, "ask", func(_ *rover, ctx context.Context) (int, error) { return keep.Call(ctx, x, 0).Get(ctx) })
 	wait := grains.Method0(r.kind, "wait", func(_ *rover, ctx context.Context) (int, error) { return r.add.Call(ctx, other, 1).Get(ctx) })
 	a := r.net.add("a")
 	r.on(a)
@@ -454,7 +307,12 @@ func TestLaterIsInNoCycle(t *testing.T) {
 		t.Error(err)
 	}
 	wants(t, ctx, f, 2)
-	wants(t, ctx, g, 1)
+	if _, err := g.Get(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := nodetest.Arrive(t, work, "what works out the answer ends"); errors.Is(err, raysys.ErrCycle) {
+		t.Error(err)
+	}
 }
 
 // TestLaterOutsideTurns: neither the method's context after its turn nor that of the Later is one of a turn of the grain.
@@ -520,70 +378,6 @@ func TestLaterIsFenced(t *testing.T) {
 		t.Error(err)
 	}
 	wants(t, ctx, f, 1)
-}
-
-// TestLaterRaces: whatever settles, fails, cancels and ends a call at the same time, it has one outcome, and at most one of those who
-// settle it is told that he did.
-func TestLaterRaces(t *testing.T) {
-	r := newKeepers(t)
-	values := grains.LaterMethod(r.kind, "values", func(_ *rover, ctx context.Context, n int, l *grains.Later[[]int]) error {
-		var all sync.WaitGroup
-		won := make(chan int, 4)
-		for i := range 3 {
-			all.Go(func() {
-				if l.Settle([]int{n, i}) == nil {
-					won <- i
-				}
-			})
-		}
-		all.Go(func() {
-			<-l.Context().Done()
-			if l.Fail(errTooFar) == nil {
-				won <- 3
-			}
-		})
-		go func() {
-			all.Wait()
-			if len(won) > 1 {
-				t.Error(len(won), "settled it")
-			}
-		}()
-		switch n % 4 {
-		case 0:
-			return errTooFar
-		case 1:
-			return grains.Deactivate(ctx)
-		}
-		return nil
-	})
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	var all sync.WaitGroup
-	for i := range 200 {
-		n := []*fakeNode{a, b}[i%2]
-		ctx := n.context()
-		m := values
-		if i%3 == 0 {
-			m = m.Idempotent()
-		}
-		f := m.With(raysys.Deadline(10*time.Second)).Call(ctx, r.kind.Get(fmt.Sprint(i%7)), i/2)
-		all.Go(func() {
-			if i%5 == 0 {
-				f.Cancel()
-			}
-			v, err := f.Get(ctx)
-			if err == nil && (len(v) != 2 || v[0] != i/2) {
-				t.Error(v)
-			}
-			for _, fits := range []error{nil, raysys.ErrCancelled, errTooFar, grains.ErrUnsettled, raysys.ErrMoved, raysys.ErrNotDelivered} {
-				if errors.Is(err, fits) { // of the last two: its grain went again and again
-					return
-				}
-			}
-			t.Error(err)
-		})
-	}
-	all.Wait()
 }
 
 // handedOver is a strict mode that only takes down.
