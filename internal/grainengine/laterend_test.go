@@ -82,24 +82,36 @@ func TestLaterIsDrained(t *testing.T) {
 	}
 }
 
-// TestLaterIsDrainedAtOnce: a turn that waits for a call which its own grain keeps does not hold up the drain.
+// TestLaterIsDrainedAtOnce: a turn that waits for a call which its own grain keeps does not hold up the drain, also where that is kept
+// after the drain has begun.
 func TestLaterIsDrainedAtOnce(t *testing.T) {
 	r := newKeepers(t)
 	x := r.kind.Get("x")
-	waits := grains.Action0(r.kind, "waits", func(_ *rover, ctx context.Context) error {
-		_, err := r.keep.Call(ctx, x, 0).Get(ctx)
-		return err
+	inside, drains := make(chan struct{}), make(chan struct{})
+	slow := grains.LaterMethod(r.kind, "slow", func(_ *rover, _ context.Context, _ int, _ *grains.Later[int]) error {
+		close(inside)
+		<-drains
+		return nil
 	}).Reentrant()
-	r.keep = r.keep.Reentrant()
+	waits := grains.Action0(r.kind, "waits", func(_ *rover, ctx context.Context) error {
+		_, err := slow.Call(ctx, x, 0).Get(ctx)
+		return err
+	})
 	b, c := r.net.add("b"), r.net.add("c")
 	r.on(b)
-	f := waits.Call(b.context(), x)
+	before := r.keep.Call(b.context(), x, 0)
 	r.next(t)
+	f := waits.Call(b.context(), x)
+	nodetest.Arrive(t, inside, "the call that comes back is let in")
 	r.on(c)
 	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
 	defer cancel()
-	if err := b.drain(ctx); err != nil {
-		t.Fatal(err)
+	drained := make(chan error, 1)
+	go func() { drained <- b.drain(ctx) }()
+	nodetest.Fails(t, b.context(), before, grains.ErrUnsettled)
+	close(drains)
+	if err := nodetest.Arrive(t, drained, "the drain ends"); err != nil {
+		t.Error(err)
 	}
 	nodetest.Fails(t, b.context(), f, grains.ErrUnsettled)
 }
