@@ -36,7 +36,7 @@ var badDefinitions = map[string]definition{
 		grains.LaterMethod[cell, int, int](k, "m5", nil)
 	}, `good.m5 .*function is nil`},
 	"later method of a durable kind": {func(tb *raysys.Table, _ grains.Kind[cell]) {
-		type stored struct{ n grains.State[int] }
+		type stored struct{ N grains.State[int] }
 		k := grains.DefineIn[stored](tb, "stored", grains.Durable())
 		grains.LaterMethod(k, "m6", func(*stored, context.Context, int, *grains.Later[int]) error { return nil })
 	}, `stored.m6 .*LaterMethod and option Durable`},

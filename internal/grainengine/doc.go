@@ -31,6 +31,7 @@
 //     Where workers hold something (Holds), one with room for a worker goes before one in turn without (seek.go).
 //   - A [Token] names one placement of a grain: of two activations the one with the newer token is the grain. An
 //     activation has its token in its tenure.
+//   - A [Later] is a call that its method may keep: it settles after the turn (later.go). An activation lists those it keeps.
 //   - A cell joins a State to its activation. An [ETag] names one stored version of it.
 //
 // Invariants:

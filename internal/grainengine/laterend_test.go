@@ -231,9 +231,10 @@ func TestLaterHoldsItsResources(t *testing.T) {
 		pass(10 * time.Second)
 		h.want(t, "activate a")
 		_ = l.Settle(1)
+		pass(time.Second)
+		h.want(t, "activate a", "deactivate a after 0", "activate b")
 		wants(t, ctx, f, 1)
 		wants(t, ctx, g, 1)
-		h.want(t, "activate a", "deactivate a after 0", "activate b")
 	})
 }
 
