@@ -154,7 +154,7 @@ func (l *Later) settle(err error) error {
 	}
 	first := false
 	if err == nil {
-		first = c.Resolve()
+		first = l.call.resolve()
 	} else {
 		first = c.Fail(err)
 		c.Forget()
