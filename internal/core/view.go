@@ -15,11 +15,13 @@ type Viewer interface {
 }
 
 // View is raysys.View.
-func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
+func View[T any](ctx context.Context, r Ref[T], f func(T) error) error { return viewed(ctx, r, f, false) }
+
+func viewed[T any](ctx context.Context, r Ref[T], f func(T) error, sent bool) error {
 	if r.future == nil {
 		return zeroRef("View of", TypeOf[T]())
 	}
-	t, at, locked, end, err := r.future.view(ctx)
+	t, at, locked, end, err := r.future.view(ctx, sent)
 	if end != nil {
 		defer end()
 	}
@@ -29,8 +31,11 @@ func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
 	return call(t, copied[T](at, locked), f)
 }
 
+// ViewSent is View of a value that is read once: a node of the same host is sent the bytes, and does not map them.
+func ViewSent[T any](ctx context.Context, r Ref[T], f func(T) error) error { return viewed(ctx, r, f, true) }
+
 // view is get for a value that is looked at where it is: end, which may be nil, puts it back.
-func (c *Future) view(ctx context.Context) (t *Turn, at *Future, locked bool, end func(), err error) {
+func (c *Future) view(ctx context.Context, sent bool) (t *Turn, at *Future, locked bool, end func(), err error) {
 	t, own, err := TurnOf(ctx)
 	if err != nil {
 		return nil, nil, false, nil, err
@@ -43,7 +48,7 @@ func (c *Future) view(ctx context.Context) (t *Turn, at *Future, locked bool, en
 		locked, err = from.readBrought(ctx, t, own)
 		return t, from, locked, nil, err
 	}
-	o, err := open(ctx, t, own, from.work.(*fetched))
+	o, err := open(ctx, t, own, from.work.(*fetched), sent)
 	if err != nil {
 		return nil, nil, false, nil, err
 	}
@@ -73,8 +78,8 @@ func call[T any](t *Turn, v T, f func(T) error) error {
 }
 
 // open waits until the value is open that from would bring.
-func open(ctx context.Context, t *Turn, own bool, from *fetched) (*showing, error) {
-	o := &showing{fetched: fetched{of: from.of, future: from.of.make(), src: from.src, absent: from.absent}}
+func open(ctx context.Context, t *Turn, own bool, from *fetched, sent bool) (*showing, error) {
+	o := &showing{fetched: fetched{of: from.of, future: from.of.make(), src: from.src, absent: from.absent}, sent: sent}
 	o.future.Init(o, t.job.Top, 0, false)
 	if err := await(ctx, t, own, o.future); err != nil {
 		if !o.future.Cancel(err) {
@@ -88,6 +93,7 @@ func open(ctx context.Context, t *Turn, own bool, from *fetched) (*showing, erro
 // showing is the Work of the future of a value that is open for a View.
 type showing struct {
 	fetched
+	sent  bool   // rather than mapped
 	close func() // set before it settles as ready
 }
 
@@ -129,7 +135,9 @@ func (o *showing) open(src Source, hops int) {
 			}
 		}
 	}
-	if v, ok := src.(Viewer); ok {
+	if v, ok := src.(interface{ ViewSent(any, func(func(), error)) }); ok && o.sent {
+		v.ViewSent(into, done)
+	} else if v, ok := src.(Viewer); ok {
 		v.View(into, done)
 	} else {
 		src.Fetch(into, func(err error) { done(nil, err) })

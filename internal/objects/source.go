@@ -134,14 +134,26 @@ func (s *objectSource) Fetch(into any, done func(error)) {
 
 // View implements core.Viewer.
 func (s *objectSource) View(into any, done func(func(), error)) {
+	s.view(objectstore.Segment, into, func(obj *objectstore.Object, end func(), err error) { done(end, err) })
+}
+
+// ViewSent implements core.SentViewer: the copy goes with the View.
+func (s *objectSource) ViewSent(into any, done func(func(), error)) {
+	s.view(objectstore.Sent, into, func(obj *objectstore.Object, end func(), err error) {
+		done(func() { end(); obj.Drop() }, err)
+	})
+}
+
+func (s *objectSource) view(form objectstore.Form, into any, done func(*objectstore.Object, func(), error)) {
 	s.o.runner.Background(func() {
 		var end func()
-		err := s.read(objectstore.Segment, func(obj *objectstore.Object) (err error) {
-			viewObject(s.o.ctx, obj, into, s.Refs, func(e func(), bad error) { end, err = e, bad })
+		var at *objectstore.Object
+		err := s.read(form, func(obj *objectstore.Object) (err error) {
+			viewObject(s.o.ctx, obj, into, s.Refs, func(e func(), bad error) { at, end, err = obj, e, bad })
 			return err
 		})
-		done(end, err)
-	}, func(err error) { done(nil, err) })
+		done(at, end, err)
+	}, func(err error) { done(nil, nil, err) })
 }
 
 // read fetches the object, and again when the file that this node had of it turns out to be damaged.

@@ -19,10 +19,12 @@ const (
 	Segment
 	// Disk is a spill file, for an object that shall not take memory. Receive takes it by itself when there is no room.
 	Disk
+	// Sent is Segment, and not the memory of another process of this host even where that could be mapped.
+	Sent
 )
 
 func (f Form) String() string {
-	return [...]string{"heap", "segment", "disk"}[f]
+	return [...]string{"heap", "segment", "disk", "sent"}[f]
 }
 
 // Incoming is an object that is being received: chunks come in any order, from any number of goroutines.
@@ -113,6 +115,9 @@ func (s *Store) receivable(v Version) error {
 // memoryFor finds a place for the bytes. The mutex is given up while it does.
 func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *segment, err error) {
 	size := in.version.Size
+	if form == Sent {
+		form = Segment
+	}
 	if form == Segment && size < minSegment {
 		form = Heap
 	}

@@ -258,6 +258,16 @@ func (s *Store) drop(o *Object) bool {
 	return true
 }
 
+// Drop gives up a copy that nothing uses, as makeRoom would. Who wants the object again fetches it again.
+func (o *Object) Drop() {
+	s := o.store
+	s.mu.Lock()
+	defer s.unlock()
+	if o.room.in == &s.copies {
+		s.drop(o)
+	}
+}
+
 // thin drops a form that another one makes needless.
 func (s *Store) thin(o *Object) bool {
 	o.op = make(chan struct{})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -242,7 +243,7 @@ func (d *feed) pull(peer Peer) error {
 	p.want = f.want
 	if f.in != nil {
 		p.want = f.version
-	} else if !d.noShare {
+	} else if !d.noShare && f.form != objectstore.Sent {
 		p.host = f.e.cfg.Host
 	}
 	f.mu.Unlock()
