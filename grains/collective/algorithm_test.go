@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/raysys/raysys"
 )
 
 // simulate runs one round of size ranks with parts arriving in an order that draw chooses, some of them twice, and
@@ -109,8 +111,6 @@ func TestAlgorithmsComputeTheSum(t *testing.T) {
 		}
 		got, _ := simulate(t, size, func(at place) algorithm[float64] { return newDoubling(at, Sum, vec(at)) }, draw)
 		everywhere("doubling", got)
-		got, _ = simulate(t, size, func(at place) algorithm[float64] { return newRing(at, Sum, vec(at), piece) }, draw)
-		everywhere("ring", got)
 		got, _ = simulate(t, size, func(at place) algorithm[float64] { return newStar(at, Sum, vec(at)) }, draw)
 		everywhere("star", got)
 		got, _ = simulate(t, size, func(at place) algorithm[float64] { return newTreeUp(at, s, vec(at)) }, draw)
@@ -142,12 +142,11 @@ func TestSameBits(t *testing.T) {
 			}
 			vecs[i][7] = math.Float32frombits(0x7fc00000 | uint32(i)) // NaNs that tell apart
 		}
-		var before [3][][]float32
+		var before [2][][]float32
 		for range 20 {
 			for kind, make := range []func(at place) algorithm[float32]{
 				func(at place) algorithm[float32] { return newStar(at, Sum, slices.Clone(vecs[at.rank])) },
 				func(at place) algorithm[float32] { return newDoubling(at, Sum, slices.Clone(vecs[at.rank])) },
-				func(at place) algorithm[float32] { return newRing(at, Sum, slices.Clone(vecs[at.rank]), 3) },
 			} {
 				got, _ := simulate(t, size, make, r.IntN)
 				got = append(got, before[kind]...) // and the same in every run, whatever comes first
@@ -176,9 +175,37 @@ func TestCost(t *testing.T) {
 		}
 	}
 	for size := 2; size <= 9; size++ {
-		_, n := simulate(t, size, func(at place) algorithm[float64] { return newRing(at, Sum, zero(9*size), 9) }, first)
-		if want := 2 * size * (size - 1); n != want {
-			t.Errorf("ring over %d ranks takes %d messages of a chunk each, want %d", size, n, want)
+		_, n := simulate(t, size, func(at place) algorithm[float64] { return newExchange(at, gifts(at)) }, first)
+		if want := size * (size - 1); n != want {
+			t.Errorf("an exchange of %d ranks takes %d messages, want %d", size, n, want)
+		}
+	}
+}
+
+// gifts are what a rank gives to the others in an exchange.
+func gifts(at place) []raysys.Handle[[]float64] {
+	give := make([]raysys.Handle[[]float64], at.size)
+	for rank := range give {
+		give[rank] = raysys.Ready([]float64{1}).Handle()
+	}
+	return give
+}
+
+// TestExchange: each rank gets what every other one gave to it.
+func TestExchange(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for size := 1; size <= 9; size++ {
+		var all []*exchange[float64]
+		simulate(t, size, func(at place) algorithm[float64] {
+			all = append(all, newExchange(at, gifts(at)))
+			return all[at.rank]
+		}, r.IntN)
+		for rank, x := range all {
+			for from := range x.others() {
+				if x.result().Refs[from] != all[from].give[rank] {
+					t.Errorf("rank %d of %d got another reference from %d than that gave to it", rank, size, from)
+				}
+			}
 		}
 	}
 }
@@ -238,7 +265,7 @@ func TestStrangers(t *testing.T) {
 		"folded":   func() algorithm[float64] { return newDoubling(place{2, 3}, Sum, vec()) },
 		"star":     func() algorithm[float64] { return newStar(at, Sum, vec()) },
 		"center":   func() algorithm[float64] { return newStar(place{0, 4}, Sum, vec()) },
-		"ring":     func() algorithm[float64] { return newRing(at, Sum, vec(), 4) },
+		"exchange": func() algorithm[float64] { return newExchange(at, gifts(at)) },
 		"chain":    func() algorithm[float64] { return newChain(at, s, vec(), 4) },
 		"treeUp":   func() algorithm[float64] { return newTreeUp(at, s, vec()) },
 		"treeDown": func() algorithm[float64] { return newTreeDown(at, request[float64]{Sign: s}) },

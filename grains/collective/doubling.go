@@ -2,7 +2,7 @@ package collective
 
 import "slices"
 
-// doubling is AllReduce for small vectors by recursive doubling: in stage k a rank exchanges its vector with the rank
+// doubling is AllReduce of vectors up to doublingSize by recursive doubling: in stage k a rank exchanges its vector with the rank
 // whose number differs in bit k, so all are done after log2(size) stages. Where size is no power of two the ranks
 // above the largest one within it hand their vector to a partner first and get the result from it. Both sides of an
 // exchange compute lower rank's op higher rank's, so all ranks come to the same bits.

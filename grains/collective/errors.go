@@ -45,6 +45,7 @@ const (
 	BadRank                    // ErrRank
 	Late                       // raysys.ErrDeadline
 	GaveUp                     // raysys.ErrCancelled
+	Full                       // raysys.ErrStoreFull
 )
 
 // NoRank is the Rank of a RoundError that no rank brought about: the grain that keeps the group together was lost with
@@ -88,6 +89,8 @@ func (e *RoundError) Unwrap() error {
 		return raysys.ErrDeadline
 	case GaveUp:
 		return raysys.ErrCancelled
+	case Full:
+		return raysys.ErrStoreFull
 	}
 	return nil
 }
@@ -99,6 +102,8 @@ func reasonOf(err error) Reason {
 		return Late
 	case errors.Is(err, raysys.ErrCancelled), errors.Is(err, raysys.ErrClosed):
 		return GaveUp
+	case errors.Is(err, raysys.ErrStoreFull):
+		return Full
 	}
 	return Lost
 }

@@ -94,7 +94,7 @@ var persist = tasks.Define3("collective_test.persist", func(ctx context.Context,
 			}
 			defer m.Leave()
 			for i := 0; ; i++ {
-				n := []int{3, 20_000}[i%2]
+				n := []int{3, 20_000, 140_000}[i%3]
 				got, err := m.AllReduce(ctx, vector(rank, n), collective.Sum)
 				if err != nil {
 					return err

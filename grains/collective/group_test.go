@@ -247,6 +247,7 @@ func TestCluster(t *testing.T) {
 func TestMismatch(t *testing.T) {
 	vec := []float64{1, 2, 3}
 	big := make([]float64, 50_000)
+	bigger := make([]float64, 200_000)
 	type member = collective.Member[float64]
 	all := func(ctx context.Context, m *member) error {
 		_, err := m.AllReduce(ctx, vec, collective.Sum)
@@ -259,6 +260,10 @@ func TestMismatch(t *testing.T) {
 		},
 		"algorithm": func(ctx context.Context, m *member) error {
 			_, err := m.AllReduce(ctx, big, collective.Sum)
+			return err
+		},
+		"objects": func(ctx context.Context, m *member) error {
+			_, err := m.AllReduce(ctx, bigger, collective.Sum)
 			return err
 		},
 		"op": func(ctx context.Context, m *member) error {

@@ -25,7 +25,8 @@ type Member[T Number] struct {
 	busy        atomic.Bool
 	round       atomic.Uint64
 	failed      atomic.Pointer[RoundError]
-	spare       []T // the vector of an earlier round, which is not shared any more; owned by the busy round
+	lent        lending[T] // owned by the busy round, as spare
+	spare       []T        // the vector of an earlier round, which is not shared any more; owned by the busy round
 }
 
 // Rank is the member's number, from 0 on.
@@ -129,6 +130,8 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 	}
 	req.Patience, req.Round = m.d.patience, m.round.Load()
 	switch there := m.atRendezvous(req); {
+	case s.Verb == verbAllReduce && m.at.size > 1 && sizeOf[T](s.Len) > doublingSize:
+		return m.byObjects(ctx, req)
 	case s.Verb == verbBroadcast:
 	case !there:
 		req.Vec = slices.Clone(req.Vec)
@@ -139,6 +142,11 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 			return o, err
 		}
 	}
+	return m.takePart(ctx, req)
+}
+
+// takePart has the participant do a round.
+func (m *Member[T]) takePart(ctx context.Context, req request[T]) (none outcome[T], err error) {
 	o, err := m.d.start.Call(m.root.Context(), m.participant, req).Get(ctx)
 	switch {
 	case err == nil && o.Fail != nil:

@@ -74,6 +74,7 @@ type request[T Number] struct {
 	Sign     sign
 	Vec      []T // the participant's own
 	Ref      raysys.Handle[[]T]
+	Refs     []raysys.Handle[[]T] // by rank: what goes to it
 	Patience time.Duration
 	Round    uint64
 	// Why and Text say how a round ended at the rendezvous that the Member took to itself; the participant returns
@@ -251,7 +252,8 @@ func (s *participant[T]) complete() {
 	}
 	_ = s.answer.Settle(s.run.result())
 	// An answer that was lost is asked for again. No rank can be further behind, in an AllReduce.
-	if s.last = nil; s.run.sign.Verb == verbAllReduce {
+	s.last = nil
+	if _, ok := s.run.algorithm.(*star[T]); ok {
 		s.last = s.run
 	}
 	s.run, s.answer = nil, nil
@@ -277,7 +279,9 @@ func (s *participant[T]) send(o *out[T]) {
 		case h.Ref.Ref().IsZero():
 			s.pass(to, h.Part)
 		default:
-			promise.On(s.d.hand.Call(s.root.Context(), s.participants[to], h), s.lost(to))
+			sent := s.d.hand.Call(s.root.Context(), s.participants[to], h)
+			promise.On(sent, s.lost(to))
+			promise.Hurry(s.root, sent)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -119,7 +120,8 @@ type algorithm[T Number] interface {
 // outcome is what a rank gets of a round.
 type outcome[T Number] struct {
 	Vec  []T
-	Ref  raysys.Handle[[]T] // in place of Vec, where the round passed a reference on
+	Ref  raysys.Handle[[]T]   // in place of Vec, where the round passed a reference on
+	Refs []raysys.Handle[[]T] // by rank: what came from it
 	Fail *RoundError
 }
 
@@ -141,11 +143,22 @@ func (p place) prev() int { return (p.rank + p.size - 1) % p.size }
 // after is the rank n places behind base in the ring.
 func (p place) after(base, n int) int { return ((base+n)%p.size + p.size) % p.size }
 
-// small is the size in bytes up to which a vector travels whole: beside its head it must fit into a message that is not
-// asked for first.
-const small = 60 << 10
+// others are the other ranks, from the next one on.
+func (p place) others() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n := 1; n < p.size && yield(p.after(p.rank, n)); n++ {
+		}
+	}
+}
 
-// pieceSize is how much of a larger vector one message carries.
+// Sizes in bytes: up to small a vector travels whole, beside the head of a message that is not asked for first. Up to
+// doublingSize an AllReduce exchanges whole vectors; a larger one lends objects, of which each costs about a millisecond.
+const (
+	small        = 60 << 10
+	doublingSize = 1 << 20
+)
+
+// pieceSize is how much of a large vector one message of a Reduce carries.
 const pieceSize = 1 << 20
 
 // newRun makes the round that req asks for.
@@ -158,12 +171,12 @@ func newRun[T Number](at place, round uint64, req request[T]) *run[T] {
 		r.algorithm = newTreeUp(at, req.Sign, req.Vec)
 	case req.Sign.Verb == verbReduce:
 		r.algorithm = newChain(at, req.Sign, req.Vec, elements[T](pieceSize))
+	case req.Refs != nil:
+		r.algorithm = newExchange(at, req.Refs)
 	case bytes <= small && at.size <= starSize:
 		r.algorithm = newStar(at, req.Sign.Op, req.Vec)
-	case bytes <= small:
-		r.algorithm = newDoubling(at, req.Sign.Op, req.Vec)
 	default:
-		r.algorithm = newRing(at, req.Sign.Op, req.Vec, elements[T](pieceSize))
+		r.algorithm = newDoubling(at, req.Sign.Op, req.Vec)
 	}
 	// In an AllReduce every rank hears of every other. In the others a rank that only sends, or only waits, would
 	// not learn that its neighbour does something else, nor be kept from running ahead of it without bound.

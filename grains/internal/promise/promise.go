@@ -116,3 +116,11 @@ func Hurry[T any](root Root, ref raysys.Ref[T]) {
 		c.Work().Help(root.turn)
 	}
 }
+
+// Drop ends the object behind ref, of this node, whoever still has references to it: nothing reads it any more. The zero ref has
+// none.
+func Drop[T any](root Root, ref raysys.Ref[T]) {
+	if o := root.turn.Job().Objects; o != nil && !ref.IsZero() {
+		o.Drop(core.FutureOf(ref.Link))
+	}
+}

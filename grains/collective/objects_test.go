@@ -1,0 +1,175 @@
+package collective_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains/collective"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/testkit"
+)
+
+var (
+	singles = collective.Define[float32]("collective_test.singles")
+	longs   = collective.Define[int64]("collective_test.longs")
+	bytes   = collective.Define[uint8]("collective_test.bytes")
+)
+
+// large is a length of which vectors of T are larger than what ranks exchange whole, and which no number of ranks divides.
+func large[T collective.Number](size int) int { return 1<<20/size + 61 }
+
+// small whole numbers, so that every order of a sum and of a product gives the same bits; others in every round.
+func number[T collective.Number](rank, round, i int) T { return T((i+3*rank+round)%5 + 1) }
+
+func apply[T collective.Number](op collective.Op, a, b T) T {
+	switch op {
+	case collective.Sum:
+		return a + b
+	case collective.Product:
+		return a * b
+	case collective.Min:
+		return min(a, b)
+	}
+	return max(a, b)
+}
+
+// everyOp runs each operation on large vectors of two lengths, twice in turn on each, and compares every element of all results
+// at the end: they belong to the rank, whatever the group does in later rounds.
+func everyOp[T collective.Number](ctx context.Context, g collective.Group[T], key string, rank, size, n int) error {
+	m, err := g.Join(ctx, key, rank, size)
+	if err != nil {
+		return err
+	}
+	defer m.Leave()
+	type result struct {
+		vec []T
+		op  collective.Op
+	}
+	var results []result
+	vec := make([]T, n+1)
+	for round, op := range []collective.Op{collective.Sum, collective.Product, collective.Min, collective.Max, collective.Sum, collective.Sum} {
+		v := vec[:n+round/2%2]
+		for i := range v {
+			v[i] = number[T](rank, round, i)
+		}
+		got, err := m.AllReduce(ctx, v, op)
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		if len(got) != len(v) {
+			return fmt.Errorf("round %d: %d elements, want %d", round, len(got), len(v))
+		}
+		for i, x := range v {
+			if x != number[T](rank, round, i) {
+				return fmt.Errorf("round %d changed element %d of the argument to %v", round, i, x)
+			}
+		}
+		results = append(results, result{got, op})
+	}
+	for round, r := range results {
+		for i, x := range r.vec {
+			want := number[T](0, round, i)
+			for other := 1; other < size; other++ {
+				want = apply(r.op, want, number[T](other, round, i))
+			}
+			if x != want {
+				return fmt.Errorf("%v in round %d: element %d of %d is %v, want %v", r.op, round, i, len(r.vec), x, want)
+			}
+		}
+	}
+	return nil
+}
+
+var everyOpTask = tasks.Define3("collective_test.every-op", func(ctx context.Context, key string, rank, size int) (bool, error) {
+	if err := everyOp(ctx, singles, key, rank, size, large[float32](4)); err != nil {
+		return false, fmt.Errorf("float32: %w", err)
+	}
+	if err := everyOp(ctx, longs, key, rank, size, large[int64](8)); err != nil {
+		return false, fmt.Errorf("int64: %w", err)
+	}
+	if err := everyOp(ctx, bytes, key, rank, size, large[uint8](1)); err != nil {
+		return false, fmt.Errorf("uint8: %w", err)
+	}
+	return true, nil
+})
+
+// TestLargeVectors: ranks that lend each other objects get the right results, on one node, where they read each other's memory,
+// and on several. Strict mode finds a rank that changes what it has put.
+func TestLargeVectors(t *testing.T) {
+	for name, opts := range map[string][]testkit.Option{
+		"one node":    {testkit.CPU(10)},
+		"three nodes": {testkit.Nodes(3), roomy, testkit.Loose()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := testkit.New(t, opts...)
+			ctx := k.Context()
+			for size := 1; size <= 5; size++ {
+				refs := make([]raysys.Ref[bool], size)
+				for rank := range refs {
+					refs[rank] = everyOpTask.With(apart...).Go(ctx, strconv.Itoa(size), rank, size)
+				}
+				for rank, o := range raysys.GetAll(ctx, refs) {
+					if o.Err != nil {
+						t.Errorf("rank %d of %d: %v", rank, size, o.Err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestManyLargeRounds: what ranks lend does not pile up in the store, whose budget is that of a few rounds.
+func TestManyLargeRounds(t *testing.T) {
+	k := testkit.New(t, testkit.Loose(), testkit.Config(system.Config{Objects: system.ObjectConfig{Memory: 16 << 20, Disk: 1}}))
+	const n = 200_000
+	ok(t, ranks(t, k.Context(), 3, func(ctx context.Context, m *collective.Member[float64]) error {
+		for round := range 30 {
+			got, err := m.AllReduce(ctx, slices.Repeat([]float64{float64(round)}, n), collective.Sum)
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+			if got[0] != float64(3*round) || got[n-1] != float64(3*round) {
+				return fmt.Errorf("round %d: %v and %v", round, got[0], got[n-1])
+			}
+		}
+		return nil
+	}))
+}
+
+var fullTask = tasks.Define2("collective_test.full", func(ctx context.Context, key string, rank int) (bool, error) {
+	m, err := floats.Join(ctx, key, rank, 2)
+	if err != nil {
+		return false, err
+	}
+	defer m.Leave()
+	_, err = m.AllReduce(ctx, vector(rank, 4<<20/8), collective.Sum)
+	return true, err
+})
+
+// TestFullStore: a store that has no room for a chunk that its rank lends, or for one that its rank reads, ends the round for
+// both with the reason.
+func TestFullStore(t *testing.T) {
+	for name, memory := range map[string]int64{"lending": 1 << 20, "reading": 3 << 20} {
+		t.Run(name, func(t *testing.T) {
+			small := testkit.Each(func(i int, cfg *system.Config) {
+				cfg.Resources.CPU = 16 * float64(min(i, 1))
+				if i == 2 {
+					cfg.Objects = system.ObjectConfig{Memory: memory, Disk: 1}
+				}
+			})
+			k := testkit.New(t, testkit.Nodes(2), testkit.Loose(), small)
+			ctx := k.Context()
+			refs := []raysys.Ref[bool]{fullTask.With(apart...).Go(ctx, t.Name(), 0), fullTask.With(apart...).Go(ctx, t.Name(), 1)}
+			var errs []error
+			for _, o := range raysys.GetAll(ctx, refs) {
+				errs = append(errs, o.Err)
+			}
+			same(t, errs, raysys.ErrStoreFull, collective.Full, 0)
+		})
+	}
+}
