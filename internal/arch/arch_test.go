@@ -178,6 +178,8 @@ func TestOffence(t *testing.T) {
 		{"docs/guide", "<internal/core", false},
 		{"tools/benchbuild", "<internal/core", false},
 		{"tools/benchold", "<internal/core", false},
+		{"tools/benchmpi", "<internal/core", false},
+		{"tools/benchmpi", "<grains/collective", true},
 		{"tools/benchnats", "<internal/core", false},
 		{"tools/benchnats", "github.com/nats-io/nats.go/jetstream", true},
 		{"tools/benchproto", "<internal/core", false},
