@@ -61,7 +61,7 @@ bench-build: need-go ## measure what a task and a grain method cost the compiler
 bench-old: need-go consul ## measure rows with an earlier commit and with this tree in turn: REF=HEAD ROUNDS=7 TIER=cross-process ROWS=tasks_async,actor_sync
 	go run ./tools/benchold $(if $(REF),-ref $(REF)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(TIER),-tier $(TIER)) $(if $(ROWS),-rows $(ROWS))
 
-bench-mpi: need-go consul ## measure AllReduce of grains/collective, Open MPI and gloo in turn, into docs/benchmarks.md: ROUNDS=5 (needs mpicc and mpirun; gloo where python3 has torch)
+bench-mpi: need-go consul ## measure AllReduce of grains/collective, Open MPI and gloo in turn, into docs/benchmarks.md: ROUNDS=3 (needs mpicc and mpirun; gloo where python3 has torch)
 	go run ./tools/benchmpi -doc docs/benchmarks.md $(if $(ROUNDS),-rounds $(ROUNDS))
 
 bench-nats: need-go consul nats ## measure package stream and bare nats.go in turn, on a real NATS: ROUNDS=5

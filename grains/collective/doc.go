@@ -11,10 +11,11 @@
 //	coordinator: brings the ranks together, and tells all of them when one is gone
 //
 // A rank's participant is a grain on the rank's node, where that hosts grains. The algorithms run there, and
-// participants talk to each other directly. Small vectors are exchanged by recursive doubling, and in groups of up to
-// four by asking rank 0, which holds the calls until it has all; from 60 KB on an AllReduce goes round a ring, and a
-// Reduce along a chain, in pieces of 1 MiB, of which a rank has at most 8 under way; a large Broadcast is one object, to
-// which a reference goes down a tree.
+// participants talk to each other directly. Vectors up to 1 MiB are exchanged by recursive doubling, and those up to 60 KB
+// in groups of up to four by asking rank 0, which holds the calls until it has all. A larger AllReduce cuts the vector into
+// a chunk per rank: each rank offers its parts of the others' chunks as objects, reads the parts of its own, and offers the
+// sum, which all read; the participants pass on references alone. A Reduce above 60 KB goes along a chain, in pieces of
+// 1 MiB, of which a rank has at most 8 under way; a large Broadcast is one object, to which a reference goes down a tree.
 //
 // Rules for the user:
 //
@@ -28,7 +29,10 @@
 //     the round fails for all ranks with a *RoundError that names the rank, the round and the reason. A rank whose own
 //     part was over by then gets it in its next operation. After a RoundError all ranks Join again, the lost one
 //     started anew, and a new epoch begins, with rounds counted from 0.
-//  5. What waits is a rank, never a node: a participant's turns are short, and ranks may be more than there are CPUs.
+//  5. In an AllReduce above 1 MiB a chunk needs room in the object stores of the ranks that offer and read it: without it the
+//     round fails with raysys.ErrStoreFull. Such an AllReduce counts as two rounds, and its Member keeps memory of the
+//     vector's size for the next one.
+//  6. What waits is a rank, never a node: a participant's turns are short, and ranks may be more than there are CPUs.
 //
 // A rank:
 //

@@ -25,8 +25,8 @@ type Member[T Number] struct {
 	busy        atomic.Bool
 	round       atomic.Uint64
 	failed      atomic.Pointer[RoundError]
-	lent        lending[T] // owned by the busy round, as spare
-	spare       []T        // the vector of an earlier round, which is not shared any more; owned by the busy round
+	offers      offers[T] // owned by the busy round, as spare
+	spare       []T       // the vector of an earlier round, which is not shared any more; owned by the busy round
 }
 
 // Rank is the member's number, from 0 on.

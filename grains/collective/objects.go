@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// lending is what a Member lends to the others in AllReduces of large vectors.
-type lending[T Number] struct {
+// offers is what a Member has for the others to read in AllReduces of large vectors.
+type offers[T Number] struct {
 	// own has the rank's parts of the others' chunks, and in the place of its own chunk their sum. It is used again: memory
 	// that is new costs ten times the copy into it.
 	own []T
@@ -27,8 +27,8 @@ type lending[T Number] struct {
 func (m *Member[T]) byObjects(ctx context.Context, req request[T]) (o outcome[T], err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.d.patience)
 	defer cancel()
-	l, vec := m.lent, req.Vec
-	m.lent = lending[T]{} // after an error others may still read it
+	l, vec := m.offers, req.Vec
+	m.offers = offers[T]{} // after an error others may still read it
 	if len(l.own) != len(vec) || m.root.Strict() {
 		l.own = make([]T, len(vec))
 	}
@@ -68,7 +68,7 @@ func (m *Member[T]) byObjects(ctx context.Context, req request[T]) (o outcome[T]
 			return outcome[T]{}, err
 		}
 	}
-	m.lent = l
+	m.offers = l
 	return o, nil
 }
 
@@ -76,7 +76,7 @@ func (m *Member[T]) byObjects(ctx context.Context, req request[T]) (o outcome[T]
 func (m *Member[T]) put(ctx context.Context, chunk []T) (raysys.Ref[[]T], error) {
 	ref := raysys.Put(ctx, chunk)
 	if _, err := ref.Get(ctx); err != nil {
-		return ref, m.fail(reasonOf(err), "lending a chunk: "+err.Error())
+		return ref, m.fail(reasonOf(err), "offering a chunk: "+err.Error())
 	}
 	return ref, nil
 }
@@ -98,7 +98,7 @@ func (m *Member[T]) next(ctx context.Context, req request[T]) (outcome[T], error
 	return m.takePart(ctx, req)
 }
 
-// read calls f with the chunk that another rank lent.
+// read calls f with the chunk that another rank offers.
 func (m *Member[T]) read(ctx context.Context, req request[T], h raysys.Handle[[]T], from int, f func([]T)) error {
 	err := core.ViewSent(ctx, core.Ref[[]T](h.Ref()), func(v []T) error {
 		f(v)

@@ -98,7 +98,7 @@ var everyOpTask = tasks.Define3("collective_test.every-op", func(ctx context.Con
 	return true, nil
 })
 
-// TestLargeVectors: ranks that lend each other objects get the right results, on one node, where they read each other's memory,
+// TestLargeVectors: ranks that offer each other objects get the right results, on one node, where they read each other's memory,
 // and on several. Strict mode finds a rank that changes what it has put.
 func TestLargeVectors(t *testing.T) {
 	for name, opts := range map[string][]testkit.Option{
@@ -123,7 +123,7 @@ func TestLargeVectors(t *testing.T) {
 	}
 }
 
-// TestManyLargeRounds: what ranks lend does not pile up in the store, whose budget is that of a few rounds.
+// TestManyLargeRounds: what ranks offer does not pile up in the store, whose budget is that of a few rounds.
 func TestManyLargeRounds(t *testing.T) {
 	k := testkit.New(t, testkit.Loose(), testkit.Config(system.Config{Objects: system.ObjectConfig{Memory: 16 << 20, Disk: 1}}))
 	const n = 200_000
@@ -151,10 +151,10 @@ var fullTask = tasks.Define2("collective_test.full", func(ctx context.Context, k
 	return true, err
 })
 
-// TestFullStore: a store that has no room for a chunk that its rank lends, or for one that its rank reads, ends the round for
+// TestFullStore: a store that has no room for a chunk that its rank offers, or for one that its rank reads, ends the round for
 // both with the reason.
 func TestFullStore(t *testing.T) {
-	for name, memory := range map[string]int64{"lending": 1 << 20, "reading": 3 << 20} {
+	for name, memory := range map[string]int64{"offering": 1 << 20, "reading": 3 << 20} {
 		t.Run(name, func(t *testing.T) {
 			small := testkit.Each(func(i int, cfg *system.Config) {
 				cfg.Resources.CPU = 16 * float64(min(i, 1))

@@ -152,7 +152,7 @@ func (p place) others() iter.Seq[int] {
 }
 
 // Sizes in bytes: up to small a vector travels whole, beside the head of a message that is not asked for first. Up to
-// doublingSize an AllReduce exchanges whole vectors; a larger one lends objects, of which each costs about a millisecond.
+// doublingSize an AllReduce exchanges whole vectors; a larger one offers objects, of which each costs about a millisecond.
 const (
 	small        = 60 << 10
 	doublingSize = 1 << 20

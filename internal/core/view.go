@@ -14,8 +14,16 @@ type Viewer interface {
 	View(into any, done func(close func(), err error))
 }
 
+// SentViewer is a Viewer that can have the bytes sent to this node where View would map those of another process. The copy is for
+// one reader: it goes with the View.
+type SentViewer interface {
+	ViewSent(into any, done func(close func(), err error))
+}
+
 // View is raysys.View.
-func View[T any](ctx context.Context, r Ref[T], f func(T) error) error { return viewed(ctx, r, f, false) }
+func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
+	return viewed(ctx, r, f, false)
+}
 
 func viewed[T any](ctx context.Context, r Ref[T], f func(T) error, sent bool) error {
 	if r.future == nil {
@@ -31,8 +39,10 @@ func viewed[T any](ctx context.Context, r Ref[T], f func(T) error, sent bool) er
 	return call(t, copied[T](at, locked), f)
 }
 
-// ViewSent is View of a value that is read once: a node of the same host is sent the bytes, and does not map them.
-func ViewSent[T any](ctx context.Context, r Ref[T], f func(T) error) error { return viewed(ctx, r, f, true) }
+// ViewSent is View of a value that is read once, see SentViewer.
+func ViewSent[T any](ctx context.Context, r Ref[T], f func(T) error) error {
+	return viewed(ctx, r, f, true)
+}
 
 // view is get for a value that is looked at where it is: end, which may be nil, puts it back.
 func (c *Future) view(ctx context.Context, sent bool) (t *Turn, at *Future, locked bool, end func(), err error) {
@@ -135,7 +145,7 @@ func (o *showing) open(src Source, hops int) {
 			}
 		}
 	}
-	if v, ok := src.(interface{ ViewSent(any, func(func(), error)) }); ok && o.sent {
+	if v, ok := src.(SentViewer); ok && o.sent {
 		v.ViewSent(into, done)
 	} else if v, ok := src.(Viewer); ok {
 		v.View(into, done)

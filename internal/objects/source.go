@@ -18,14 +18,15 @@ import (
 // What core looks for beyond Source and in Job.Objects: both sources tell placement where the value is, and show it in
 // place.
 var (
-	_ core.Located = (*storedSource)(nil)
-	_ core.Located = (*objectSource)(nil)
-	_ core.Viewer  = (*storedSource)(nil)
-	_ core.Viewer  = (*objectSource)(nil)
-	_ core.Remaker = (*storedSource)(nil)
-	_ core.Remaker = (*objectSource)(nil)
-	_ core.Objects = (*Objects)(nil)
-	_ core.Names   = (*Objects)(nil)
+	_ core.Located    = (*storedSource)(nil)
+	_ core.Located    = (*objectSource)(nil)
+	_ core.Viewer     = (*storedSource)(nil)
+	_ core.Viewer     = (*objectSource)(nil)
+	_ core.SentViewer = (*objectSource)(nil)
+	_ core.Remaker    = (*storedSource)(nil)
+	_ core.Remaker    = (*objectSource)(nil)
+	_ core.Objects    = (*Objects)(nil)
+	_ core.Names      = (*Objects)(nil)
 )
 
 // objectSource brings the value of another node's object, which was too large to be sent with the outcome. The owner of

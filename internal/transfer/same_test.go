@@ -60,6 +60,52 @@ func TestSameHost(t *testing.T) {
 	})
 }
 
+// TestSentOnTheSameHost: what is asked for as sent goes into memory of the receiver, which is used again when the copy was dropped.
+func TestSentOnTheSameHost(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there are no memory files to share")
+	}
+	bubble(t, func(t *testing.T, n *net) {
+		n.adapt = sameHost
+		a, b := n.node("a"), n.node("b")
+		for i := range uint64(3) {
+			want := noise(i, 20*mib+3)
+			a.put(i, 1, want)
+			o, err := b.Fetch(t.Context(), objectstore.Version{ID: id(i)}, transfer.From(key("a")), objectstore.Sent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := o.Map(t.Context())
+			if err != nil || !bytes.Equal(m.Bytes(), want) {
+				t.Fatal(err)
+			}
+			o.Unpin()
+			o.Drop()
+			if b.store.Lookup(id(i)) == nil {
+				t.Error("a copy was dropped while its bytes were in use")
+			}
+			m.Close()
+			o.Drop()
+			o.Drop()
+			if b.store.Lookup(id(i)) != nil {
+				t.Error("a copy was not dropped")
+			}
+			if s := b.store.Stats(); s.Used != s.Warm || s.Used > 21*mib {
+				t.Errorf("%+v", s)
+			}
+		}
+		if s := a.Stats(); s.Shared != 0 {
+			t.Errorf("%+v", s)
+		}
+		if o := a.store.Lookup(id(0)); o != nil {
+			o.Drop() // it is no copy
+		}
+		if a.store.Lookup(id(0)) == nil {
+			t.Error("an owner's object was dropped")
+		}
+	})
+}
+
 // TestNotMappable: where mapping does not work the object is pulled, and the reason told.
 func TestNotMappable(t *testing.T) {
 	if runtime.GOOS != "linux" {
