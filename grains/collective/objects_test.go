@@ -3,6 +3,7 @@ package collective_test
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"testing"
@@ -123,22 +124,46 @@ func TestLargeVectors(t *testing.T) {
 	}
 }
 
-// TestManyLargeRounds: what ranks offer does not pile up in the store, whose budget is that of a few rounds.
-func TestManyLargeRounds(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Config(system.Config{Objects: system.ObjectConfig{Memory: 16 << 20, Disk: 1}}))
-	const n = 200_000
-	ok(t, ranks(t, k.Context(), 3, func(ctx context.Context, m *collective.Member[float64]) error {
-		for round := range 30 {
-			got, err := m.AllReduce(ctx, slices.Repeat([]float64{float64(round)}, n), collective.Sum)
-			if err != nil {
-				return fmt.Errorf("round %d: %w", round, err)
-			}
-			if got[0] != float64(3*round) || got[n-1] != float64(3*round) {
-				return fmt.Errorf("round %d: %v and %v", round, got[0], got[n-1])
-			}
+// manyTask is a rank that goes through 30 rounds of one length, and tells afterwards whether the rounds were right.
+var manyTask = tasks.Define2("collective_test.many", func(ctx context.Context, key string, rank int) (bool, error) {
+	m, err := floats.Join(ctx, key, rank, 3)
+	if err != nil {
+		return false, err
+	}
+	defer m.Leave()
+	for round := range 30 {
+		got, err := m.AllReduce(ctx, slices.Repeat([]float64{float64(round)}, many), collective.Sum)
+		if err != nil {
+			return false, fmt.Errorf("round %d: %w", round, err)
 		}
-		return nil
-	}))
+		if got[0] != float64(3*round) || got[many-1] != float64(3*round) {
+			return false, fmt.Errorf("round %d: %v and %v", round, got[0], got[many-1])
+		}
+	}
+	return true, m.Barrier(ctx)
+})
+
+const many = 200_000
+
+// TestManyLargeRounds: what ranks offer does not stay in the stores until it is collected.
+func TestManyLargeRounds(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), roomy)
+	ctx := k.Context()
+	refs := make([]raysys.Ref[bool], 3)
+	for rank := range refs {
+		refs[rank] = manyTask.With(apart...).Go(ctx, t.Name(), rank)
+	}
+	for rank, o := range raysys.GetAll(ctx, refs) {
+		if o.Err != nil {
+			t.Errorf("rank %d: %v", rank, o.Err)
+		}
+	}
+	for i := 1; i <= 3; i++ {
+		if s := k.Cluster().Node(i).Objects(); s.Used-s.Warm > 8*many {
+			t.Errorf("node %d: its store has objects of %d bytes, and the last round's sums have fewer than %d", i, s.Used-s.Warm, 8*many)
+		}
+	}
 }
 
 var fullTask = tasks.Define2("collective_test.full", func(ctx context.Context, key string, rank int) (bool, error) {
