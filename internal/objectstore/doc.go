@@ -5,7 +5,7 @@
 //
 //	value     the live Go value; bytes are made of it when they are needed     Add
 //	heap      one buffer that the collector owns; never used again             Receive(Heap), Bytes
-//	segment   a memory file, mapped; used again while warm                     Receive(Segment), Share
+//	segment   a memory file, mapped; used again while warm                     Receive(Segment, Sent), Share
 //	file      a spill file: version, checksums, body                           room, or too large for memory
 //	foreign   another process's segment, mapped read-only                      Attach
 //
