@@ -100,7 +100,7 @@ const ItemLimit = 2 << 10
 // travels (object.go).
 const (
 	InlineLimit = raysys.ObjectSize
-	PushLimit   = 1<<20 + 1<<10 // 1 MiB, and what says so
+	PushLimit   = 1<<20 + 8<<10 // 1 MiB, and what stands beside it
 	ValueLimit  = 4 << 20
 )
 
