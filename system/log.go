@@ -62,6 +62,9 @@ func newActors(log *zap.Logger) *actor.ActorSystem {
 	}))
 }
 
+// Log returns the node's logger, for packages that come with a node.
+func (n *Node) Log() *slog.Logger { return slog.New(zapslog.NewHandler(n.log.Core())) }
+
 // quiet lowers Info to Debug.
 type quiet struct{ zapcore.Core }
 

@@ -164,6 +164,8 @@ func TestOffence(t *testing.T) {
 		{"internal/core", "<.", false},
 		{"internal/core", "github.com/asynkron/protoactor-go/actor", false},
 		{"tasks", "<internal/core", true},
+		{"grains/process", "<internal/subprocess", true},
+		{"grains/process", "<internal/grainengine", false},
 		{"examples/web", "<internal/core", false},
 		{"internal/codec", "<.", true},
 		{"internal/codec", "github.com/fxamacker/cbor/v2", true},

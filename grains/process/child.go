@@ -1,0 +1,190 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/raysys/raysys/grains"
+)
+
+// Config is how a child is started.
+type Config struct {
+	// Script is the source of a Python file, usually embedded by go:embed.
+	Script string
+	// New is the class or the function that makes the object whose methods are called: of Script, or as "module:name" of a module in
+	// Dir or among those of Python. "": the functions of Script are called. It gets Args, and a seed where it has a parameter of that name.
+	New  string
+	Args map[string]any
+	// Python is the interpreter: what RAYSYS_PYTHON says on the node, else python3 in PATH, unless set.
+	Python string
+	// Command is a program in another language, with its arguments, in the place of Python. It speaks the protocol of frame.go.
+	Command []string
+
+	Dir string   // the working directory: that of the node unless set
+	Env []string // as of exec.Cmd, beside the environment of the node and raysys.DeviceEnv
+
+	// Seed makes, with the grain's name, the seed of the child, the same at each start: of Python's random, of numpy's and torch's where
+	// Script imports them, and of its hashes.
+	Seed uint64
+	// Heartbeat is for how long a child that works may be silent before it is killed: 30 s unless set, and negative for ever. The worker
+	// sends a sign of life four times in that, from a thread of its own.
+	Heartbeat time.Duration
+	// MaxFrame bounds the bytes of one argument or result: 256 MiB unless set.
+	MaxFrame int
+
+	// Envs makes N environments, for a Vector: New makes one of them, with gymnasium's methods reset and step, or a VectorEnv of gymnasium.
+	Envs int
+	// Gym is an environment that gymnasium knows, such as "CartPole-v1", in the place of New. Args are those of gymnasium.make_vec.
+	Gym string
+}
+
+// check says what of c cannot be meant.
+func (c *Config) check() error {
+	_, bad := json.Marshal(c.Args)
+	switch {
+	case bad != nil:
+		return fmt.Errorf("Args: %w", bad)
+	case len(c.Command) > 0 && c.Script+c.New+c.Gym+c.Python != "":
+		return errors.New("Command is in the place of Python: leave Script, New, Gym and Python empty")
+	case len(c.Command) == 0 && c.Script+c.New+c.Gym == "":
+		return errors.New("give Script, New, Gym or Command")
+	case c.Gym != "" && (c.Envs == 0 || c.New != ""):
+		return errors.New("Gym is for a Vector, with Envs and without New")
+	case c.Envs < 0 || c.MaxFrame < 0 || c.MaxFrame > math.MaxInt32:
+		return fmt.Errorf("Envs is %d, and MaxFrame %d", c.Envs, c.MaxFrame)
+	}
+	return nil
+}
+
+func (c *Config) heartbeat() time.Duration { return cmp.Or(c.Heartbeat, 30*time.Second) }
+
+func (c *Config) maxFrame() int { return cmp.Or(c.MaxFrame, 256<<20) }
+
+// seed is that of the grain of a name. numpy takes no more than 32 bits.
+func (c *Config) seed(name string) uint32 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %s", c.Seed, name)
+	s := h.Sum64()
+	return uint32(s ^ s>>32)
+}
+
+// beginning is the first message to a child.
+type beginning struct {
+	Script string         `json:"script"`
+	New    string         `json:"new"`
+	Args   map[string]any `json:"args"`
+	Seed   uint32         `json:"seed"`
+	Beat   float64        `json:"beat"` // seconds between signs of life; 0 for none
+	Envs   int            `json:"envs"`
+	Gym    string         `json:"gym"`
+}
+
+// Child is a child process with an object whose methods are called. The zero Child has none. Embed it in the struct of a grain, whose
+// OnDeactivate it brings along, or use Define. Only turns of the grain use it.
+type Child struct {
+	cfg     *Config
+	run     *running        // nil where the next call starts one
+	dropped runtime.Cleanup // of run
+}
+
+// Start starts the child, in the place of one that c has. The calls that follow start it again when it has ended.
+func (c *Child) Start(ctx context.Context, cfg Config) error {
+	if err := cfg.check(); err != nil {
+		return fmt.Errorf("start a child process: %w", err)
+	}
+	c.stop()
+	c.cfg = &cfg
+	return c.ready(ctx)
+}
+
+// OnDeactivate implements grains.Deactivator: it kills the child and its process group. A grain that has an OnDeactivate of its own
+// calls it there.
+func (c *Child) OnDeactivate(context.Context) error {
+	c.stop()
+	return nil
+}
+
+// PID is the child's process id, 0 while there is none.
+func (c *Child) PID() int {
+	if c.run == nil {
+		return 0
+	}
+	return c.run.cmd.Process.Pid
+}
+
+// nameOf is the grain of ctx.
+func nameOf(ctx context.Context) string {
+	if id, ok := grains.Self(ctx); ok {
+		return id.String()
+	}
+	return "process"
+}
+
+// ready starts a child where none is.
+func (c *Child) ready(ctx context.Context) error {
+	switch {
+	case c.cfg == nil:
+		return fmt.Errorf("%s: %w: Start it first", nameOf(ctx), ErrExited)
+	case c.run != nil:
+		return nil
+	}
+	name := nameOf(ctx)
+	run, err := start(ctx, c.cfg, name)
+	if err != nil {
+		return fmt.Errorf("%s: start a child process: %w", name, err)
+	}
+	// A grain whose struct is dropped after a panic has no OnDeactivate.
+	c.run, c.dropped = run, runtime.AddCleanup(c, (*running).kill, run)
+	b := beginning{Script: c.cfg.Script, New: c.cfg.New, Args: c.cfg.Args, Seed: c.cfg.seed(name), Envs: c.cfg.Envs, Gym: c.cfg.Gym}
+	b.Beat = max(c.cfg.heartbeat().Seconds()/4, 0)
+	values, err := json.Marshal(b)
+	if err == nil {
+		_, err = c.exchange(ctx, &message{Values: values})
+	}
+	if err != nil {
+		c.stop() // there is no object to call
+	}
+	return err
+}
+
+// call calls a method of the child's object.
+func (c *Child) call(ctx context.Context, m *message) (message, error) {
+	if err := c.ready(ctx); err != nil {
+		return message{}, err
+	}
+	return c.exchange(ctx, m)
+}
+
+// exchange sends a message and waits for the answer. Where that fails the child is no more, unless the error is of its own code.
+func (c *Child) exchange(ctx context.Context, m *message) (message, error) {
+	r := c.run
+	kind, reply, err := r.exchange(ctx, m)
+	if err != nil {
+		if r.broken {
+			c.stop()
+		}
+		return reply, err
+	}
+	if kind == failureFrame {
+		return reply, r.raised(m.Method, reply.Failure)
+	}
+	return reply, nil
+}
+
+// stop kills the child, if there is one, and waits until it is gone.
+func (c *Child) stop() {
+	if c.run != nil {
+		c.run.kill()
+		<-c.run.gone
+		c.run.close()
+		c.dropped.Stop()
+		c.run = nil
+	}
+}

@@ -1,0 +1,37 @@
+package process
+
+import "io"
+
+// What a child in Go needs, and the tests of the format.
+type (
+	Message   = message
+	Described = described
+)
+
+const (
+	CallFrame   = callFrame
+	ResultFrame = resultFrame
+	BeatFrame   = beatFrame
+)
+
+var (
+	ReadFrame = readFrame
+	Decode    = decode
+)
+
+func (m *message) Write(w io.Writer, kind frameKind, limit int) error { return m.write(w, kind, limit) }
+
+func (d described) Tensor() Tensor { return d.tensor() }
+
+// Describe is a tensor in a message.
+func Describe(name string, t Tensor) Described { return described{name, t.DType, t.Shape, t.Data} }
+
+// Lines is what of the pieces of an output is logged, and what is kept of it.
+func Lines(pieces ...string) (lines, kept []string) {
+	o := output{line: func(s string) { lines = append(lines, s) }}
+	for _, p := range pieces {
+		_, _ = o.Write([]byte(p))
+	}
+	o.flush()
+	return lines, o.last
+}

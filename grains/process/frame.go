@@ -1,0 +1,138 @@
+package process
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// A frame is a length (uint32, little-endian, of what follows), a kind (1 byte) and a body. The body is the length of a header
+// (uint32), the header (JSON, filled up with spaces), and the elements of the tensors that the header describes, each filled up with
+// zeros, so that each begins at a multiple of 8 in the body.
+type frameKind byte
+
+const (
+	callFrame    frameKind = iota + 1 // to the child: method, values and tensors
+	resultFrame                       // from the child: values and tensors
+	failureFrame                      // from the child: what the method raised
+	beatFrame                         // from the child, while it works: an empty body
+)
+
+const (
+	frameHead = 5
+	align     = 8
+)
+
+// message is a frame's header, and the tensors behind it.
+type message struct {
+	Method  string          `json:"method,omitempty"` // "" makes the object whose methods are called then
+	Values  json.RawMessage `json:"values,omitempty"` // an object: keyword arguments, or what the method returned
+	Tensors []described     `json:"tensors,omitempty"`
+	Failure *failure        `json:"failure,omitempty"`
+}
+
+// described is a tensor in a header.
+type described struct {
+	Name  string `json:"name"`
+	DType DType  `json:"dtype"`
+	Shape []int  `json:"shape"`
+	data  []byte
+}
+
+func (d described) tensor() Tensor { return Tensor{d.DType, d.Shape, d.data} }
+
+// failure is an exception of the child's.
+type failure struct {
+	Type      string `json:"type"`
+	Message   string `json:"message"`
+	Traceback string `json:"traceback"`
+	Env       *int   `json:"env,omitempty"`   // of a Vector: the environment that raised it
+	Shape     bool   `json:"shape,omitempty"` // it gave an observation of another shape
+}
+
+// padding is how many bytes fill n up.
+func padding(n int) int { return -n & (align - 1) }
+
+// write sends a frame of at most limit bytes. What is too large is refused before a byte of it is sent.
+func (m *message) write(w io.Writer, kind frameKind, limit int) error {
+	header, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrValue, err)
+	}
+	pad := padding(4 + len(header))
+	size := 4 + len(header) + pad
+	for _, t := range m.Tensors {
+		size += len(t.data) + padding(len(t.data))
+	}
+	if size > limit-1 {
+		return tooLarge(size, limit)
+	}
+	head := make([]byte, 0, frameHead+4+len(header)+pad)
+	head = binary.LittleEndian.AppendUint32(head, uint32(1+size))
+	head = append(head, byte(kind))
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(header)+pad))
+	head = append(head, header...)
+	head = append(head, "        "[:pad]...)
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for _, t := range m.Tensors {
+		if _, err := w.Write(t.data); err != nil {
+			return err
+		}
+		if _, err := w.Write(make([]byte, align)[:padding(len(t.data))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFrame reads the next frame of at most limit bytes.
+func readFrame(r io.Reader, limit int) (frameKind, []byte, error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n, kind := int(binary.LittleEndian.Uint32(head[:])), frameKind(head[4])
+	switch {
+	case n < 1 || kind < callFrame || kind > beatFrame:
+		return 0, nil, fmt.Errorf("%w: it begins with %q", ErrProtocol, head[:])
+	case n > limit:
+		return 0, nil, tooLarge(n, limit)
+	}
+	body := make([]byte, n-1)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return 0, nil, err
+	}
+	return kind, body, nil
+}
+
+// decode reads the body of a frame. The tensors share its memory.
+func decode(body []byte) (m message, err error) {
+	if len(body) < 4 {
+		return m, fmt.Errorf("%w: a body of %d bytes", ErrProtocol, len(body))
+	}
+	n := int(binary.LittleEndian.Uint32(body))
+	if n > len(body)-4 {
+		return m, fmt.Errorf("%w: a header of %d bytes in a body of %d", ErrProtocol, n, len(body))
+	}
+	if err := json.Unmarshal(body[4:4+n], &m); err != nil {
+		return m, fmt.Errorf("%w: its header: %w", ErrProtocol, err)
+	}
+	at := 4 + n
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		size, err := t.tensor().length()
+		if err != nil {
+			return m, fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		at += padding(at)
+		if at > len(body) || size > len(body)-at {
+			return m, fmt.Errorf("%w: tensor %.40q goes beyond the body", ErrProtocol, t.Name)
+		}
+		t.data = body[at : at+size : at+size]
+		at += size
+	}
+	return m, nil
+}

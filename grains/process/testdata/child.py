@@ -1,0 +1,84 @@
+"""Methods of the tests."""
+import array
+import os
+import random
+import signal
+import sys
+import time
+
+
+class Box:
+    def __init__(self, seed, scale):
+        self.seed, self.scale, self.n = seed, scale, 0
+        print("made by", sys.argv)
+
+    def count(self):
+        self.n += 1
+        return {"n": self.n}
+
+    def draw(self):
+        return {"seed": self.seed, "random": random.random(), "hash": hash("x")}
+
+    def scaled(self, x, by=1.0, note=None):
+        assert x.shape == (2, 3) and x.tolist()[1] == [4.0, 5.0, 6.0], x.tolist()
+        assert note is None
+        return {"y": array.array("f", [v * by * self.scale for row in x.tolist() for v in row]), "sum": sum(map(sum, x.tolist()))}
+
+    untold = misplaced = scaled
+
+    def kinds(self, **arrays):
+        assert sorted(arrays) == ["b", "d", "e", "f", "i", "l", "u"], sorted(arrays)
+        return {k: v for k, v in arrays.items() if v is not None}
+
+    def broken(self, depth):
+        if depth:
+            return self.broken(depth - 1)
+        raise ValueError("the box is empty: é")
+
+    def value(self):
+        return 7
+
+    def nan(self):
+        return {"n": float("nan")}
+
+    def strange(self):
+        return {"y": array.array("h", [1])}
+
+    def listed(self):
+        return {"y": [1, 2]}
+
+    def prints(self):
+        print("a library prints this")
+        sys.stdout.buffer.write(b"\x00\x01\xff binary\n")
+        print("x" * 5000)
+        print("no end of line", end="", flush=True)
+        sys.stderr.write("a warning\n")
+
+    def stops(self):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def works(self):
+        time.sleep(4)
+
+    def hangs(self):
+        while True:
+            time.sleep(1)
+
+    def leaves(self):
+        sys.stderr.write("leaving\n")
+        os._exit(9)
+
+    def forks(self):
+        """A forked process must not write frames."""
+        pid = os.fork()
+        if pid == 0:
+            os.write(4, b"garbage")
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    def environ(self):
+        return {"devices": os.environ["CUDA_VISIBLE_DEVICES"], "mine": os.environ["MINE"], "dir": os.getcwd()}
+
+
+def function(word):
+    return {"word": word * 2}

@@ -1,0 +1,287 @@
+"""The Python side of package process. It reads calls from descriptor 3 and answers on descriptor 4; frame.go says what a frame is.
+
+The variable frames has descriptor 3, from which this text was read. Arguments are numpy arrays where numpy has been imported by the
+script, else memoryviews; both have shape and tolist().
+"""
+import array
+import importlib
+import inspect
+import json
+import linecache
+import os
+import random
+import struct
+import sys
+import threading
+import time
+import traceback
+import types
+
+CALL, RESULT, FAILURE, BEAT = 1, 2, 3, 4
+FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint8": "B", "bool": "?"}
+NUMPY = {"<f4": "float32", "<f8": "float64", "<i4": "int32", "<i8": "int64", "|u1": "uint8", "|b1": "bool"}
+DTYPES = {("f", 4): "float32", ("d", 8): "float64", ("i", 4): "int32", ("l", 4): "int32", ("l", 8): "int64", ("q", 8): "int64",
+          ("B", 1): "uint8", ("c", 1): "uint8", ("?", 1): "bool"}
+MAX_TRACEBACK = 16 << 10
+
+encode = json.JSONEncoder(allow_nan=False).encode
+replies = os.fdopen(4, "wb")
+sending = threading.Lock()  # guards replies
+working = False  # a call runs
+
+
+def detach():
+    """Runs in a forked child: the frames are its parent's."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 3, inheritable=False)
+    os.dup2(null, 4, inheritable=False)
+    os.close(null)
+
+
+def fill(n):
+    """Returns how many bytes fill n up to a multiple of 8."""
+    return -n % 8
+
+
+def send(kind, header, tensors=()):
+    text = encode(header).encode()
+    text += b" " * fill(4 + len(text))
+    parts = [struct.pack("<I", len(text)), text]
+    for data in tensors:
+        parts += [data, bytes(fill(len(data)))]
+    body = b"".join(parts)
+    with sending:
+        replies.write(struct.pack("<IB", 1 + len(body), kind) + body)
+        replies.flush()
+
+
+def beat(every):
+    while True:
+        time.sleep(every)
+        if not working:
+            continue
+        with sending:
+            replies.write(struct.pack("<IB", 1, BEAT))
+            replies.flush()
+
+
+def receive():
+    """Returns the header and the tensors of the next call, None at the end."""
+    head = frames.read(5)
+    if len(head) < 5:
+        return None
+    body = bytearray(struct.unpack("<IB", head)[0] - 1)
+    if frames.readinto(body) < len(body):
+        return None
+    (n,) = struct.unpack_from("<I", body)
+    header = json.loads(bytes(body[4:4 + n]))
+    tensors, at, numpy = {}, 4 + n, sys.modules.get("numpy")
+    for d in header.get("tensors") or ():
+        code, shape = FORMATS[d["dtype"]], d["shape"] or ()
+        count = 1
+        for k in shape:
+            count *= k
+        at += fill(at)
+        end = at + count * struct.calcsize(code)
+        if numpy is not None:
+            tensors[d["name"]] = numpy.frombuffer(body, d["dtype"], count, at).reshape(shape)
+        else:
+            view = memoryview(body)[at:end]
+            tensors[d["name"]] = view.cast(code, shape) if count else view.cast(code)
+        at = end
+    return header, tensors
+
+
+def tensor(v):
+    """Returns dtype, shape and bytes of an array, None for another value."""
+    if hasattr(v, "detach") and hasattr(v, "cpu"):  # of torch
+        v = v.detach().cpu().numpy()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(v, numpy.ndarray):
+        dtype = NUMPY.get(v.dtype.str)
+        if dtype is None:
+            raise TypeError(f"an array of {v.dtype}: elements are of {', '.join(FORMATS)}, little-endian")
+        return dtype, v.shape, v.tobytes()
+    if isinstance(v, (array.array, bytes, bytearray, memoryview)):
+        v = memoryview(v)
+        dtype = DTYPES.get((v.format, v.itemsize))
+        if dtype is None:
+            raise TypeError(f"elements of format {v.format!r}: use {', '.join(FORMATS)}")
+        return dtype, v.shape, v.tobytes()
+    return None
+
+
+def answer(method, result):
+    if result is None:
+        result = {}
+    if not isinstance(result, dict):
+        raise TypeError(f"{method} returned {type(result).__name__}: return a dict, whose keys are the fields of the result")
+    values, described, data = {}, [], []
+    for name, v in result.items():
+        t = tensor(v)
+        if t is None:
+            values[name] = v
+        elif not t[1]:  # a scalar in an array
+            values[name] = v.item()
+        else:
+            described.append({"name": name, "dtype": t[0], "shape": list(t[1])})
+            data.append(t[2])
+    send(RESULT, {"values": {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}, "tensors": described}, data)
+
+
+def fail(e):
+    tb = e.__traceback__
+    while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename == "worker.py":
+        tb = tb.tb_next
+    text = "".join(traceback.format_exception(type(e), e, tb))
+    f = {"type": type(e).__name__, "message": str(e), "traceback": text[-MAX_TRACEBACK:]}
+    if hasattr(e, "raysys_env"):
+        f["env"], f["shape"] = e.raysys_env, getattr(e, "raysys_shape", False)
+    send(FAILURE, {"failure": f})
+
+
+class Vector:
+    """Environments with gymnasium's interface, stepped together, or one VectorEnv of gymnasium.
+
+    An environment whose episode has ended is reset by the next step, which ignores its action: gymnasium's AutoresetMode.NEXT_STEP.
+    """
+
+    def __init__(self, n, make):
+        first = make()
+        self.vector = first if hasattr(first, "num_envs") else None
+        if self.vector is None:
+            self.envs = [first] + [make() for _ in range(n - 1)]
+            self.over = [False] * n
+            self.shape = None  # of an observation
+            return
+        mode = first.metadata.get("autoreset_mode")
+        if first.num_envs != n:
+            raise ValueError(f"the vector has {first.num_envs} environments, and Config.Envs is {n}")
+        if mode is not None and getattr(mode, "name", mode) != "NEXT_STEP":
+            raise ValueError(f"the vector has autoreset mode {mode}: make it with AutoresetMode.NEXT_STEP")
+
+    def reset(self, seed):
+        if self.vector is not None:
+            return self.batch(self.vector.reset(seed=seed)[0])
+        self.over = [False] * len(self.envs)
+        observations = []
+        for i, env in enumerate(self.envs):
+            try:
+                observations.append(env.reset(seed=seed + i)[0])
+            except Exception as e:
+                e.raysys_env = i
+                raise
+        return self.batch(observations)
+
+    def step(self, actions):
+        if self.vector is not None:
+            observations, rewards, terminated, truncated, _ = self.vector.step(actions)
+            return self.batch(observations, rewards, terminated, truncated)
+        numpy = sys.modules.get("numpy")
+        actions = actions.tolist() if numpy is None or actions.ndim == 1 else list(actions)
+        observations, rewards, terminated, truncated = [], [], [], []
+        for i, env in enumerate(self.envs):
+            try:
+                if self.over[i]:
+                    o, r, te, tr = env.reset()[0], 0.0, False, False
+                else:
+                    o, r, te, tr, _ = env.step(actions[i])
+                self.over[i] = bool(te or tr)
+                rewards.append(float(r))
+            except Exception as e:
+                e.raysys_env = i
+                raise
+            observations.append(o)
+            terminated.append(bool(te))
+            truncated.append(bool(tr))
+        return self.batch(observations, array.array("f", rewards), bytes(terminated), bytes(truncated))
+
+    def batch(self, observations, rewards=None, terminated=None, truncated=None):
+        numpy = sys.modules.get("numpy")
+        if self.vector is not None:
+            out = {"observations": self.floats(observations)}
+            if rewards is not None:
+                out["rewards"] = numpy.asarray(rewards, "float32")
+                out["terminated"], out["truncated"] = numpy.asarray(terminated, "bool"), numpy.asarray(truncated, "bool")
+            return out
+        for i, o in enumerate(observations):
+            shape = numpy.shape(o) if numpy is not None else (len(o),) if hasattr(o, "__len__") else ()
+            if self.shape is None:
+                self.shape = shape
+            elif shape != self.shape:
+                e = ValueError(f"an observation of shape {shape}, and the first had {self.shape}")
+                e.raysys_env, e.raysys_shape = i, True
+                raise e
+        if numpy is not None:
+            out = {"observations": self.floats(numpy.stack(observations))}
+        else:
+            flat = array.array("f", [x for o in observations for x in (o if self.shape else (o,))])
+            out = {"observations": memoryview(flat).cast("B").cast("f", (len(observations), *self.shape)) if flat else flat}
+        if rewards is not None:
+            out["rewards"] = rewards
+            out["terminated"], out["truncated"] = memoryview(terminated).cast("?"), memoryview(truncated).cast("?")
+        return out
+
+    @staticmethod
+    def floats(a):
+        """Leaves bytes, such as those of images, as they are."""
+        return a if a.dtype.str in ("<f4", "|u1") else a.astype("float32")
+
+
+def target(start):
+    """Makes the object whose methods are called."""
+    random.seed(start["seed"])
+    module = None
+    if start["script"]:
+        module = types.ModuleType("script")
+        module.__file__ = "script.py"
+        sys.modules["script"] = module
+        linecache.cache["script.py"] = (len(start["script"]), None, start["script"].splitlines(True), "script.py")
+        exec(compile(start["script"], "script.py", "exec"), module.__dict__)
+    make, args = module, start["args"] or {}
+    if start["gym"]:
+        gymnasium = importlib.import_module("gymnasium")
+        make = lambda: gymnasium.make_vec(start["gym"], num_envs=start["envs"], **args)
+    elif start["new"]:
+        where, _, name = start["new"].rpartition(":")
+        new = getattr(importlib.import_module(where) if where else module, name)
+        make = lambda: new(**args)
+        try:
+            if "seed" in inspect.signature(new).parameters and not start["envs"]:
+                args.setdefault("seed", start["seed"])
+        except (TypeError, ValueError):
+            pass  # it has no signature
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(start["seed"])
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(start["seed"])
+    if start["envs"]:
+        return Vector(start["envs"], make)
+    return make() if callable(make) else make
+
+
+def main():
+    global working
+    for fd in 3, 4:
+        os.set_inheritable(fd, False)
+    os.register_at_fork(after_in_child=detach)
+    called = None
+    while (call := receive()) is not None:
+        working = True
+        try:
+            header, tensors = call
+            method, values = header.get("method", ""), header.get("values") or {}
+            if not method:
+                if values["beat"] > 0:
+                    threading.Thread(target=beat, args=(values["beat"],), daemon=True).start()
+                called = target(values)
+                answer("", None)
+            else:
+                values.update(tensors)
+                answer(method, getattr(called, method)(**values))
+        except Exception as e:
+            fail(e)
+        working = False
+
+
+main()

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package subprocess
+
+import "os/exec"
+
+// InGroup does nothing: only Unix has process groups.
+func InGroup(*exec.Cmd) {}
+
+// KillGroup kills the process of cmd alone.
+func KillGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
