@@ -129,11 +129,6 @@ func (t timed) Write(p []byte) (int, error) { t.begin(); return t.f.Write(p) }
 
 // exchange sends a message and waits for the answer to it. It kills the child when ctx ends first.
 func (r *running) exchange(ctx context.Context, m *message) (frameKind, message, error) {
-	select {
-	case <-r.ended: // between two calls: this one tells
-		return 0, message{}, r.exit(nil)
-	default:
-	}
 	goes := context.AfterFunc(ctx, r.kill)
 	err := m.write(r.out, callFrame, r.limit)
 	if errors.Is(err, ErrValue) || errors.Is(err, raysys.ErrTooLarge) {
