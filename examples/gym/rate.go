@@ -80,7 +80,7 @@ func stepping(of measurement, step func(process.Tensor) error) (measured, error)
 }
 
 // rates prints how fast the vectors of gymnasium are in Python alone, in a turn of a grain, and by a call of a grain for each step: in
-// turn, and the medians of the rounds.
+// turn. A ratio is of one round, and all are medians.
 func rates(ctx context.Context, envs, rounds int, seconds float64, w io.Writer) error {
 	fmt.Fprintf(w, "%-20s %4s %14s %14s %6s %14s %6s\n", "vector", "envs", "Python alone/s", "in a turn/s", "ratio", "by calls/s", "ratio")
 	for _, mode := range []string{"sync", "vector_entry_point"} {
@@ -105,12 +105,8 @@ func rates(ctx context.Context, envs, rounds int, seconds float64, w io.Writer) 
 				got[i] = append(got[i], m.Rate)
 			}
 		}
-		var m [3]float64
-		for i, r := range got {
-			slices.Sort(r)
-			m[i] = r[len(r)/2]
-		}
-		fmt.Fprintf(w, "%-20s %4d %14.0f %14.0f %6.2f %14.0f %6.2f\n", mode, envs, m[0], m[1], m[1]/m[0], m[2], m[2]/m[0])
+		fmt.Fprintf(w, "%-20s %4d %14.0f %14.0f %6.2f %14.0f %6.2f\n", mode, envs, median(got[0]), median(got[1]), median(ratios(got[1], got[0])),
+			median(got[2]), median(ratios(got[2], got[0])))
 	}
 	n, begun := 0, time.Now()
 	for ; time.Since(begun).Seconds() < seconds; n++ {
@@ -120,4 +116,18 @@ func rates(ctx context.Context, envs, rounds int, seconds float64, w io.Writer) 
 	}
 	fmt.Fprintf(w, "a call that does nothing takes %.0f us\n", time.Since(begun).Seconds()*1e6/float64(n))
 	return nil
+}
+
+// ratios are those of each round.
+func ratios(a, b []float64) []float64 {
+	r := make([]float64, len(a))
+	for i := range a {
+		r[i] = a[i] / b[i]
+	}
+	return r
+}
+
+func median(of []float64) float64 {
+	of = slices.Sorted(slices.Values(of))
+	return of[len(of)/2]
 }

@@ -68,6 +68,9 @@ type (
 	depth struct {
 		Depth int `json:"depth"`
 	}
+	list struct {
+		To []int `json:"to"`
+	}
 	word struct {
 		Word string `json:"word"`
 	}
@@ -82,24 +85,25 @@ type (
 )
 
 var (
-	boxes   = process.Define("box", boxed(0))
-	count   = process.Method[none, counted](boxes, "count")
-	draw    = process.Method[none, drawn](boxes, "draw")
-	scale   = process.Method[scaling, scaled](boxes, "scaled")
-	typed   = process.Method[kinds, kinds](boxes, "kinds")
-	broken  = process.Method[depth, none](boxes, "broken")
-	value   = process.Method[none, none](boxes, "value")
-	listed  = process.Method[none, scaled](boxes, "listed")
-	odd     = process.Method[none, scaled](boxes, "strange")
-	nan     = process.Method[none, counted](boxes, "nan")
-	absent  = process.Method[none, none](boxes, "absent")
-	untold  = process.Method[scaling, none](boxes, "untold")
-	prints  = process.Method[none, none](boxes, "prints")
-	hangs   = process.Method[none, none](boxes, "hangs")
-	leaves  = process.Method[none, none](boxes, "leaves")
-	forks   = process.Method[none, none](boxes, "forks")
-	environ = process.Method[none, around](boxes, "environ")
-	wrong   = process.Method[misplaced, none](boxes, "misplaced")
+	boxes    = process.Define("box", boxed(0))
+	count    = process.Method[none, counted](boxes, "count")
+	draw     = process.Method[none, drawn](boxes, "draw")
+	scale    = process.Method[scaling, scaled](boxes, "scaled")
+	typed    = process.Method[kinds, kinds](boxes, "kinds")
+	broken   = process.Method[depth, none](boxes, "broken")
+	value    = process.Method[none, none](boxes, "value")
+	listed   = process.Method[none, scaled](boxes, "listed")
+	odd      = process.Method[none, scaled](boxes, "strange")
+	nan      = process.Method[none, counted](boxes, "nan")
+	absent   = process.Method[none, none](boxes, "absent")
+	untold   = process.Method[scaling, none](boxes, "untold")
+	prints   = process.Method[none, none](boxes, "prints")
+	hangs    = process.Method[none, none](boxes, "hangs")
+	leaves   = process.Method[none, none](boxes, "leaves")
+	forks    = process.Method[none, none](boxes, "forks")
+	appended = process.Method[list, counted](boxes, "appended")
+	environ  = process.Method[none, around](boxes, "environ")
+	wrong    = process.Method[misplaced, none](boxes, "misplaced")
 
 	stopped = process.Define("box.stopped", boxed(3*time.Second))
 	stops   = process.Method[none, none](stopped, "stops")
@@ -140,6 +144,11 @@ func TestPython(t *testing.T) {
 	}
 	if got, err := function.Call(ctx, functions.Get("a"), word{"ab"}).Get(ctx); got.Word != "abab" || err != nil {
 		t.Error(got, err)
+	}
+	for range 2 { // what a method does to its argument is gone
+		if got, err := appended.Call(ctx, a, list{[]int{1, 2}}).Get(ctx); got.N != 3 || err != nil {
+			t.Error(got, err)
+		}
 	}
 	if _, err := forks.Call(ctx, a, none{}).Get(ctx); err != nil {
 		t.Error(err)

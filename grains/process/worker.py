@@ -4,6 +4,7 @@ The variable frames has descriptor 3, from which this text was read. Arguments a
 script, else memoryviews; both have shape and tolist().
 """
 import array
+import functools
 import importlib
 import inspect
 import json
@@ -43,8 +44,7 @@ def fill(n):
     return -n % 8
 
 
-def send(kind, header, tensors=()):
-    text = encode(header).encode()
+def send(kind, text, tensors=()):
     text += b" " * fill(4 + len(text))
     parts = [struct.pack("<I", len(text)), text]
     for data in tensors:
@@ -65,6 +65,16 @@ def beat(every):
             replies.flush()
 
 
+@functools.lru_cache(1)  # the header of the next step is that of the last one
+def parse(text):
+    return json.loads(text.decode())
+
+
+@functools.lru_cache(1)
+def describe(described):
+    return encode({"tensors": [dict(zip(("name", "dtype", "shape"), d)) for d in described]}).encode()
+
+
 def receive():
     """Returns the header and the tensors of the next call, None at the end."""
     head = frames.read(5)
@@ -74,7 +84,9 @@ def receive():
     if frames.readinto(body) < len(body):
         return None
     (n,) = struct.unpack_from("<I", body)
-    header = json.loads(bytes(body[4:4 + n]))
+    header = parse(bytes(body[4:4 + n]))
+    if any(v is not None for v in (header.get("values") or {}).values()):
+        parse.cache_clear()  # the method may change them
     tensors, at, numpy = {}, 4 + n, sys.modules.get("numpy")
     for d in header.get("tensors") or ():
         code, shape = FORMATS[d["dtype"]], d["shape"] or ()
@@ -94,9 +106,9 @@ def receive():
 
 def tensor(v):
     """Returns dtype, shape and bytes of an array, None for another value."""
-    if hasattr(v, "detach") and hasattr(v, "cpu"):  # of torch
-        v = v.detach().cpu().numpy()
     numpy = sys.modules.get("numpy")
+    if numpy is not None and hasattr(v, "detach"):  # of torch
+        v = v.detach().cpu().numpy()
     if numpy is not None and isinstance(v, numpy.ndarray):
         dtype = NUMPY.get(v.dtype.str)
         if dtype is None:
@@ -120,13 +132,16 @@ def answer(method, result):
     for name, v in result.items():
         t = tensor(v)
         if t is None:
-            values[name] = v
+            values[name] = v.item() if hasattr(v, "item") else v
         elif not t[1]:  # a scalar in an array
             values[name] = v.item()
         else:
-            described.append({"name": name, "dtype": t[0], "shape": list(t[1])})
+            described.append((name, t[0], t[1]))
             data.append(t[2])
-    send(RESULT, {"values": {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}, "tensors": described}, data)
+    text = describe(tuple(described))
+    if values:
+        text = text[:-1] + b', "values": ' + encode(values).encode() + b"}"
+    send(RESULT, text, data)
 
 
 def fail(e):
@@ -137,7 +152,7 @@ def fail(e):
     f = {"type": type(e).__name__, "message": str(e), "traceback": text[-MAX_TRACEBACK:]}
     if hasattr(e, "raysys_env"):
         f["env"], f["shape"] = e.raysys_env, getattr(e, "raysys_shape", False)
-    send(FAILURE, {"failure": f})
+    send(FAILURE, encode({"failure": f}).encode())
 
 
 class Vector:
@@ -270,14 +285,13 @@ def main():
         working = True
         try:
             header, tensors = call
-            method, values = header.get("method", ""), header.get("values") or {}
+            method, values = header.get("method", ""), {**(header.get("values") or {}), **tensors}
             if not method:
                 if values["beat"] > 0:
                     threading.Thread(target=beat, args=(values["beat"],), daemon=True).start()
                 called = target(values)
                 answer("", None)
             else:
-                values.update(tensors)
                 answer(method, getattr(called, method)(**values))
         except Exception as e:
             fail(e)
