@@ -324,3 +324,13 @@ func TestChildInAStruct(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExample runs what Example shows.
+func TestExample(t *testing.T) {
+	needs(t)
+	k := testkit.New(t)
+	l := line{process.Of([]float64{1, 2, 3}), process.Of([]float64{2, 4, 6})}
+	if s, err := fit.Call(k.Context(), fitters.Get("a"), l).Get(k.Context()); s.Slope != 2 || err != nil {
+		t.Error(s, err)
+	}
+}
