@@ -50,15 +50,15 @@ func (c *Config) check() error {
 	_, bad := json.Marshal(c.Args)
 	switch {
 	case bad != nil:
-		return fmt.Errorf("Args: %w", bad)
+		return fmt.Errorf("bad Args: %w", bad)
 	case len(c.Command) > 0 && c.Script+c.New+c.Gym+c.Python != "":
-		return errors.New("Command is in the place of Python: leave Script, New, Gym and Python empty")
+		return errors.New("with Command leave Script, New, Gym and Python empty: it is in the place of Python")
 	case len(c.Command) == 0 && c.Script+c.New+c.Gym == "":
 		return errors.New("give Script, New, Gym or Command")
 	case c.Gym != "" && (c.Envs == 0 || c.New != ""):
-		return errors.New("Gym is for a Vector, with Envs and without New")
+		return errors.New("with Gym give Envs, and no New: it is for a Vector")
 	case c.Envs < 0 || c.MaxFrame < 0 || c.MaxFrame > math.MaxInt32:
-		return fmt.Errorf("Envs is %d, and MaxFrame %d", c.Envs, c.MaxFrame)
+		return fmt.Errorf("bad Envs %d, or MaxFrame %d", c.Envs, c.MaxFrame)
 	}
 	return nil
 }

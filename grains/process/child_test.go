@@ -280,8 +280,8 @@ func TestBadDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"process bad.none at * give Script, New, Gym or Command", "process bad.both at * Command is in the place of Python", "process bad.gym at * Gym is for a Vector",
-		"process bad.args at * Args: json: unsupported type: chan int", "process bad.size at * Envs is -1, and MaxFrame 0", "process bad.vector at * a Vector needs Envs",
+		"process bad.none at * give Script, New, Gym or Command", "process bad.both at * with Command leave Script, New, Gym and Python empty", "process bad.gym at * with Gym give Envs, and no New",
+		"process bad.args at * bad Args: json: unsupported type: chan int", "process bad.size at * bad Envs -1, or MaxFrame 0", "process bad.vector at * a Vector needs Envs",
 		"process bad.none.a at * the value does not fit: int is no struct", "process bad.none.b at * the value does not fit: process.Tensor is no struct",
 	} {
 		want = regexp.QuoteMeta(want)
