@@ -24,14 +24,15 @@ type Config struct {
 	Args map[string]any
 	// Python is the interpreter: what RAYSYS_PYTHON says on the node, else python3 in PATH, unless set.
 	Python string
-	// Command is a program in another language, with its arguments, in the place of Python. It speaks the protocol of frame.go.
+	// Command is a program in another language, with its arguments, in the place of Python. It speaks the protocol of frame.go, and gives
+	// signs of life while it works.
 	Command []string
 
 	Dir string   // the working directory: that of the node unless set
 	Env []string // as of exec.Cmd, beside the environment of the node and raysys.DeviceEnv
 
 	// Seed makes, with the grain's name, the seed of the child, the same at each start: of Python's random, of numpy's and torch's where
-	// Script imports them, and of its hashes.
+	// Script imports them, and of its hashes. The children of a pool (grains.StatelessWorker) have the same.
 	Seed uint64
 	// Heartbeat is for how long a child that works may be silent before it is killed: 30 s unless set, and negative for ever. The worker
 	// sends a sign of life four times in that, from a thread of its own.

@@ -85,6 +85,9 @@ type EnvError struct {
 }
 
 func (e *EnvError) Error() string {
+	if e.Env < 0 {
+		return fmt.Sprintf("%s: the environments (seed %d) in step %d", e.Process, e.Seed, e.Step)
+	}
 	return fmt.Sprintf("%s: environment %d (seed %d) in step %d", e.Process, e.Env, e.Seed, e.Step)
 }
 

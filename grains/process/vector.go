@@ -84,6 +84,8 @@ func (v *Vector) Step(ctx context.Context, actions Tensor) (s Steps, err error) 
 		return s, fmt.Errorf("%s: %w", nameOf(ctx), ErrReset)
 	case len(actions.Shape) == 0 || actions.Shape[0] != n:
 		return s, fmt.Errorf("%s: %w: actions %v for %d environments", nameOf(ctx), ErrTensor, actions, n)
+	case actions.valid() != nil:
+		return s, fmt.Errorf("%s: actions: %w", nameOf(ctx), actions.valid())
 	}
 	v.step++
 	r, err := Call[stepArgs, stepped](ctx, &v.child, "step", stepArgs{actions})

@@ -20,6 +20,7 @@ var envsPy string
 var (
 	walks   = process.DefineVector("walk", process.Config{Script: envsPy, New: "Walk", Envs: 3})
 	npWalks = process.DefineVector("walk.numpy", process.Config{Script: "import numpy\n" + envsPy, New: "Walk", Envs: 3})
+	grows   = process.DefineVector("grows", process.Config{Script: "import numpy\n" + envsPy, New: "Grows", Envs: 2})
 	arms    = process.DefineVector("arm", process.Config{Script: envsPy, New: "Arm", Envs: 2})
 	carts   = process.DefineVector("cart", process.Config{Gym: "CartPole-v1", Envs: 4})
 	sync    = process.DefineVector("cart.sync", process.Config{Gym: "CartPole-v1", Envs: 4, Args: map[string]any{"vectorization_mode": "sync"}})
@@ -118,8 +119,10 @@ func vectorFaults(t *testing.T, v process.Vectors) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := v.Step.Call(ctx, g, process.Of([]int64{0, 1})).Get(ctx); !errors.Is(err, process.ErrTensor) {
-			t.Error("two actions for three environments:", err)
+		for _, unfit := range []process.Tensor{process.Of([]int64{0, 1}), {}, {DType: process.Int64, Shape: []int{3}}} {
+			if _, err := v.Step.Call(ctx, g, unfit).Get(ctx); !errors.Is(err, process.ErrTensor) {
+				t.Error(unfit, "for three environments:", err)
+			}
 		}
 		_, err := v.Step.Call(ctx, g, process.Of([]int64{0, action, 0})).Get(ctx)
 		e, ok := errors.AsType[*process.EnvError](err)
@@ -133,6 +136,25 @@ func vectorFaults(t *testing.T, v process.Vectors) {
 		if _, err := v.Step.Call(ctx, g, process.Of([]int64{0, 0, 0})).Get(ctx); !errors.Is(err, process.ErrReset) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestVectorGrows: a vector whose observations change is known as a whole.
+func TestVectorGrows(t *testing.T) {
+	needs(t, "numpy")
+	k := testkit.New(t)
+	ctx := k.Context()
+	g := grows.Get("a")
+	if o, err := grows.Reset.Call(ctx, g, 5).Get(ctx); o.String() != "uint8[2 3]" || err != nil {
+		t.Error(o, err)
+	}
+	if s, err := grows.Step.Call(ctx, g, process.Of([]int64{0, 0})).Get(ctx); s.Observations.String() != "uint8[2 3]" || fmt.Sprint(s.Rewards) != "[1 2]" || err != nil {
+		t.Error(s, err)
+	}
+	_, err := grows.Step.Call(ctx, g, process.Of([]int64{0, 0})).Get(ctx)
+	if e, ok := errors.AsType[*process.EnvError](err); !ok || e.Env != -1 || !errors.Is(err, process.ErrShape) ||
+		!strings.Contains(err.Error(), "the environments (seed 5) in step 2: wrong shape: observations uint8[2 4], want uint8[2 3]") {
+		t.Error(err)
 	}
 }
 

@@ -38,3 +38,20 @@ class Arm:
 
     def step(self, action):
         return sum(action), 0.0, False, False, {}
+
+
+class Grows:
+    """A vector of numpy, whose observations get longer."""
+
+    num_envs, metadata = 2, {}
+
+    def reset(self, seed=None):
+        self.n = 2
+        return self.observations(), {}
+
+    def observations(self):
+        self.n += 1
+        return numpy.zeros((2, max(3, self.n - 1)), "uint8")
+
+    def step(self, actions):
+        return self.observations(), numpy.array([1.0, 2.0]), numpy.array([False, False]), numpy.array([False, True]), {}
