@@ -166,6 +166,8 @@ func TestOffence(t *testing.T) {
 		{"tasks", "<internal/core", true},
 		{"grains/process", "<internal/subprocess", true},
 		{"grains/process", "<internal/grainengine", false},
+		{"grains/replay", "<internal/codec", true},
+		{"grains/replay", "<internal/grainengine", false},
 		{"examples/web", "<internal/core", false},
 		{"internal/codec", "<.", true},
 		{"internal/codec", "github.com/fxamacker/cbor/v2", true},

@@ -45,6 +45,7 @@ var layers = []layer{
 	{"internal/grainengine/...", sibling("internal/grainengine"), "siblings are blind to each other: system joins them"},
 	{"internal/taskengine/...", sibling("internal/taskengine"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
+	{"grains/replay/...", words("std . grains system internal/core internal/codec grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
 	{"grains/...", words("std . internal/core internal/grainengine grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
 	{"groups/...", words("std . internal/core internal/groupengine placement groups/..."), "what a program reads of placement groups: the work is their engine's"},

@@ -1,0 +1,327 @@
+package replay
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
+)
+
+// buffer is a Client without its type.
+type buffer struct {
+	d   *definition
+	key string
+
+	mu   sync.Mutex // guards the rest
+	next int        // the shard that is asked next
+	runs map[int]uint64
+	out  map[int]time.Time // shards that have failed, and until when they are left alone
+	told time.Time         // when a shut limiter was logged last
+}
+
+func (b *buffer) String() string { return b.d.name + "/" + b.key }
+
+func (b *buffer) shard(i int) grains.Grain[shard] {
+	return b.d.kind.Get(fmt.Sprintf("%s/%d", b.key, i))
+}
+
+// leftAlone is for how long a shard that failed is not asked.
+const leftAlone = 5 * time.Second
+
+// turn returns the shards in the order in which they are to be asked, without those that failed a moment ago, unless all did.
+func (b *buffer) turn() (list []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.d.cfg.Shards
+	first := b.next
+	b.next = (b.next + 1) % n
+	now := time.Now()
+	for i := range n {
+		if s := (first + i) % n; now.After(b.out[s]) {
+			list = append(list, s)
+		}
+	}
+	if len(list) == 0 {
+		for i := range n {
+			list = append(list, (first+i)%n)
+		}
+	}
+	return list
+}
+
+// failed leaves a shard alone for a while, and says so.
+func (b *buffer) failed(ctx context.Context, shard int, err error) {
+	b.mu.Lock()
+	if b.out == nil {
+		b.out = map[int]time.Time{}
+	}
+	b.out[shard] = time.Now().Add(leftAlone)
+	b.mu.Unlock()
+	b.warn(ctx, "a shard of a replay buffer does not answer; the others go on", "shard", shard, "error", err)
+}
+
+// ran notes the activation of a shard that has answered: another than before has lost its items.
+func (b *buffer) ran(ctx context.Context, shard int, run uint64) {
+	b.mu.Lock()
+	before, known := b.runs[shard]
+	b.runs[shard] = run
+	b.mu.Unlock()
+	if known && before != run {
+		b.warn(ctx, "a shard of a replay buffer was lost with its items, and begins anew", "shard", shard)
+	}
+}
+
+// shut says which limiter is shut, now and then.
+func (b *buffer) shut(ctx context.Context, e *ShutError) {
+	b.mu.Lock()
+	now := time.Now()
+	silent := now.Sub(b.told) < 30*time.Second
+	if !silent {
+		b.told = now
+	}
+	b.mu.Unlock()
+	if !silent {
+		b.warn(ctx, "a call to a replay buffer waits", "reason", e.Error())
+	}
+}
+
+func (b *buffer) warn(ctx context.Context, message string, args ...any) {
+	if n := system.NodeOf(ctx); n != nil {
+		n.Log().Warn(message, append([]any{"buffer", b.String()}, args...)...)
+	}
+}
+
+// sent is a batch on its way.
+type sent struct {
+	b      *buffer
+	batch  batch
+	shards []int // that are left to try
+	call   raysys.Ref[uint64]
+}
+
+// send sends a batch to the shard whose turn it is.
+func (b *buffer) send(ctx context.Context, x batch) *sent {
+	s := &sent{b: b, batch: x, shards: b.turn()}
+	s.again(ctx)
+	return s
+}
+
+func (s *sent) again(ctx context.Context) {
+	x := &s.batch
+	x.Shard = s.shards[0]
+	x.Wait, _ = allowed(ctx)
+	x.ID = rand.Uint64()
+	s.call = s.b.d.insert.Call(ctx, s.b.shard(x.Shard), *x)
+}
+
+// end waits until the batch is in a shard: the first, or another where that fails.
+func (s *sent) end(ctx context.Context) error {
+	for {
+		waited := s.batch.Wait
+		run, err := s.call.Get(ctx)
+		shut := shutIn(err)
+		switch {
+		case err == nil:
+			s.b.ran(ctx, s.batch.Shard, run)
+			return nil
+		case shut != nil:
+			s.batch.skip(shut.Done)
+			if _, ok := allowed(ctx); !ok || waited < patience {
+				return shut
+			}
+			s.b.shut(ctx, shut)
+		case len(s.shards) == 1 || ctx.Err() != nil:
+			return err
+		default:
+			s.b.failed(ctx, s.batch.Shard, err)
+			s.shards = s.shards[1:]
+		}
+		s.again(ctx)
+	}
+}
+
+// skip leaves out the first items.
+func (x *batch) skip(n int) {
+	x.Tables, x.Priorities, x.First, x.Last = x.Tables[n:], x.Priorities[n:], x.First[n:], x.Last[n:]
+	if x.Object != nil {
+		x.Object = x.Object[n:]
+	}
+}
+
+// collected are samples whose steps are not decoded.
+type collected struct {
+	size                      int
+	steps                     [][]byte
+	ends                      []int
+	keys                      []uint64
+	probabilities, priorities []float64
+	times                     []int
+}
+
+// sample collects n samples, of which first may have some.
+func (b *buffer) sample(ctx context.Context, table string, n int, first func() (int, answer, error)) (got collected, err error) {
+	at, err := b.d.cfg.table(table)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%w: %d samples", ErrConfig, n)
+	}
+	if err != nil {
+		return got, fmt.Errorf("sample %v: %w", b, err)
+	}
+	if first != nil {
+		if shard, a, err := first(); err == nil {
+			b.take(ctx, &got, at, shard, a)
+		}
+	}
+	for len(got.keys) < n {
+		if err := b.round(ctx, &got, at, n); err != nil {
+			return got, fmt.Errorf("sample %v: %w", b, err)
+		}
+	}
+	return got, nil
+}
+
+// shortly is how long a shard of several keeps a question while others may have samples.
+const shortly = 250 * time.Millisecond
+
+// round asks the shards for what is missing.
+func (b *buffer) round(ctx context.Context, got *collected, table, n int) error {
+	wait, ok := allowed(ctx)
+	if !ok {
+		return context.DeadlineExceeded
+	}
+	shards := b.turn()
+	before, missing := len(got.keys), n-len(got.keys)
+	if len(shards) > 1 {
+		wait = min(wait, shortly)
+	}
+	used := shards[:min(len(shards), missing)]
+	calls := make([]raysys.Ref[answer], len(used))
+	for i, s := range used {
+		calls[i] = b.ask(ctx, table, missing/len(used)+min(1, max(0, missing%len(used)-i)), s, wait)
+	}
+	var shut *ShutError
+	var failed error
+	for i, o := range raysys.GetAll(ctx, calls) {
+		switch e := shutIn(o.Err); {
+		case o.Err == nil:
+			b.take(ctx, got, table, used[i], o.Value)
+		case e != nil:
+			shut = e
+		case len(shards) > 1 && ctx.Err() == nil:
+			failed = o.Err
+			b.failed(ctx, used[i], o.Err)
+		default:
+			return o.Err
+		}
+	}
+	if len(got.keys) > before {
+		return nil
+	}
+	left, ok := allowed(ctx)
+	switch {
+	case shut == nil && failed != nil && !ok:
+		return failed
+	case shut != nil && (!ok || wait < patience && len(shards) == 1 || left < shortly):
+		return shut
+	case shut != nil:
+		b.shut(ctx, shut)
+	}
+	return nil
+}
+
+func (b *buffer) ask(ctx context.Context, table, n, shard int, wait time.Duration) raysys.Ref[answer] {
+	call := b.d.sample
+	if b.d.cfg.Shards > 1 { // a shard whose node is gone does not hold up the others for long
+		call = call.With(raysys.Deadline(wait + 2*time.Second))
+	}
+	return call.Call(ctx, b.shard(shard), question{Shard: shard, Table: uint16(table), N: n, Wait: wait})
+}
+
+// take adds the samples of an answer. Items whose object is lost are deleted.
+func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a answer) {
+	b.ran(ctx, shard, a.Run)
+	objects := make([]raysys.Ref[[]byte], len(a.Objects))
+	for i, h := range a.Objects {
+		objects[i] = h.Ref()
+	}
+	large := raysys.GetAll(ctx, objects)
+	got.size += a.Size
+	var lost []uint64
+	step, from := 0, uint32(0)
+	for i, k := range a.Keys {
+		if a.Object != nil && a.Object[i] >= 0 {
+			steps, err := unpack(large[a.Object[i]])
+			if err != nil {
+				lost = append(lost, k)
+				continue
+			}
+			got.steps = append(got.steps, steps...)
+		} else {
+			for range a.Steps[i] {
+				got.steps = append(got.steps, a.Data[from:a.Ends[step]:a.Ends[step]])
+				from = a.Ends[step]
+				step++
+			}
+		}
+		got.ends = append(got.ends, len(got.steps))
+		got.keys = append(got.keys, k)
+		got.probabilities = append(got.probabilities, a.Probabilities[i])
+		got.priorities = append(got.priorities, a.Priorities[i])
+		got.times = append(got.times, int(a.Times[i]))
+	}
+	if lost != nil {
+		b.warn(ctx, "items of a replay buffer were lost with the node that had their data", "items", len(lost))
+		_ = b.d.change.Tell(ctx, b.shard(shard), change{Shard: shard, Table: uint16(table), Keys: lost}) // they are met again otherwise
+	}
+}
+
+// pack makes an object of steps: their number, where each ends, and their bytes.
+func pack(data []byte, ends []uint32, from uint32) []byte {
+	out := binary.AppendUvarint(nil, uint64(len(ends)))
+	for _, e := range ends {
+		out = binary.AppendUvarint(out, uint64(e-from))
+	}
+	for len(out)%8 != 0 { // the numbers of a step that is one slice are aligned then
+		out = append(out, 0)
+	}
+	return append(out, data...)
+}
+
+func unpack(o raysys.Outcome[[]byte]) (steps [][]byte, err error) {
+	if o.Err != nil {
+		return nil, o.Err
+	}
+	bad := fmt.Errorf("replay: an object of %d bytes is no item", len(o.Value))
+	at := 0
+	next := func() (uint64, bool) {
+		v, n := binary.Uvarint(o.Value[at:])
+		at += max(0, n)
+		return v, n > 0
+	}
+	n, ok := next()
+	if !ok || n > uint64(len(o.Value)) {
+		return nil, bad
+	}
+	ends := make([]uint64, n)
+	for i := range ends {
+		if ends[i], ok = next(); !ok {
+			return nil, bad
+		}
+	}
+	at = (at + 7) / 8 * 8
+	from := uint64(0)
+	for _, e := range ends {
+		if at > len(o.Value) || e < from || e > uint64(len(o.Value)-at) {
+			return nil, bad
+		}
+		steps = append(steps, o.Value[at:][from:e:e])
+		from = e
+	}
+	return steps, nil
+}

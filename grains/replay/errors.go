@@ -1,0 +1,54 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// What may be wrong with a call.
+var (
+	// ErrNoTable: the server has no table of that name.
+	ErrNoTable = errors.New("replay: no such table")
+	// ErrPriority: a priority is below zero, NaN or infinite. Nothing of the call was done.
+	ErrPriority = errors.New("replay: a priority must be a number of 0 or more")
+	// ErrCheckpoint: a checkpoint is of another server, or is damaged. What the tables hold stays.
+	ErrCheckpoint = errors.New("replay: not a checkpoint of this server")
+	// ErrConfig: a definition, a pattern of a writer or an argument cannot be meant.
+	ErrConfig = errors.New("replay: bad configuration")
+)
+
+var (
+	_ = raysys.RegisterError("replay.notable", ErrNoTable)
+	_ = raysys.RegisterError("replay.priority", ErrPriority)
+	_ = raysys.RegisterError("replay.checkpoint", ErrCheckpoint)
+	_ = raysys.RegisterError("replay.config", ErrConfig)
+	_ = raysys.Register[*ShutError]("replay.ShutError")
+)
+
+// ShutError says that the limiter of a table did not open in time for a call. A sample took nothing; of an insert some items may be in.
+type ShutError struct {
+	Table   string
+	Limiter string
+	Shard   int
+	// Insert is true for an insert, and false for a sample.
+	Insert bool
+	// Items is true where the table has Has items, and Needs so many to be sampled. Else Has is the number of its inserts, times the ratio
+	// of the limiter, less the samples: Needs is the least that a sample leaves, or the most that an insert may lead to.
+	Items      bool
+	Has, Needs float64
+	// Done is how many items of an insert are in.
+	Done int
+}
+
+func (e *ShutError) Error() string {
+	what, why := "sampled", fmt.Sprintf("it has %g items and needs %g", e.Has, e.Needs)
+	switch {
+	case e.Insert:
+		what, why = "inserted into", fmt.Sprintf("%g samples are due, and an insert may lead to %g at most", e.Has, e.Needs)
+	case !e.Items:
+		why = fmt.Sprintf("%g samples are due, and a sample must leave %g", e.Has, e.Needs)
+	}
+	return fmt.Sprintf("replay: table %q cannot be %s: its limiter %s is shut in shard %d: %s", e.Table, what, e.Limiter, e.Shard, why)
+}

@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+)
+
+// A step belongs to any number of items, in any tables: its bytes are in a batch once. sending makes batches of steps and items, and sends them.
+type sending struct {
+	b     *buffer
+	batch batch
+	open  []*sent // the oldest first
+}
+
+const (
+	batchBytes = 256 << 10 // a batch of as many bytes is sent
+	batchItems = 4096
+	batchOpen  = 4 // at most are on their way
+)
+
+func (b *buffer) sending() *sending { return &sending{b: b} }
+
+// step appends a step, to which p points.
+func (w *sending) step(p unsafe.Pointer) error {
+	data, err := w.b.d.plan.AppendAt(w.batch.Data, p, nil)
+	if err != nil {
+		return err
+	}
+	if len(data) > 1<<31-1 {
+		return fmt.Errorf("%w: the steps of one batch have %d bytes", raysys.ErrTooLarge, len(data))
+	}
+	w.batch.Data = data
+	w.batch.Ends = append(w.batch.Ends, uint32(len(data)))
+	return nil
+}
+
+// item adds an item of the steps from first to before last. One that is large becomes an object.
+func (w *sending) item(ctx context.Context, table int, priority float64, first, last int) error {
+	x := &w.batch
+	from := uint32(0)
+	if first > 0 {
+		from = x.Ends[first-1]
+	}
+	object := int32(-1)
+	if data := x.Data[from:x.Ends[last-1]]; len(data) > raysys.ObjectSize {
+		object = int32(len(x.Objects))
+		ref := raysys.Put(ctx, pack(data, x.Ends[first:last], from))
+		if _, err := ref.Get(ctx); err != nil { // the store is full
+			return err
+		}
+		x.Objects = append(x.Objects, ref.Handle())
+	}
+	if object >= 0 && x.Object == nil {
+		for range x.Tables {
+			x.Object = append(x.Object, -1)
+		}
+	}
+	if x.Object != nil || object >= 0 {
+		x.Object = append(x.Object, object)
+	}
+	x.Tables, x.Priorities = append(x.Tables, uint16(table)), append(x.Priorities, priority)
+	x.First, x.Last = append(x.First, uint32(first)), append(x.Last, uint32(last))
+	return nil
+}
+
+func (w *sending) full() bool {
+	return len(w.batch.Data) >= batchBytes || len(w.batch.Tables) >= batchItems
+}
+
+// take returns the batch and begins another. Of the steps only those go along that items are in.
+func (w *sending) take() batch {
+	x := w.batch
+	w.batch = batch{}
+	least, most := uint32(len(x.Ends)), uint32(0)
+	for i := range x.Tables {
+		if x.Object == nil || x.Object[i] < 0 {
+			least, most = min(least, x.First[i]), max(most, x.Last[i])
+		}
+	}
+	if least >= most { // all are objects
+		least, most = 0, 0
+		x.Data, x.Ends = nil, nil
+		return x
+	}
+	from := uint32(0)
+	if least > 0 {
+		from = x.Ends[least-1]
+	}
+	x.Data = x.Data[from:x.Ends[most-1]]
+	ends := make([]uint32, most-least)
+	for i := range ends {
+		ends[i] = x.Ends[int(least)+i] - from
+	}
+	x.Ends = ends
+	for i := range x.Tables {
+		if x.Object == nil || x.Object[i] < 0 {
+			x.First[i], x.Last[i] = x.First[i]-least, x.Last[i]-least
+		}
+	}
+	return x
+}
+
+// send sends the batch, while others may be on their way.
+func (w *sending) send(ctx context.Context, x batch) error {
+	err := w.wait(ctx, batchOpen-1)
+	if err == nil && len(x.Tables) > 0 {
+		w.open = append(w.open, w.b.send(ctx, x))
+	}
+	return err
+}
+
+// last sends the batch and waits for all.
+func (w *sending) last(ctx context.Context, x batch) error {
+	err := w.send(ctx, x)
+	return errors.Join(err, w.wait(ctx, 0))
+}
+
+// wait waits until at most so many batches are on their way, and returns the first error.
+func (w *sending) wait(ctx context.Context, most int) (err error) {
+	for len(w.open) > most {
+		if bad := w.open[0].end(ctx); err == nil {
+			err = bad
+		}
+		w.open = w.open[1:]
+	}
+	return err
+}

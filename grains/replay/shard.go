@@ -1,0 +1,365 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+)
+
+// batch is an insert: steps, and the items that are ranges of them. Lists of one length describe the items.
+type batch struct {
+	ID      uint64 // the same for a call that is made again
+	Shard   int
+	Wait    time.Duration
+	Data    []byte
+	Ends    []uint32
+	Objects []raysys.Handle[[]byte] // of items whose steps are too large for Data
+	// Of each item: its table, its priority and its steps, or the object that has them with the number of the item's steps.
+	Tables      []uint16
+	Priorities  []float64
+	First, Last []uint32
+	Object      []int32 // -1 for none; nil where no item has one
+}
+
+// question asks for N samples at most.
+type question struct {
+	Shard int
+	Table uint16
+	N     int
+	Wait  time.Duration
+}
+
+// answer are samples. Lists of one length describe the items; Steps counts the steps of each.
+type answer struct {
+	Run           uint64 // of the activation
+	Size          int    // of the table
+	Keys          []uint64
+	Probabilities []float64
+	Priorities    []float64
+	Times         []uint32
+	Steps         []uint32
+	Ends          []uint32 // of each step in Data
+	Data          []byte
+	Objects       []raysys.Handle[[]byte]
+	Object        []int32 // as in batch
+}
+
+// shard has its part of every table. mu guards all: a call that waits too long is ended by its timer, which is no turn of the grain.
+type shard struct {
+	mu      sync.Mutex
+	run     uint64
+	number  int
+	tables  []*table
+	rand    *rand.Rand
+	nextKey uint64
+	made    memory
+	inserts []*inserting // that wait, the oldest first
+	samples []*sampling
+
+	read     *loaded // a checkpoint that is to be taken; of the grain's turns alone
+	readName string
+}
+
+type inserting struct {
+	*waiting
+	later *grains.Later[uint64]
+	batch batch
+	chunk *chunk
+	next  int // the item that waits
+}
+
+type sampling struct {
+	*waiting
+	later *grains.Later[answer]
+	ask   question
+}
+
+// waiting is what both have.
+type waiting struct {
+	timer *time.Timer
+	ended context.Context
+}
+
+func (w *waiting) over() bool { return w.ended.Err() != nil }
+
+// begin makes the tables of an activation.
+func (s *shard) begin(ctx context.Context, cfg Config, number int) {
+	if s.tables != nil {
+		return
+	}
+	r := raysys.Rand(ctx)
+	s.rand = rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+	s.run, s.number = s.rand.Uint64(), number
+	// A key that is used after the shard was lost is no item of the next activation, which counts on from its own time.
+	s.nextKey = uint64(number)<<52 | uint64(time.Now().UnixMicro())&(1<<52-1)
+	for _, t := range cfg.Tables {
+		s.tables = append(s.tables, newTable(t))
+	}
+}
+
+// check refuses a batch of which nothing is to be inserted.
+func (s *shard) check(b *batch) error {
+	n := len(b.Tables)
+	if len(b.Priorities) != n || len(b.First) != n || len(b.Last) != n || b.Object != nil && len(b.Object) != n {
+		return fmt.Errorf("%w: lists of different lengths", ErrConfig)
+	}
+	for i, t := range b.Tables {
+		if int(t) >= len(s.tables) {
+			return fmt.Errorf("%w: number %d", ErrNoTable, t)
+		}
+		if err := checkPriority(b.Priorities[i]); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+		if b.Object != nil && b.Object[i] >= 0 {
+			if int(b.Object[i]) >= len(b.Objects) {
+				return fmt.Errorf("%w: item %d has no object", ErrConfig, i)
+			}
+		} else if b.First[i] >= b.Last[i] || int(b.Last[i]) > len(b.Ends) {
+			return fmt.Errorf("%w: item %d has steps %d to %d of %d", ErrConfig, i, b.First[i], b.Last[i], len(b.Ends))
+		}
+	}
+	last := uint32(0)
+	for _, e := range b.Ends {
+		if e < last || int(e) > len(b.Data) {
+			return fmt.Errorf("%w: a step ends at %d of %d bytes", ErrConfig, e, len(b.Data))
+		}
+		last = e
+	}
+	return nil
+}
+
+func checkPriority(p float64) error {
+	if !(p >= 0) || math.IsInf(p, 0) {
+		return fmt.Errorf("%w: it is %g", ErrPriority, p)
+	}
+	return nil
+}
+
+// insert takes a batch, or keeps it until its tables take its items.
+func (s *shard) insert(b batch, l *grains.Later[uint64]) error {
+	s.mu.Lock()
+	if err := s.check(&b); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if s.made.has(b.ID) {
+		s.mu.Unlock()
+		return l.Settle(s.run)
+	}
+	in := &inserting{waiting: &waiting{ended: l.Context()}, later: l, batch: b, chunk: &chunk{data: b.Data, ends: b.Ends}}
+	in.batch.Data, in.batch.Ends = nil, nil
+	for i, old := range s.inserts {
+		if old.batch.ID == b.ID { // its caller lost the way, and makes the call again
+			in.chunk, in.next = old.chunk, old.next
+			old.stop()
+			s.inserts = slices.Delete(s.inserts, i, i+1)
+			break
+		}
+	}
+	s.inserts = append(s.inserts, in)
+	ends := s.pump()
+	if slices.Contains(s.inserts, in) {
+		in.timer = time.AfterFunc(b.Wait, func() { s.lateInsert(in) })
+	}
+	s.mu.Unlock()
+	ends.settle()
+	return nil
+}
+
+// sample takes samples, or keeps the question until the table may be sampled.
+func (s *shard) sample(q question, l *grains.Later[answer]) error {
+	s.mu.Lock()
+	if int(q.Table) >= len(s.tables) || q.N < 1 {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: %d samples of table number %d", ErrConfig, q.N, q.Table)
+	}
+	ask := &sampling{waiting: &waiting{ended: l.Context()}, later: l, ask: q}
+	s.samples = append(s.samples, ask)
+	ends := s.pump()
+	if slices.Contains(s.samples, ask) {
+		if q.Wait <= 0 {
+			s.samples = slices.DeleteFunc(s.samples, func(a *sampling) bool { return a == ask })
+			err := s.tables[q.Table].shut(false, s.number)
+			s.mu.Unlock()
+			ends.settle()
+			return err
+		}
+		ask.timer = time.AfterFunc(q.Wait, func() { s.lateSample(ask) })
+	}
+	s.mu.Unlock()
+	ends.settle()
+	return nil
+}
+
+// lateInsert ends a call that has waited for as long as its caller allows.
+func (s *shard) lateInsert(in *inserting) {
+	s.mu.Lock()
+	i := slices.Index(s.inserts, in)
+	if i < 0 {
+		s.mu.Unlock()
+		return
+	}
+	s.inserts = slices.Delete(s.inserts, i, i+1)
+	err := s.tables[in.batch.Tables[in.next]].shut(true, s.number)
+	err.Done = in.next
+	s.mu.Unlock()
+	_ = in.later.Fail(err) // it may have ended otherwise
+}
+
+func (s *shard) lateSample(ask *sampling) {
+	s.mu.Lock()
+	i := slices.Index(s.samples, ask)
+	if i < 0 {
+		s.mu.Unlock()
+		return
+	}
+	s.samples = slices.Delete(s.samples, i, i+1)
+	err := s.tables[ask.ask.Table].shut(false, s.number)
+	s.mu.Unlock()
+	_ = ask.later.Fail(err)
+}
+
+// endings are calls that end, once mu is free: what waits for them may run at once.
+type endings []func()
+
+func (e endings) settle() {
+	for _, f := range e {
+		f()
+	}
+}
+
+// pump lets calls that wait go on, as far as the limiters allow; mu is held.
+func (s *shard) pump() (ends endings) {
+	for moved := true; moved; {
+		moved = false
+		for i := 0; i < len(s.inserts); i++ {
+			in := s.inserts[i]
+			before := in.next
+			if in.over() {
+				s.inserts = slices.Delete(s.inserts, i, i+1)
+				i--
+				in.stop()
+			} else if s.advance(in) {
+				s.inserts = slices.Delete(s.inserts, i, i+1)
+				i--
+				in.stop()
+				s.made.add(in.batch.ID)
+				ends = append(ends, func() { _ = in.later.Settle(s.run) }) // fails for a caller that is gone
+			}
+			moved = moved || in.next > before
+		}
+		for i := 0; i < len(s.samples); i++ {
+			ask := s.samples[i]
+			t := s.tables[ask.ask.Table]
+			if !ask.over() && t.maySample(1) == 0 {
+				continue
+			}
+			s.samples = slices.Delete(s.samples, i, i+1)
+			i--
+			ask.stop()
+			if !ask.over() {
+				moved = true
+				a := s.take(t, ask.ask.N)
+				ends = append(ends, func() { _ = ask.later.Settle(a) })
+			}
+		}
+	}
+	return ends
+}
+
+func (w *waiting) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// advance inserts items until one has to wait; true when none is left.
+func (s *shard) advance(in *inserting) bool {
+	b := &in.batch
+	for ; in.next < len(b.Tables); in.next++ {
+		t := s.tables[b.Tables[in.next]]
+		if !t.mayInsert() {
+			return false
+		}
+		it := item{key: s.nextKey, chunk: in.chunk, first: int32(b.First[in.next]), last: int32(b.Last[in.next]), priority: b.Priorities[in.next]}
+		s.nextKey++
+		if b.Object != nil && b.Object[in.next] >= 0 {
+			it.chunk = &chunk{object: b.Objects[b.Object[in.next]], large: true}
+			it.first, it.last = 0, it.last-it.first // of the object
+		}
+		t.insert(it, s.rand)
+	}
+	return true
+}
+
+// take samples up to n items.
+func (s *shard) take(t *table, n int) answer {
+	a := answer{Run: s.run, Size: t.size()}
+	for ; n > 0 && t.maySample(1) > 0; n-- {
+		it, p := t.sample(s.rand)
+		a.add(it, p)
+	}
+	return a
+}
+
+func (a *answer) add(it item, probability float64) {
+	object := int32(-1)
+	if it.chunk.large {
+		object = int32(len(a.Objects))
+		a.Objects = append(a.Objects, it.chunk.object)
+	} else {
+		at := uint32(len(a.Data))
+		from := it.chunk.start(int(it.first))
+		for i := it.first; i < it.last; i++ {
+			a.Ends = append(a.Ends, at+it.chunk.ends[i]-from)
+		}
+		a.Data = append(a.Data, it.chunk.data[from:it.chunk.ends[it.last-1]]...)
+	}
+	if object >= 0 && a.Object == nil {
+		for range a.Keys {
+			a.Object = append(a.Object, -1)
+		}
+	}
+	if a.Object != nil || object >= 0 {
+		a.Object = append(a.Object, object)
+	}
+	a.Keys = append(a.Keys, it.key)
+	a.Probabilities = append(a.Probabilities, probability)
+	a.Priorities = append(a.Priorities, it.priority)
+	a.Times = append(a.Times, uint32(it.times))
+	a.Steps = append(a.Steps, uint32(it.last-it.first))
+}
+
+// memory has the last calls that were made, so that one that is made again counts once.
+type memory struct {
+	ids  map[uint64]struct{}
+	ring [remembered]uint64
+	n    int
+}
+
+const remembered = 4096
+
+func (m *memory) has(id uint64) bool {
+	_, ok := m.ids[id]
+	return ok
+}
+
+func (m *memory) add(id uint64) {
+	if m.ids == nil {
+		m.ids = map[uint64]struct{}{}
+	}
+	at := &m.ring[m.n%remembered]
+	if m.n >= remembered {
+		delete(m.ids, *at)
+	}
+	*at = id
+	m.ids[id] = struct{}{}
+	m.n++
+}

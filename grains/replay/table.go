@@ -1,0 +1,139 @@
+package replay
+
+import (
+	"math/rand/v2"
+
+	"github.com/raysys/raysys"
+)
+
+// chunk is a batch of steps as it came: items are ranges of it, in one table or several.
+type chunk struct {
+	data   []byte
+	ends   []uint32 // of each step in data
+	object raysys.Handle[[]byte]
+	large  bool // object has the data
+}
+
+// start is where a step begins in data.
+func (c *chunk) start(step int) uint32 {
+	if step == 0 {
+		return 0
+	}
+	return c.ends[step-1]
+}
+
+// item is a range of a chunk in one table.
+type item struct {
+	key         uint64
+	chunk       *chunk // nil for a free slot
+	first, last int32
+	times       int32 // sampled
+	priority    float64
+}
+
+// table is one shard's part of a Table.
+type table struct {
+	Table
+	items            []item // by slot
+	free             []int32
+	slots            map[uint64]int32 // by key
+	sampler, remover selector
+	inserts, samples uint64
+}
+
+func newTable(cfg Table) *table {
+	return &table{Table: cfg, slots: map[uint64]int32{}, sampler: cfg.Sampler.make(), remover: cfg.Remover.make()}
+}
+
+func (t *table) size() int { return len(t.slots) }
+
+// insert adds an item; where the table is full another goes.
+func (t *table) insert(it item, r *rand.Rand) {
+	if t.size() >= t.MaxSize {
+		slot, _ := t.remover.pick(r)
+		t.remove(slot)
+	}
+	slot := len(t.items)
+	if n := len(t.free); n > 0 {
+		slot = int(t.free[n-1])
+		t.free = t.free[:n-1]
+	} else {
+		t.items = append(t.items, item{})
+	}
+	t.items[slot] = it
+	t.slots[it.key] = int32(slot)
+	t.sampler.insert(slot, it.priority)
+	t.remover.insert(slot, it.priority)
+	t.inserts++
+}
+
+func (t *table) remove(slot int) {
+	t.sampler.remove(slot)
+	t.remover.remove(slot)
+	it := &t.items[slot]
+	delete(t.slots, it.key)
+	*it = item{}
+	t.free = append(t.free, int32(slot))
+}
+
+// sample takes an item; one that was sampled often enough goes.
+func (t *table) sample(r *rand.Rand) (it item, probability float64) {
+	slot, probability := t.sampler.pick(r)
+	at := &t.items[slot]
+	at.times++
+	it = *at
+	t.samples++
+	if t.MaxTimesSampled > 0 && int(it.times) >= t.MaxTimesSampled {
+		t.remove(slot)
+	}
+	return it, probability
+}
+
+// update changes priorities; keys that have gone are left out.
+func (t *table) update(keys []uint64, priorities []float64) (n int) {
+	for i, k := range keys {
+		if slot, ok := t.slots[k]; ok {
+			t.items[slot].priority = priorities[i]
+			t.sampler.update(int(slot), priorities[i])
+			t.remover.update(int(slot), priorities[i])
+			n++
+		}
+	}
+	return n
+}
+
+// drop removes items by their keys.
+func (t *table) drop(keys []uint64) (n int) {
+	for _, k := range keys {
+		if slot, ok := t.slots[k]; ok {
+			t.remove(int(slot))
+			n++
+		}
+	}
+	return n
+}
+
+func (t *table) mayInsert() bool { return t.Limiter.mayInsert(t.size(), t.inserts, t.samples) }
+
+func (t *table) maySample(n int) int {
+	n = t.Limiter.maySample(t.size(), t.inserts, t.samples, n)
+	if t.MaxTimesSampled > 0 { // each sample may take an item away
+		n = min(n, t.size()*t.MaxTimesSampled)
+	}
+	return n
+}
+
+// shut says why a call waits.
+func (t *table) shut(insert bool, shard int) *ShutError {
+	e := &ShutError{Table: t.Name, Limiter: t.Limiter.name, Insert: insert, Shard: shard}
+	e.Has = t.Limiter.diff(t.inserts, t.samples)
+	switch {
+	case insert:
+		e.Needs = t.Limiter.maxDiff
+	case t.size() < t.Limiter.minSize:
+		e.Items, e.Has, e.Needs = true, float64(t.size()), float64(t.Limiter.minSize)
+	default:
+		e.Needs = t.Limiter.minDiff
+	}
+	return e
+}
