@@ -1,0 +1,66 @@
+package rl
+
+import "fmt"
+
+// Action is what an agent does: the number of a discrete action, from 0, or a vector.
+type Action interface{ int | []float32 }
+
+// Env is an environment: one episode after the other. It is for one goroutine. It takes what is random from the seed that it was made with, so that
+// the same seed and actions make the same episodes.
+type Env[A Action] interface {
+	// Spec is the same for the life of the environment.
+	Spec() Spec
+	// Reset begins an episode and returns its first observation.
+	Reset() []float32
+	// Step takes an action. After one that ends the episode Reset comes next. The slices that Reset and Step return belong to the environment, and
+	// are valid until its next call.
+	Step(action A) Step
+}
+
+// Step is what an action leads to.
+type Step struct {
+	Obs    []float32
+	Reward float32
+	// Terminated: the episode has ended by its own rules, and there is no return to come. Truncated: it was cut off, by a bound of time, and the value of
+	// Obs stands for what would have come.
+	Terminated, Truncated bool
+}
+
+// Done reports whether the episode has ended.
+func (s Step) Done() bool { return s.Terminated || s.Truncated }
+
+// Spec says what an environment shows and takes.
+type Spec struct {
+	Name string
+	Obs  []int // the shape of observations
+	// Actions is how many there are where an action is an int. Low and High bound each element where it is a vector.
+	Actions   int
+	Low, High []float32
+	// MaxSteps is after how many steps an episode is truncated at most; 0: none is known.
+	MaxSteps int
+	// Threshold is the mean return from which on the environment counts as solved, and Random that of random actions; both 0 where nothing was
+	// published or measured.
+	Threshold, Random float64
+}
+
+// Size is how many numbers an observation has.
+func (s Spec) Size() int {
+	n := 1
+	for _, d := range s.Obs {
+		n *= d
+	}
+	return n
+}
+
+// EnvError says what is wrong with an environment.
+type EnvError struct {
+	Name    string // of the environment
+	Seed    uint64
+	Episode int // from 0
+	Step    int // of the episode: 0 for Reset
+	What    string
+}
+
+func (e *EnvError) Error() string {
+	return fmt.Sprintf("environment %s, seed %d, episode %d, step %d: %s", e.Name, e.Seed, e.Episode, e.Step, e.What)
+}
