@@ -41,6 +41,10 @@ func (l *Later[R]) Settle(v R) error { return grainengine.Settle(&l.l, v) }
 // Settle.
 func (l *Later[R]) Fail(err error) error { return l.l.Fail(err) }
 
+// Because says what the call waits for, in `raysys explain`. why is asked while the call is kept, by any goroutine: it may
+// lock what a turn locks as it calls Settle.
+func (l *Later[R]) Because(why func() string) { l.l.Because(why) }
+
 // Context ends with the call: when it is settled, by its deadline, when it is cancelled or its caller's node is gone,
 // and when the activation ends. The method's own ctx ends when the method returns. It is for the goroutine that works
 // out the answer, and is that of no turn of the grain: its States cannot be written under it.

@@ -34,6 +34,7 @@ type Later struct {
 	state laterState
 	cause error      // of laterEnded: why
 	turn  *core.Turn // that of Context; nil until it is asked for
+	why   func() string
 }
 
 type laterState uint8
@@ -106,6 +107,24 @@ func (l *Later) Fail(err error) error {
 		err = errors.New("Fail was given no error")
 	}
 	return l.settle(l.call.taskError(core.Sound(err), nil))
+}
+
+// Because is that of grains.Later.
+func (l *Later) Because(why func() string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.why = why
+}
+
+// because returns why the call waits, empty where nobody has said so.
+func (l *Later) because() string {
+	l.mu.Lock()
+	why := l.why
+	l.mu.Unlock()
+	if why == nil {
+		return ""
+	}
+	return why()
 }
 
 // claim gives the caller the right to settle the call, or says why nobody has it any more.

@@ -238,7 +238,7 @@ func TestLaterCountsInTheMailbox(t *testing.T) {
 	}
 }
 
-// TestLaterIsExplained: explain says how many calls of which methods the grain keeps.
+// TestLaterIsExplained: explain says how many calls of which methods the grain keeps, and why where the grain says so.
 func TestLaterIsExplained(t *testing.T) {
 	r := newKeepers(t)
 	a := r.net.add("a")
@@ -254,6 +254,12 @@ func TestLaterIsExplained(t *testing.T) {
 	f := []raysys.Ref[int]{r.keep.Call(ctx, x, 0), r.keep.Call(ctx, x, 0)}
 	l := []*grains.Later[int]{r.next(t), r.next(t)}
 	nodetest.Eventually(t, "both are kept", func() bool { return strings.Contains(says(), "wait for Settle: 2 of rover.keep") })
+	for _, l := range l {
+		l.Because(func() string { return "there are 3 items of 10" })
+	}
+	if !strings.HasSuffix(says(), ": 2 of rover.keep (there are 3 items of 10)") {
+		t.Error(says())
+	}
 	for i := range l {
 		_ = l[i].Settle(1)
 		wants(t, ctx, f[i], 1)

@@ -100,17 +100,22 @@ func (a *activation) namesKept() string {
 	if k == nil {
 		return ""
 	}
-	count := map[string]int{}
+	count, kept := map[string]int{}, map[string]*Later{} // one of each
 	k.mu.Lock()
 	for c, l := range k.open {
-		if l.kept {
-			count[c.method.entry.Name]++
+		if name := c.method.entry.Name; l.kept {
+			count[name]++
+			kept[name] = l
 		}
 	}
 	k.mu.Unlock()
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(count)) {
-		names = append(names, fmt.Sprintf("%d of %s", count[name], name))
+		one := fmt.Sprintf("%d of %s", count[name], name)
+		if why := kept[name].because(); why != "" { // which may lock what a settling turn has locked
+			one += " (" + why + ")"
+		}
+		names = append(names, one)
 	}
 	if len(names) == 0 {
 		return ""
