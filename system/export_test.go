@@ -197,6 +197,12 @@ func OwnerOf(n *Node, name string) (owner raysys.NodeID, copies int, err error) 
 	return e.Record.Owner.Node, len(e.Record.At), err
 }
 
+// Untold is how many changes of the directory n's leaders have not acknowledged.
+func Untold(n *Node) int {
+	all, _ := n.cluster.directory.Unacknowledged()
+	return all
+}
+
 // Retires reports whether n drains and takes no shard any more.
 func Retires(n *Node) bool { return n.cluster.retiring.Load() }
 

@@ -206,7 +206,7 @@ func TestNodeOfInputDies(t *testing.T) {
 	if _, _, err := raysys.Wait(ctx, []raysys.Ref[[]byte]{alone}, 1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "w2 has the copy", func() bool { return w2.Objects().Objects == 1 })
+	eventually(t, "w2 has the copy, and the directory knows", func() bool { return w2.Objects().Objects == 1 && system.Untold(w2) == 0 })
 	// A node that is said to be busy loses to one that has to fetch.
 	eventually(t, "w1 is known to be idle", func() bool { return system.Idle(d, "w1") })
 	slow := stuckAt.On(ctx, copied)
