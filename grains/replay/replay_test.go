@@ -313,6 +313,7 @@ func TestLostShard(t *testing.T) {
 				t.Fatalf("%+v, %v", before, err)
 			}
 			k.Cluster().Kill(node)
+			insert(6) // where all shards were on that node, none could be sampled: now one has 20 items at least
 			for range 20 {
 				if s, err := c.Sample(ctx, "t", 32); err != nil || s.Len() != 32 {
 					t.Fatal(s.Len(), err)
