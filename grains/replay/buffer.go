@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -252,6 +253,9 @@ func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a a
 	}
 	large := raysys.GetAll(ctx, objects)
 	got.size += a.Size
+	n := len(a.Keys)
+	got.steps, got.ends, got.times = slices.Grow(got.steps, len(a.Ends)), slices.Grow(got.ends, n), slices.Grow(got.times, n)
+	got.keys, got.probabilities, got.priorities = slices.Grow(got.keys, n), slices.Grow(got.probabilities, n), slices.Grow(got.priorities, n)
 	var lost []uint64
 	step, from := 0, uint32(0)
 	for i, k := range a.Keys {

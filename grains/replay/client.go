@@ -39,6 +39,9 @@ func (c *Client[T]) Insert(ctx context.Context, table string, items []T, priorit
 		if err := w.step(unsafe.Pointer(&items[i])); err != nil {
 			return fmt.Errorf("insert into %v: item %d: %w", c, i, err)
 		}
+		if i == 0 {
+			w.expect(len(items))
+		}
 		n := len(w.batch.Ends)
 		if err := w.item(ctx, at, p, n-1, n); err != nil {
 			return fmt.Errorf("insert into %v: item %d: %w", c, i, err)

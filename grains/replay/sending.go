@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -36,6 +38,11 @@ func (w *sending) step(p unsafe.Pointer) error {
 	w.batch.Data = data
 	w.batch.Ends = append(w.batch.Ends, uint32(len(data)))
 	return nil
+}
+
+// expect makes room for n steps in all, as large as the first.
+func (w *sending) expect(n int) {
+	w.batch.Data = slices.Grow(w.batch.Data, min(batchBytes, (n-1)*len(w.batch.Data)))
 }
 
 // item adds an item of the steps from first to before last. One that is large becomes an object.
@@ -71,10 +78,10 @@ func (w *sending) full() bool {
 	return len(w.batch.Data) >= batchBytes || len(w.batch.Tables) >= batchItems
 }
 
-// take returns the batch and begins another. Of the steps only those go along that items are in.
+// take returns the batch and begins another, in the memory of its steps. Of these only those go along that items are in.
 func (w *sending) take() batch {
 	x := w.batch
-	w.batch = batch{}
+	w.batch = batch{Data: x.Data[:0], Ends: x.Ends[:0]}
 	least, most := uint32(len(x.Ends)), uint32(0)
 	for i := range x.Tables {
 		if x.Object == nil || x.Object[i] < 0 {
@@ -90,7 +97,7 @@ func (w *sending) take() batch {
 	if least > 0 {
 		from = x.Ends[least-1]
 	}
-	x.Data = x.Data[from:x.Ends[most-1]]
+	x.Data = bytes.Clone(x.Data[from:x.Ends[most-1]])
 	ends := make([]uint32, most-least)
 	for i := range ends {
 		ends[i] = x.Ends[int(least)+i] - from

@@ -301,40 +301,52 @@ func (s *shard) advance(in *inserting) bool {
 
 // take samples up to n items.
 func (s *shard) take(t *table, n int) answer {
-	a := answer{Run: s.run, Size: t.size()}
+	most := min(n, batchItems)
+	a := answer{Run: s.run, Size: t.size(), Probabilities: make([]float64, 0, most)}
+	items := make([]item, 0, most)
 	for ; n > 0 && t.maySample(1) > 0; n-- {
 		it, p := t.sample(s.rand)
-		a.add(it, p)
+		items = append(items, it)
+		a.Probabilities = append(a.Probabilities, p)
 	}
+	a.fill(items)
 	return a
 }
 
-func (a *answer) add(it item, probability float64) {
-	object := int32(-1)
-	if it.chunk.large {
-		object = int32(len(a.Objects))
-		a.Objects = append(a.Objects, it.chunk.object)
-	} else {
-		at := uint32(len(a.Data))
-		from := it.chunk.start(int(it.first))
-		for i := it.first; i < it.last; i++ {
-			a.Ends = append(a.Ends, at+it.chunk.ends[i]-from)
-		}
-		a.Data = append(a.Data, it.chunk.data[from:it.chunk.ends[it.last-1]]...)
-	}
-	if object >= 0 && a.Object == nil {
-		for range a.Keys {
-			a.Object = append(a.Object, -1)
+// fill makes the lists of an answer, each of them at once: most of an answer's time is that of its memory.
+func (a *answer) fill(items []item) {
+	bytes, steps := 0, 0
+	for _, it := range items {
+		if it.chunk.large {
+			a.Object = make([]int32, 0, len(items))
+		} else {
+			bytes += int(it.chunk.ends[it.last-1] - it.chunk.start(int(it.first)))
+			steps += int(it.last - it.first)
 		}
 	}
-	if a.Object != nil || object >= 0 {
-		a.Object = append(a.Object, object)
+	a.Data, a.Ends = make([]byte, 0, bytes), make([]uint32, 0, steps)
+	a.Keys, a.Priorities = make([]uint64, 0, len(items)), make([]float64, 0, len(items))
+	a.Times, a.Steps = make([]uint32, 0, len(items)), make([]uint32, 0, len(items))
+	for _, it := range items {
+		object := int32(-1)
+		if it.chunk.large {
+			object = int32(len(a.Objects))
+			a.Objects = append(a.Objects, it.chunk.object)
+		} else {
+			at, from := uint32(len(a.Data)), it.chunk.start(int(it.first))
+			for i := it.first; i < it.last; i++ {
+				a.Ends = append(a.Ends, at+it.chunk.ends[i]-from)
+			}
+			a.Data = append(a.Data, it.chunk.data[from:it.chunk.ends[it.last-1]]...)
+		}
+		if a.Object != nil {
+			a.Object = append(a.Object, object)
+		}
+		a.Keys = append(a.Keys, it.key)
+		a.Priorities = append(a.Priorities, it.priority)
+		a.Times = append(a.Times, uint32(it.times))
+		a.Steps = append(a.Steps, uint32(it.last-it.first))
 	}
-	a.Keys = append(a.Keys, it.key)
-	a.Probabilities = append(a.Probabilities, probability)
-	a.Priorities = append(a.Priorities, it.priority)
-	a.Times = append(a.Times, uint32(it.times))
-	a.Steps = append(a.Steps, uint32(it.last-it.first))
 }
 
 // memory has the last calls that were made, so that one that is made again counts once.

@@ -28,6 +28,7 @@ type item struct {
 	chunk       *chunk // nil for a free slot
 	first, last int32
 	times       int32 // sampled
+	next        int32 // of its chain
 	priority    float64
 }
 
@@ -36,16 +37,16 @@ type table struct {
 	Table
 	items            []item // by slot
 	free             []int32
-	slots            map[uint64]int32 // by key
+	heads            []int32 // of keys, as many as a power of two
 	sampler, remover selector
 	inserts, samples uint64
 }
 
 func newTable(cfg Table) *table {
-	return &table{Table: cfg, slots: map[uint64]int32{}, sampler: cfg.Sampler.make(), remover: cfg.Remover.make()}
+	return &table{Table: cfg, sampler: cfg.Sampler.make(), remover: cfg.Remover.make()}
 }
 
-func (t *table) size() int { return len(t.slots) }
+func (t *table) size() int { return len(t.items) - len(t.free) }
 
 // insert adds an item; where the table is full another goes.
 func (t *table) insert(it item, r *rand.Rand) {
@@ -61,7 +62,7 @@ func (t *table) insert(it item, r *rand.Rand) {
 		t.items = append(t.items, item{})
 	}
 	t.items[slot] = it
-	t.slots[it.key] = int32(slot)
+	t.link(slot)
 	t.sampler.insert(slot, it.priority)
 	t.remover.insert(slot, it.priority)
 	t.inserts++
@@ -70,9 +71,8 @@ func (t *table) insert(it item, r *rand.Rand) {
 func (t *table) remove(slot int) {
 	t.sampler.remove(slot)
 	t.remover.remove(slot)
-	it := &t.items[slot]
-	delete(t.slots, it.key)
-	*it = item{}
+	t.unlink(slot)
+	t.items[slot] = item{}
 	t.free = append(t.free, int32(slot))
 }
 
@@ -92,10 +92,10 @@ func (t *table) sample(r *rand.Rand) (it item, probability float64) {
 // update changes priorities; keys that have gone are left out.
 func (t *table) update(keys []uint64, priorities []float64) (n int) {
 	for i, k := range keys {
-		if slot, ok := t.slots[k]; ok {
+		if slot := t.find(k); slot >= 0 {
 			t.items[slot].priority = priorities[i]
-			t.sampler.update(int(slot), priorities[i])
-			t.remover.update(int(slot), priorities[i])
+			t.sampler.update(slot, priorities[i])
+			t.remover.update(slot, priorities[i])
 			n++
 		}
 	}
@@ -105,8 +105,8 @@ func (t *table) update(keys []uint64, priorities []float64) (n int) {
 // drop removes items by their keys.
 func (t *table) drop(keys []uint64) (n int) {
 	for _, k := range keys {
-		if slot, ok := t.slots[k]; ok {
-			t.remove(int(slot))
+		if slot := t.find(k); slot >= 0 {
+			t.remove(slot)
 			n++
 		}
 	}

@@ -143,12 +143,12 @@ func (w *writer) cut() batch {
 	if keep > 0 {
 		from = w.batch.Ends[keep-1]
 	}
-	rest := batch{Data: append([]byte(nil), w.batch.Data[from:]...)}
-	for _, e := range w.batch.Ends[keep:] {
-		rest.Ends = append(rest.Ends, e-from)
-	}
+	rest, ends := w.batch.Data[from:], w.batch.Ends[keep:]
 	x := w.take()
-	w.batch = rest
+	w.batch.Data = append(w.batch.Data, rest...)
+	for _, e := range ends {
+		w.batch.Ends = append(w.batch.Ends, e-from)
+	}
 	w.episode -= keep
 	return x
 }
