@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray lint demo cluster clean tools consul nats need-go need-cc
+.PHONY: help build test quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb lint demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,11 @@ bench-ray: need-go consul ## measure Ray and raysys in turn, into docs/benchmark
 	test -d .cache/ray || python3 -m venv .cache/ray
 	.cache/ray/bin/pip install --quiet -r tools/benchray/requirements.txt
 	.cache/ray/bin/python tools/benchray/compare.py bin/raysys-lab $(ROUNDS) docs/benchmarks.md
+
+bench-reverb: need-go consul ## measure grains/replay and Reverb in turn, between two processes, into docs/benchmarks.md: ROUNDS=5 (needs python3, 3.8 to 3.11)
+	test -d .cache/reverb || python3 -m venv .cache/reverb
+	.cache/reverb/bin/pip install --quiet -r tools/benchreverb/requirements.txt
+	go run ./tools/benchreverb -python .cache/reverb/bin/python -doc docs/benchmarks.md $(if $(ROUNDS),-rounds $(ROUNDS))
 
 lint: tools ## vet, staticcheck and gofumpt, of the module in examples/gpu too
 	go vet ./...

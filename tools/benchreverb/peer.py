@@ -14,7 +14,8 @@ import reverb
 import tensorflow as tf
 
 BATCH = 256
-IN_FLIGHT = 1024  # items that a writer has open, and samples that a worker asks for: as many as benchreverb's own side
+WRITTEN = 4 * BATCH  # items that a writer has open, as many as a writer of replay
+AHEAD = 2 * BATCH  # samples that a worker asks for: Reverb's documentation says 2 to 3 batches, and more is slower
 
 
 def serve(size):
@@ -53,7 +54,7 @@ def main(port, seconds):
             for row, p in zip(rows, priorities):
                 writer.append(row)
                 writer.create_item("t", p, {"x": writer.history["x"][-1:]})
-            writer.flush(block_until_num_items=IN_FLIGHT)
+            writer.flush(block_until_num_items=WRITTEN)
 
         measure("insert TrajectoryWriter", write, writer.flush)
 
@@ -69,7 +70,7 @@ def main(port, seconds):
 
     measure("sample Client.sample", sample)
     for name, dataset, shape in ("TimestepDataset", reverb.TimestepDataset, [1024]), ("TrajectoryDataset", reverb.TrajectoryDataset, [1, 1024]):
-        samples = dataset(address, "t", {"x": tf.uint8}, {"x": tf.TensorShape(shape)}, IN_FLIGHT)
+        samples = dataset(address, "t", {"x": tf.uint8}, {"x": tf.TensorShape(shape)}, AHEAD)
         it = iter(samples.batch(BATCH, drop_remainder=True).prefetch(2))
         measure("sample " + name, lambda it=it: next(it))
     sys.stdout.flush()

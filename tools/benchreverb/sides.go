@@ -126,8 +126,7 @@ var peer string
 // reverb measures Reverb, with a new server.
 func reverb(f figures) error {
 	run := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(*python, append([]string{"-c", peer}, args...)...)
-		return cmd
+		return exec.Command(*python, append([]string{"-c", peer}, args...)...)
 	}
 	port, end, err := launch(run("server", strconv.Itoa(most)))
 	if err != nil {
