@@ -56,7 +56,7 @@ func offence(pkg, imported string) string {
 	case slices.Contains(l.may, "any"):
 	case own && matchAny(l.may, inside):
 	case !own && standard(imported) && slices.Contains(l.may, "std"):
-	case !own && !standard(imported) && slices.Contains(l.may, "third"):
+	case !own && !standard(imported) && (slices.Contains(l.may, "third") || matchAny(l.may, imported)):
 	default:
 		return l.pkg + " may import only " + strings.Join(l.may, " ") + ": " + l.why
 	}
@@ -168,6 +168,9 @@ func TestOffence(t *testing.T) {
 		{"grains/process", "<internal/grainengine", false},
 		{"grains/replay", "<internal/codec", true},
 		{"grains/replay", "<internal/grainengine", false},
+		{"rl/net", "gonum.org/v1/gonum/blas/blas32", true},
+		{"rl/net", "github.com/google/uuid", false},
+		{"rl/net", "<.", false},
 		{"examples/web", "<internal/core", false},
 		{"internal/codec", "<.", true},
 		{"internal/codec", "github.com/fxamacker/cbor/v2", true},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,11 +23,15 @@ var (
 
 // unresolved returns a line for each name in the comments of fsys's files, tests apart, that nothing has. A package is known
 // by its name, so that of two packages of one name either may have it; names of packages outside the module are not looked
-// for.
+// for, nor those of a package that the file imports from there: in a file that imports the standard net, net.Conn is no name
+// of rl/net.
 func unresolved(fsys fs.FS) (bad []string, checked int, err error) {
 	has := map[string]map[string]bool{} // folder, or "pkg " and a package's name -> what it declares: "X", "X.Y"
 	open := map[string]bool{}           // "pkg.X" of types whose members may be others': those that embed, and aliases
-	type comment struct{ file, pkg, dir, text string }
+	type comment struct {
+		file, pkg, dir, text string
+		outside              map[string]bool // packages that the file imports from outside the module
+	}
 	var comments []comment
 	err = goFiles(fsys, false, func(name string, src []byte) error {
 		if strings.HasSuffix(name, "_test.go") {
@@ -45,8 +50,18 @@ func unresolved(fsys fs.FS) (bad []string, checked int, err error) {
 				declared(d, func(id string) { has[key][id] = true }, func(id string) { open[pkg+"."+id] = true })
 			}
 		}
+		outside := map[string]bool{}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if _, own := relative(imported); !own {
+				outside[path.Base(imported)] = true
+			}
+		}
 		for _, g := range f.Comments {
-			comments = append(comments, comment{name, pkg, dir, g.Text()})
+			comments = append(comments, comment{name, pkg, dir, g.Text(), outside})
 		}
 		return nil
 	})
@@ -54,7 +69,7 @@ func unresolved(fsys fs.FS) (bad []string, checked int, err error) {
 		look := func(match []string, shown string) {
 			key, id, pkg := c.dir, match[1], c.pkg
 			if p, x, ok := strings.Cut(id, "."); ok {
-				if key, id, pkg = "pkg "+p, x, p; has[key] == nil {
+				if key, id, pkg = "pkg "+p, x, p; has[key] == nil || c.outside[p] {
 					return
 				}
 			}
@@ -154,6 +169,7 @@ func TestUnresolved(t *testing.T) {
 	bad, checked, err := unresolved(fstest.MapFS{
 		"a/a.go": {Data: []byte("// Package a has [Gone], [T], [T.M], [T.Gone], [b.U], [b.Gone] and b.U.Any, not b.Lost nor other.Thing.\n//\n//\tvar x b.Wrong = m[Key]\npackage a\n\ntype T struct{}\n\nfunc (*T) M() {}\n")},
 		"b/b.go": {Data: []byte("package b\n\nimport \"io\"\n\ntype U struct{ io.Reader }\n")},
+		"c/c.go": {Data: []byte("package c\n\nimport \"x.org/b\"\n\n// V has b.Other, of x.org.\ntype V struct{ b.Other }\n")},
 	})
 	want := []string{"[Gone]", "[T.Gone]", "[b.Gone]", "b.Lost", "b.Wrong"}
 	if err != nil || checked != 9 || len(bad) != len(want) {

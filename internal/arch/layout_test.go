@@ -76,6 +76,8 @@ var layers = []layer{
 
 	{"stream/...", words("std third . grains system internal/core internal/codec internal/grainengine internal/listed stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction"},
 
+	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
+
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
 	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... system/... testkit/... stream docs/..."), "the guide shows what a user can write"},
 	{"examples/...", words("std third . grains/... tasks/... store/... placement/... system/... testkit/... stream examples/..."), "an example shows what a user can write: the public surface only"},
