@@ -10,7 +10,7 @@ import (
 // Workspace is the memory of Forward and Backward. Its zero value is ready. It is for one goroutine, and grows to the largest batch that it saw.
 type Workspace struct {
 	layers []layer // of the MLP of the last Forward
-	rows   int     // of the last batch; 0 before the first
+	rows   int     // of the last batch
 	x      []float32
 	acts   [][]float32 // the outputs of each layer
 	deltas [][]float32 // the loss by the sums of each hidden layer; of Backward alone
@@ -51,7 +51,7 @@ func (m MLP) Forward(params, x []float32, w *Workspace) []float32 {
 // and where a slice has another length than params or the outputs.
 func (m MLP) Backward(params []float32, w *Workspace, dOut, grads []float32) {
 	switch {
-	case w.rows == 0 || !slices.Equal(w.layers, m.layers):
+	case !slices.Equal(w.layers, m.layers):
 		panic(fmt.Sprintf("net: Backward of %v: no Forward of this net was the last in the workspace", m))
 	case len(params) != m.Size() || len(grads) != m.Size():
 		panic(fmt.Sprintf("net: Backward of %v: %d parameters and %d gradients, want %d", m, len(params), len(grads), m.Size()))

@@ -81,7 +81,7 @@ func TestTanh(t *testing.T) {
 	var w net.Workspace
 	for i, y := range m.Forward([]float32{1, 0, 1, 0}, x, &w) {
 		want := math.Tanh(float64(x[i]))
-		if math.Abs(float64(y)-want) > 4e-7*math.Abs(want) || y > 1 || y < -1 {
+		if !(math.Abs(float64(y)-want) <= 4e-7*math.Abs(want)) || y > 1 || y < -1 {
 			t.Fatalf("tanh(%v) is %v, want %v", x[i], y, want)
 		}
 	}
