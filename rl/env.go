@@ -6,14 +6,16 @@ import "fmt"
 type Action interface{ int | []float32 }
 
 // Env is an environment: one episode after the other. It is for one goroutine. It takes what is random from the seed that it was made with, so that
-// the same seed and actions make the same episodes.
+// the same seed and actions make the same episodes. Check tests all that stands here.
 type Env[A Action] interface {
 	// Spec is the same for the life of the environment.
 	Spec() Spec
-	// Reset begins an episode and returns its first observation.
+	// Reset begins an episode, wherever the one before stands, and returns its first observation.
 	Reset() []float32
 	// Step takes an action. After one that ends the episode Reset comes next. The slices that Reset and Step return belong to the environment, and
-	// are valid until its next call.
+	// are valid until its next call; that of the action belongs to the caller, and is valid until Step returns.
+	//
+	// An action that Valid refuses, and a Step before Reset or after the end of the episode, is a panic with an *EnvError.
 	Step(action A) Step
 }
 
@@ -36,11 +38,12 @@ type Spec struct {
 	// Actions is how many there are where an action is an int. Low and High bound each element where it is a vector.
 	Actions   int
 	Low, High []float32
-	// MaxSteps is after how many steps an episode is truncated at most; 0: none is known.
+	// MaxSteps is after how many steps an episode has ended at the latest; 0: no bound is known.
 	MaxSteps int
-	// Threshold is the mean return from which on the environment counts as solved, and Random that of random actions; both 0 where nothing was
-	// published or measured.
-	Threshold, Random float64
+	// Threshold is the published mean return from which on the environment counts as solved, 0 where there is none.
+	Threshold float64
+	// Random is the mean return of random actions, 0 where it was not measured.
+	Random float64
 }
 
 // Size is how many numbers an observation has.
@@ -52,7 +55,26 @@ func (s Spec) Size() int {
 	return n
 }
 
-// EnvError says what is wrong with an environment.
+// Valid reports whether an environment with the Spec takes the action: an int from 0 to Actions-1, or as many numbers as Low has, each from Low to High.
+func Valid[A Action](s *Spec, action A) bool {
+	switch a := any(action).(type) {
+	case int:
+		return 0 <= a && a < s.Actions
+	case []float32:
+		if len(a) != len(s.Low) || len(a) != len(s.High) {
+			return false
+		}
+		for i, x := range a {
+			if !(s.Low[i] <= x && x <= s.High[i]) { // NaN is refused
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// EnvError says what is wrong with an environment, or with what was asked of it.
 type EnvError struct {
 	Name    string // of the environment
 	Seed    uint64
@@ -62,5 +84,8 @@ type EnvError struct {
 }
 
 func (e *EnvError) Error() string {
+	if e.Name == "" { // nobody knew of which it is
+		return "environment: " + e.What
+	}
 	return fmt.Sprintf("environment %s, seed %d, episode %d, step %d: %s", e.Name, e.Seed, e.Episode, e.Step, e.What)
 }
