@@ -53,7 +53,7 @@ type checker struct {
 	vector bool
 	make   func(seed uint64) *world
 	want   Spec            // what the first environment said
-	found  map[string]bool // by the format: many steps have the same fault
+	found  map[string]bool // kinds of faults: many steps have the same one
 	faults []error
 }
 
@@ -125,8 +125,10 @@ func (c *checker) checkRefusals() {
 		defer func() {
 			r := recover()
 			err, _ := r.(error)
-			if refusal := (*EnvError)(nil); !errors.As(err, &refusal) {
-				p.fault("Step does not refuse "+what+" by a panic with an *EnvError, but by %v", r)
+			if refusal := (*EnvError)(nil); r == nil {
+				p.note(what, "Step takes "+what+", where it has to panic with an *EnvError")
+			} else if !errors.As(err, &refusal) {
+				p.note(what, fmt.Sprintf("Step panics with %v for %s, where it has to panic with an *EnvError", r, what))
 			}
 		}()
 		p.world.step(i, v)
@@ -168,8 +170,8 @@ type player struct {
 	begins        []int    // where each episode begins in prints
 }
 
-func (c *checker) player(seed uint64) *player {
-	p := &player{checker: c, seed: seed, episode: -1, done: true}
+func (c *checker) player(seed uint64) (p *player) {
+	p = &player{checker: c, seed: seed, episode: -1, done: true}
 	defer p.recovered()
 	w := c.make(seed)
 	spec := w.spec()
@@ -187,10 +189,13 @@ func (p *player) recovered() {
 	}
 }
 
-func (p *player) fault(format string, args ...any) {
-	if !p.found[format] {
-		p.found[format] = true
-		p.faults = append(p.faults, &EnvError{p.want.Name, p.seed, max(0, p.episode), p.step, fmt.Sprintf(format, args...)})
+func (p *player) fault(format string, args ...any) { p.note(format, fmt.Sprintf(format, args...)) }
+
+// note keeps a fault, the first of its kind.
+func (p *player) note(kind, what string) {
+	if !p.found[kind] {
+		p.found[kind] = true
+		p.faults = append(p.faults, &EnvError{p.want.Name, p.seed, max(0, p.episode), p.step, what})
 	}
 }
 

@@ -69,9 +69,8 @@ func Valid[A Action](s *Spec, action A) bool {
 				return false
 			}
 		}
-		return true
 	}
-	return false
+	return true
 }
 
 // EnvError says what is wrong with an environment, or with what was asked of it.
