@@ -153,6 +153,13 @@ func TestCheckFinds(t *testing.T) {
 		{"the same seed and actions lead elsewhere", func(w *ints) {
 			w.took = func(w *ints, s *rl.Step, _ int) { s.Truncated = s.Truncated || w.calls > 30 && shared.IntN(2) == 0 }
 		}},
+		{"the same seed and actions lead elsewhere", func(w *ints) { // truncated, or terminated in the same step
+			w.took = func(w *ints, s *rl.Step, _ int) {
+				if s.Done() && shared.IntN(2) == 0 {
+					s.Terminated, s.Truncated = s.Truncated, s.Terminated
+				}
+			}
+		}},
 		{"episodes differ, but seeds 2 and 3 make the same ones as seed 1", func(w *ints) { w.rng = rand.New(rand.NewPCG(4, 9)) }},
 		{"Step takes action -1", func(w *ints) { w.allow = func(w *ints, a int) bool { return w.on && a < 2 } }},
 		{"Step takes the action after the last", func(w *ints) { w.allow = func(w *ints, a int) bool { return w.on && a >= 0 } }},

@@ -32,7 +32,7 @@ type cartPole struct {
 // or the cart leaves 2.4 m. An episode begins with each number between -0.05 and 0.05.
 func CartPole(seed uint64) rl.Env[int] {
 	return &cartPole{episodes: newEpisodes(seed, rl.Spec{
-		Name: "CartPole", Obs: []int{4}, Actions: 2, MaxSteps: 500, Threshold: 475, Random: 22,
+		Name: "CartPole", Obs: []int{4}, Actions: 2, MaxSteps: 500, Threshold: 475, Random: 22.3,
 	})}
 }
 

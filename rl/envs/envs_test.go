@@ -170,6 +170,63 @@ func TestGoodPolicies(t *testing.T) {
 	}
 }
 
+// reach returns the least and the most of each number of observations over many resets.
+func reach[A rl.Action](env rl.Env[A]) (low, high []float64) {
+	for range 2000 {
+		for i, x := range env.Reset() {
+			if i == len(low) {
+				low, high = append(low, math.Inf(1)), append(high, math.Inf(-1))
+			}
+			low[i], high[i] = min(low[i], float64(x)), max(high[i], float64(x))
+		}
+	}
+	return low, high
+}
+
+func TestStarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		reach func() (low, high []float64)
+		want  []float64
+	}{
+		"CartPole": {func() (low, high []float64) { return reach(envs.CartPole(1)) }, []float64{0.05, 0.05, 0.05, 0.05}},
+		"Pendulum": {func() (low, high []float64) { return reach(envs.Pendulum(1)) }, []float64{1, 1, 1}},
+	} {
+		low, high := c.reach()
+		for i, want := range c.want {
+			if low[i] < -want || low[i] > -0.98*want || high[i] > want || high[i] < 0.98*want {
+				t.Errorf("%s: number %d begins between %v and %v, want nearly all up to %v", name, i, low[i], high[i], want)
+			}
+		}
+	}
+	// The ball may be in each column of the first row, the paddle is in the middle of the last.
+	low, high := reach(envs.Catch(1))
+	wantLow, wantHigh := make([]float64, 50), make([]float64, 50)
+	wantLow[47], wantHigh[47] = 1, 1
+	copy(wantHigh, []float64{1, 1, 1, 1, 1})
+	if !cmp.Equal(low, wantLow) || !cmp.Equal(high, wantHigh) {
+		t.Errorf("Catch begins between %v and %v", low, high)
+	}
+}
+
+func TestCatchStopsAtTheWalls(t *testing.T) {
+	for action, want := range map[int]int{0: 45, 2: 49} {
+		env := envs.Catch(1)
+		env.Reset()
+		for step := 1; step < 9; step++ {
+			s := env.Step(action)
+			paddle, ball := 47+(action-1)*min(step, 2), 0
+			for i, x := range s.Obs {
+				if x == 1 && i < 45 {
+					ball = i / 5
+				}
+			}
+			if s.Obs[paddle] != 1 || ball != step || s.Reward != 0 || s.Done() || step > 1 && paddle != want {
+				t.Fatalf("action %d, step %d: %v", action, step, s)
+			}
+		}
+	}
+}
+
 // A pole that falls in the very step of the limit has fallen: that there is no return to come is known.
 func TestTerminatedWinsOverTruncated(t *testing.T) {
 	env := envs.CartPole(4)
