@@ -189,6 +189,8 @@ func TestOffence(t *testing.T) {
 		{"tools/benchmpi", "<grains/collective", true},
 		{"tools/benchnats", "<internal/core", false},
 		{"tools/benchnats", "github.com/nats-io/nats.go/jetstream", true},
+		{"tools/benchreverb", "<internal/core", false},
+		{"tools/benchreverb", "<grains/replay", true},
 		{"tools/benchproto", "<internal/core", false},
 		{"tools/benchproto", "<system/protoactor", true},
 		{"tools/benchproto", "github.com/asynkron/protoactor-go/remote", true},
