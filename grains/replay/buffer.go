@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -102,7 +103,9 @@ func (b *buffer) warn(ctx context.Context, message string, args ...any) {
 type sent struct {
 	b      *buffer
 	batch  batch
-	shards []int // that are left to try
+	shards []int     // that are left to try
+	done   int       // how many of its items are in
+	until  time.Time // the deadline of the ctx that it was sent with; zero for none
 	call   raysys.Ref[uint64]
 }
 
@@ -114,29 +117,42 @@ func (b *buffer) send(ctx context.Context, x batch) *sent {
 }
 
 func (s *sent) again(ctx context.Context) {
+	s.batch.ID = rand.Uint64()
+	s.repeat(ctx)
+}
+
+// repeat makes the call once more: what the shard has of it counts.
+func (s *sent) repeat(ctx context.Context) {
 	x := &s.batch
 	x.Shard = s.shards[0]
 	x.Wait, _ = allowed(ctx)
-	x.ID = rand.Uint64()
+	s.until, _ = ctx.Deadline()
 	s.call = s.b.d.insert.Call(ctx, s.b.shard(x.Shard), *x)
 }
 
-// end waits until the batch is in a shard: the first, or another where that fails.
+// end waits until the batch is in a shard: the first, or another where that fails. It may have been sent with an earlier ctx, of Append: that
+// one has ended, perhaps, and with it the call.
 func (s *sent) end(ctx context.Context) error {
-	for {
-		waited := s.batch.Wait
+	for mine := false; ; mine = true {
+		until, bounded := ctx.Deadline()
+		waited := s.batch.Wait < patience && (s.until.IsZero() || bounded && !until.After(s.until)) // as long as ctx allows
 		run, err := s.call.Get(ctx)
 		shut := shutIn(err)
 		switch {
 		case err == nil:
 			s.b.ran(ctx, s.batch.Shard, run)
+			s.done += len(s.batch.Tables)
 			return nil
 		case shut != nil:
 			s.batch.skip(shut.Done)
-			if _, ok := allowed(ctx); !ok || waited < patience {
+			s.done += shut.Done
+			if _, ok := allowed(ctx); !ok || waited {
 				return shut
 			}
 			s.b.shut(ctx, shut)
+		case !mine && ctx.Err() == nil && (errors.Is(err, raysys.ErrCancelled) || errors.Is(err, raysys.ErrDeadline)):
+			s.repeat(ctx)
+			continue
 		case len(s.shards) == 1 || ctx.Err() != nil:
 			return err
 		default:
@@ -157,7 +173,7 @@ func (x *batch) skip(n int) {
 
 // collected are samples whose steps are not decoded.
 type collected struct {
-	size                      int
+	sizes                     map[int]int // of the table in each shard that gave some
 	steps                     [][]byte
 	ends                      []int
 	keys                      []uint64
@@ -175,9 +191,12 @@ func (b *buffer) sample(ctx context.Context, table string, n int, first func() (
 		return got, fmt.Errorf("sample %v: %w", b, err)
 	}
 	if first != nil {
-		if shard, a, err := first(); err == nil {
-			b.take(ctx, &got, at, shard, a)
+		if shard, a, bad := first(); bad == nil {
+			err = b.take(ctx, &got, at, shard, a)
 		}
+	}
+	if err != nil {
+		return got, fmt.Errorf("sample %v: %w", b, err)
 	}
 	for len(got.keys) < n {
 		if err := b.round(ctx, &got, at, n); err != nil {
@@ -196,11 +215,8 @@ func (b *buffer) round(ctx context.Context, got *collected, table, n int) error 
 	if !ok {
 		return context.DeadlineExceeded
 	}
-	shards := b.turn()
+	shards, several := b.turn(), b.d.cfg.Shards > 1
 	before, missing := len(got.keys), n-len(got.keys)
-	if len(shards) > 1 {
-		wait = min(wait, shortly)
-	}
 	used := shards[:min(len(shards), missing)]
 	calls := make([]raysys.Ref[answer], len(used))
 	for i, s := range used {
@@ -211,10 +227,12 @@ func (b *buffer) round(ctx context.Context, got *collected, table, n int) error 
 	for i, o := range raysys.GetAll(ctx, calls) {
 		switch e := shutIn(o.Err); {
 		case o.Err == nil:
-			b.take(ctx, got, table, used[i], o.Value)
+			if err := b.take(ctx, got, table, used[i], o.Value); err != nil {
+				return err
+			}
 		case e != nil:
 			shut = e
-		case len(shards) > 1 && ctx.Err() == nil:
+		case several && ctx.Err() == nil && !own(o.Err):
 			failed = o.Err
 			b.failed(ctx, used[i], o.Err)
 		default:
@@ -228,39 +246,59 @@ func (b *buffer) round(ctx context.Context, got *collected, table, n int) error 
 	switch {
 	case shut == nil && failed != nil && !ok:
 		return failed
-	case shut != nil && (!ok || wait < patience && len(shards) == 1 || left < shortly):
+	case shut != nil && (!ok || wait < patience && !several || left < shortly):
 		return shut
 	case shut != nil:
 		b.shut(ctx, shut)
+	case failed != nil: // no shard answers
+		select {
+		case <-time.After(shortly):
+		case <-ctx.Done():
+			return failed
+		}
 	}
 	return nil
 }
 
+// own reports whether a shard has refused a call, as it will again: then the shard is not to blame.
+func own(err error) bool {
+	var refused *raysys.TaskError
+	return errors.As(err, &refused)
+}
+
 func (b *buffer) ask(ctx context.Context, table, n, shard int, wait time.Duration) raysys.Ref[answer] {
 	call := b.d.sample
-	if b.d.cfg.Shards > 1 { // a shard whose node is gone does not hold up the others for long
+	if b.d.cfg.Shards > 1 { // a shard that has no samples, or whose node is gone, does not hold up the others for long
+		wait = min(wait, shortly)
 		call = call.With(raysys.Deadline(wait + 2*time.Second))
 	}
 	return call.Call(ctx, b.shard(shard), question{Shard: shard, Table: uint16(table), N: n, Wait: wait})
 }
 
 // take adds the samples of an answer. Items whose object is lost are deleted.
-func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a answer) {
+func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a answer) error {
 	b.ran(ctx, shard, a.Run)
 	objects := make([]raysys.Ref[[]byte], len(a.Objects))
 	for i, h := range a.Objects {
 		objects[i] = h.Ref()
 	}
 	large := raysys.GetAll(ctx, objects)
-	got.size += a.Size
 	n := len(a.Keys)
 	got.steps, got.ends, got.times = slices.Grow(got.steps, len(a.Ends)), slices.Grow(got.ends, n), slices.Grow(got.times, n)
 	got.keys, got.probabilities, got.priorities = slices.Grow(got.keys, n), slices.Grow(got.probabilities, n), slices.Grow(got.priorities, n)
+	if got.sizes == nil {
+		got.sizes = map[int]int{}
+	}
+	got.sizes[shard] = a.Size
 	var lost []uint64
 	step, from := 0, uint32(0)
 	for i, k := range a.Keys {
 		if a.Object != nil && a.Object[i] >= 0 {
-			steps, err := unpack(large[a.Object[i]])
+			o := large[a.Object[i]]
+			if o.Err != nil && !errors.Is(o.Err, raysys.ErrObjectLost) { // ctx has ended, or there is no room for it here
+				return o.Err
+			}
+			steps, err := unpack(o)
 			if err != nil {
 				lost = append(lost, k)
 				continue
@@ -283,6 +321,7 @@ func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a a
 		b.warn(ctx, "items of a replay buffer were lost with the node that had their data", "items", len(lost))
 		_ = b.d.change.Tell(ctx, b.shard(shard), change{Shard: shard, Table: uint16(table), Keys: lost}) // they are met again otherwise
 	}
+	return nil
 }
 
 // pack makes an object of steps: their number, where each ends, and their bytes.

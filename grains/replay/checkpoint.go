@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 )
 
 // A checkpoint of a buffer is a manifest under its name, and an object for each shard, all raysys.OnDisk. The manifest names them, so it is
@@ -70,14 +71,19 @@ func (b *buffer) checkpoint(ctx context.Context, name string) error {
 	if err := b.all(ctx, func(i int) raysys.Ref[int] {
 		return b.d.save.With(raysys.NoDeadline()).Call(ctx, b.shard(i), saving{Shard: i, Name: b.part(name, m.ID, i)})
 	}); err != nil {
+		_ = b.forget(ctx, name, m) // of the shards that have stored theirs
 		return err
 	}
 	if _, err := raysys.Put(ctx, m, raysys.Named(b.manifest(name)), raysys.OnDisk()).Get(ctx); err != nil {
 		return err
 	}
-	var bad error
-	for i := range old.Shards {
-		if err := raysys.Forget(ctx, b.part(name, old.ID, i)); err != nil && !errors.Is(err, raysys.ErrNotFound) {
+	return b.forget(ctx, name, old)
+}
+
+// forget removes the objects of a checkpoint.
+func (b *buffer) forget(ctx context.Context, name string, m manifest) (bad error) {
+	for i := range m.Shards {
+		if err := raysys.Forget(ctx, b.part(name, m.ID, i)); err != nil && !errors.Is(err, raysys.ErrNotFound) {
 			bad = errors.Join(bad, err)
 		}
 	}
@@ -112,21 +118,28 @@ func (b *buffer) all(ctx context.Context, call func(i int) raysys.Ref[int]) erro
 	return err
 }
 
-func (s *shard) save(ctx context.Context, print uint64, a saving) (int, error) {
+// save stores the tables as they are now. It is written on a goroutine, which ends with the call: the grain goes on.
+func (s *shard) save(print uint64, a saving, l *grains.Later[int]) {
 	s.mu.Lock()
-	tables := make([][]item, len(s.tables)) // copies: the object is written while others sample
+	tables := make([][]item, len(s.tables))
 	var counts []uint64
 	for i, t := range s.tables {
 		tables[i] = t.sorted()
 		counts = append(counts, t.inserts, t.samples)
 	}
 	s.mu.Unlock()
-	data, err := encode(ctx, print, tables, counts)
-	if err != nil {
-		return 0, err
-	}
-	_, err = raysys.Put(ctx, data, raysys.Named(a.Name), raysys.OnDisk()).Get(ctx)
-	return len(data), err
+	go func() {
+		ctx := l.Context()
+		data, err := encode(ctx, print, tables, counts)
+		if err == nil {
+			_, err = raysys.Put(ctx, data, raysys.Named(a.Name), raysys.OnDisk()).Get(ctx)
+		}
+		if err != nil {
+			_ = l.Fail(err) // it may have ended otherwise, and so below
+			return
+		}
+		_ = l.Settle(len(data))
+	}()
 }
 
 func (s *shard) load(ctx context.Context, print uint64, a saving) (int, error) {
@@ -138,12 +151,15 @@ func (s *shard) load(ctx context.Context, print uint64, a saving) (int, error) {
 		}
 		l, err := decode(data, print, len(s.tables))
 		if err == nil {
-			s.read, s.readName = l, a.Name
+			s.read, s.readName, s.took = l, a.Name, ""
 		}
 		return len(data), err
 	case loadDrop:
 		s.read, s.readName = nil, ""
 		return 0, nil
+	}
+	if s.took == a.Name {
+		return 0, nil // the call was made again
 	}
 	if s.readName != a.Name {
 		return 0, fmt.Errorf("%w: shard %d was lost, or restored twice, meanwhile", ErrCheckpoint, s.number)
@@ -159,7 +175,7 @@ func (s *shard) load(ctx context.Context, print uint64, a saving) (int, error) {
 		n.inserts, n.samples = s.read.counts[2*i], s.read.counts[2*i+1]
 		s.tables[i] = n
 	}
-	s.read, s.readName = nil, ""
+	s.read, s.readName, s.took = nil, "", a.Name
 	ends := s.pump()
 	s.mu.Unlock()
 	ends.settle()
@@ -201,10 +217,16 @@ func encode(ctx context.Context, print uint64, tables [][]item, counts []uint64)
 	}
 	out = binary.AppendUvarint(out, uint64(len(tables)))
 	out = binary.AppendUvarint(out, uint64(len(chunks)))
+	lost := map[*chunk]bool{} // objects of nodes that died: their items are left out
 	for _, c := range chunks {
 		data, ends := c.data, c.ends
 		if c.large {
 			b, err := c.object.Ref().Get(ctx)
+			if errors.Is(err, raysys.ErrObjectLost) {
+				lost[c] = true
+				out = binary.AppendUvarint(out, 0)
+				continue
+			}
 			steps, err := unpack(raysys.Outcome[[]byte]{Value: b, Err: err})
 			if err != nil {
 				return nil, fmt.Errorf("an item that is an object: %w", err)
@@ -222,6 +244,7 @@ func encode(ctx context.Context, print uint64, tables [][]item, counts []uint64)
 		out = append(out, data[:ends[len(ends)-1]]...)
 	}
 	for i, list := range tables {
+		list = slices.DeleteFunc(list, func(it item) bool { return lost[it.chunk] })
 		for _, v := range []uint64{counts[2*i], counts[2*i+1], uint64(len(list))} {
 			out = binary.AppendUvarint(out, v)
 		}

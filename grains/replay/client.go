@@ -27,14 +27,16 @@ func (c *Client[T]) Insert(ctx context.Context, table string, items []T, priorit
 	if err != nil {
 		return fmt.Errorf("insert into %v: %w", c, err)
 	}
+	for i, p := range priorities { // before anything is sent
+		if err := checkPriority(p); err != nil {
+			return fmt.Errorf("insert into %v: item %d: %w", c, i, err)
+		}
+	}
 	w := c.b.sending()
 	for i := range items {
 		p := 1.0
 		if priorities != nil {
 			p = priorities[i]
-		}
-		if err := checkPriority(p); err != nil {
-			return fmt.Errorf("insert into %v: item %d: %w", c, i, err)
 		}
 		if err := w.step(unsafe.Pointer(&items[i])); err != nil {
 			return fmt.Errorf("insert into %v: item %d: %w", c, i, err)
@@ -48,12 +50,12 @@ func (c *Client[T]) Insert(ctx context.Context, table string, items []T, priorit
 		}
 		if w.full() {
 			if err := w.send(ctx, w.take()); err != nil {
-				return fmt.Errorf("insert into %v: %w", c, errors.Join(err, w.wait(ctx, 0)))
+				return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err))
 			}
 		}
 	}
 	if err := w.last(ctx, w.take()); err != nil {
-		return fmt.Errorf("insert into %v: %w", c, err)
+		return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err))
 	}
 	return nil
 }
@@ -95,7 +97,10 @@ func samplesOf[T any](d *definition, got collected, err error) (Samples[T], erro
 	}
 	s := Samples[T]{
 		Steps: make([]T, len(got.steps)), ends: got.ends, Keys: got.keys, Probabilities: got.probabilities,
-		Priorities: got.priorities, Times: got.times, Size: got.size,
+		Priorities: got.priorities, Times: got.times,
+	}
+	for _, n := range got.sizes {
+		s.Size += n
 	}
 	for i, b := range got.steps {
 		if err := d.plan.DecodeShared(b, reflect.ValueOf(&s.Steps[i]).Elem(), nil); err != nil {

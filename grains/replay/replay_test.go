@@ -160,7 +160,7 @@ func TestShut(t *testing.T) {
 		insert, cancel := context.WithTimeout(ctx, 25*time.Second)
 		defer cancel()
 		err = c.Insert(insert, "queue", steps(0, 5), nil)
-		if !errors.As(err, &shut) || shut.Table != "queue" || !shut.Insert || shut.Has != 3 || shut.Needs != 3 || !strings.Contains(err.Error(), "Queue(3) is shut") {
+		if !errors.As(err, &shut) || shut.Table != "queue" || !shut.Insert || shut.Has != 3 || shut.Needs != 3 || shut.Done != 3 || !strings.Contains(err.Error(), "Queue(3) is shut") {
 			t.Errorf("%v, %+v", err, shut)
 		}
 		ended := make(chan error, 1)

@@ -41,9 +41,14 @@ func (s *Sampler[T]) next(ctx context.Context) (collected, error) {
 		return s.b.sample(ctx, s.table, s.n, nil)
 	}
 	first := s.calls[0]
-	s.calls = s.calls[1:]
 	return s.b.sample(ctx, s.table, s.n, func() (int, answer, error) {
-		a, err := first.call.Get(ctx)
+		wait, _ := allowed(ctx)
+		soon, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		a, err := first.call.Get(soon)
+		if err == nil || soon.Err() == nil { // else it stays for the next: what it takes is not lost
+			s.calls = s.calls[1:]
+		}
 		return first.shard, a, err
 	})
 }

@@ -126,3 +126,21 @@ func TestPrioritizedShares(t *testing.T) {
 		}
 	}
 }
+
+// TestHugePriorities: weights that no number holds leave the choice among the items.
+func TestHugePriorities(t *testing.T) {
+	p := &prioritized{exponent: 2}
+	r := rand.New(rand.NewPCG(1, 2))
+	for slot := range 100 {
+		p.insert(slot, 1e200)
+	}
+	for slot := range 99 {
+		p.remove(slot)
+	}
+	p.insert(3, 1e300)
+	for range 100 {
+		if slot, probability := p.pick(r); slot != 3 && slot != 99 || probability != 0.5 {
+			t.Fatal(slot, probability)
+		}
+	}
+}

@@ -15,7 +15,9 @@ import (
 type sending struct {
 	b     *buffer
 	batch batch
+	kept  int     // how many bytes of the batch are of the one before: cut copied them
 	open  []*sent // the oldest first
+	done  int     // how many items are in a shard
 }
 
 const (
@@ -74,8 +76,10 @@ func (w *sending) item(ctx context.Context, table int, priority float64, first, 
 	return nil
 }
 
+// full reports whether the batch is to be sent. A long item keeps its steps from batch to batch: the longer they are, the more steps have to
+// come before they are copied again.
 func (w *sending) full() bool {
-	return len(w.batch.Data) >= batchBytes || len(w.batch.Tables) >= batchItems
+	return len(w.batch.Data)-w.kept >= max(batchBytes, w.kept/4) || len(w.batch.Tables) >= batchItems
 }
 
 // take returns the batch and begins another, in the memory of its steps. Of these only those go along that items are in.
@@ -126,10 +130,21 @@ func (w *sending) last(ctx context.Context, x batch) error {
 	return errors.Join(err, w.wait(ctx, 0))
 }
 
+// gaveUp waits for the batches that are on their way, and says in a ShutError how many items are in, of all batches.
+func (w *sending) gaveUp(ctx context.Context, err error) error {
+	err = errors.Join(err, w.wait(ctx, 0))
+	if shut := shutIn(err); shut != nil {
+		shut.Done = w.done
+	}
+	return err
+}
+
 // wait waits until at most so many batches are on their way, and returns the first error.
 func (w *sending) wait(ctx context.Context, most int) (err error) {
 	for len(w.open) > most {
-		if bad := w.open[0].end(ctx); err == nil {
+		bad := w.open[0].end(ctx)
+		w.done += w.open[0].done
+		if err == nil {
 			err = bad
 		}
 		w.open = w.open[1:]

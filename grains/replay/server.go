@@ -85,9 +85,10 @@ func define(t *raysys.Table, name string, step reflect.Type, cfg Config, opts []
 		s.begin(ctx, cfg, number)
 		return s.info(), nil
 	}).Idempotent()
-	d.save = grains.Method(d.kind, "save", func(s *shard, ctx context.Context, a saving) (int, error) {
+	d.save = grains.LaterMethod(d.kind, "save", func(s *shard, ctx context.Context, a saving, l *grains.Later[int]) error {
 		s.begin(ctx, cfg, a.Shard)
-		return s.save(ctx, d.print, a)
+		s.save(d.print, a, l)
+		return nil
 	}).Idempotent()
 	d.load = grains.Method(d.kind, "load", func(s *shard, ctx context.Context, a saving) (int, error) {
 		s.begin(ctx, cfg, a.Shard)
@@ -178,13 +179,13 @@ func (s *shard) info() ShardInfo {
 			}
 		}
 		for _, in := range s.inserts {
-			if int(in.batch.Tables[in.next]) == i {
+			if int(in.batch.Tables[in.next]) == i && !in.over() {
 				ti.WaitingInserts++
 				ti.Shut = t.shut(true, s.number).Error()
 			}
 		}
 		for _, ask := range s.samples {
-			if int(ask.ask.Table) == i {
+			if int(ask.ask.Table) == i && !ask.over() {
 				ti.WaitingSamples++
 				ti.Shut = t.shut(false, s.number).Error()
 			}

@@ -65,6 +65,7 @@ type shard struct {
 
 	read     *loaded // a checkpoint that is to be taken; of the grain's turns alone
 	readName string
+	took     string // the checkpoint that was taken last
 }
 
 type inserting struct {
@@ -149,11 +150,12 @@ func (s *shard) insert(b batch, l *grains.Later[uint64]) error {
 		s.mu.Unlock()
 		return err
 	}
-	if s.made.has(b.ID) {
+	done := min(s.made.items[b.ID], len(b.Tables))
+	if done > 0 && done == len(b.Tables) {
 		s.mu.Unlock()
 		return l.Settle(s.run)
 	}
-	in := &inserting{waiting: &waiting{ended: l.Context()}, later: l, batch: b, chunk: &chunk{data: b.Data, ends: b.Ends}}
+	in := &inserting{waiting: &waiting{ended: l.Context()}, later: l, batch: b, chunk: &chunk{data: b.Data, ends: b.Ends}, next: done}
 	in.batch.Data, in.batch.Ends = nil, nil
 	for i, old := range s.inserts {
 		if old.batch.ID == b.ID { // its caller lost the way, and makes the call again
@@ -207,6 +209,7 @@ func (s *shard) lateInsert(in *inserting) {
 		return
 	}
 	s.inserts = slices.Delete(s.inserts, i, i+1)
+	s.made.add(in.batch.ID, in.next)
 	err := s.tables[in.batch.Tables[in.next]].shut(true, s.number)
 	err.Done = in.next
 	s.mu.Unlock()
@@ -246,11 +249,12 @@ func (s *shard) pump() (ends endings) {
 				s.inserts = slices.Delete(s.inserts, i, i+1)
 				i--
 				in.stop()
+				s.made.add(in.batch.ID, in.next)
 			} else if s.advance(in) {
 				s.inserts = slices.Delete(s.inserts, i, i+1)
 				i--
 				in.stop()
-				s.made.add(in.batch.ID)
+				s.made.add(in.batch.ID, in.next)
 				ends = append(ends, func() { _ = in.later.Settle(s.run) }) // fails for a caller that is gone
 			}
 			moved = moved || in.next > before
@@ -349,29 +353,27 @@ func (a *answer) fill(items []item) {
 	}
 }
 
-// memory has the last calls that were made, so that one that is made again counts once.
+// memory has of the last calls how many items they have inserted, so that one that is made again counts once, also where it ended early: the
+// way to its caller broke while it waited.
 type memory struct {
-	ids  map[uint64]struct{}
-	ring [remembered]uint64
-	n    int
+	items map[uint64]int
+	ring  [remembered]uint64
+	n     int
 }
 
 const remembered = 4096
 
-func (m *memory) has(id uint64) bool {
-	_, ok := m.ids[id]
-	return ok
-}
-
-func (m *memory) add(id uint64) {
-	if m.ids == nil {
-		m.ids = map[uint64]struct{}{}
+func (m *memory) add(id uint64, items int) {
+	if m.items == nil {
+		m.items = map[uint64]int{}
 	}
-	at := &m.ring[m.n%remembered]
-	if m.n >= remembered {
-		delete(m.ids, *at)
+	if _, known := m.items[id]; !known {
+		at := &m.ring[m.n%remembered]
+		if m.n >= remembered {
+			delete(m.items, *at)
+		}
+		*at = id
+		m.n++
 	}
-	*at = id
-	m.ids[id] = struct{}{}
-	m.n++
+	m.items[id] = items
 }

@@ -16,6 +16,9 @@ type prioritized struct {
 	n        int
 }
 
+// maxWeight keeps sums of weights finite: a table has maxItems at most.
+const maxWeight = math.MaxFloat64 / maxItems / 2
+
 func (p *prioritized) insert(slot int, priority float64) {
 	for slot >= p.leaves {
 		p.double()
@@ -36,7 +39,7 @@ func (p *prioritized) remove(slot int) {
 }
 
 func (p *prioritized) update(slot int, priority float64) {
-	w := math.Pow(priority, p.exponent)
+	w := min(math.Pow(priority, p.exponent), maxWeight)
 	if priority == 0 {
 		w = 0 // whatever the exponent
 	}

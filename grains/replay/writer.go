@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 )
@@ -149,20 +150,27 @@ func (w *writer) cut() batch {
 	for _, e := range ends {
 		w.batch.Ends = append(w.batch.Ends, e-from)
 	}
+	w.kept = len(rest)
 	w.episode -= keep
 	return x
 }
 
+// pass sends the batch. It stays for the next time where one before it fails.
 func (w *writer) pass(ctx context.Context) error {
-	if err := w.send(ctx, w.cut()); err != nil {
+	err := w.wait(ctx, batchOpen-1)
+	if err == nil {
+		err = w.send(ctx, w.cut())
+	}
+	if err != nil {
 		return fmt.Errorf("write to %v: %w", w.b, err)
 	}
 	return nil
 }
 
 func (w *writer) flush(ctx context.Context) error {
-	if err := w.last(ctx, w.cut()); err != nil {
-		return fmt.Errorf("write to %v: %w", w.b, err)
+	err := w.pass(ctx)
+	if bad := w.wait(ctx, 0); bad != nil {
+		err = errors.Join(err, fmt.Errorf("write to %v: %w", w.b, bad))
 	}
-	return nil
+	return err
 }
