@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/replay"
 	"github.com/raysys/raysys/system"
@@ -417,6 +421,40 @@ func TestCheckpoint(t *testing.T) {
 	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(func(_ int, cfg *system.Config) {
 		if cfg.Objects.Spill == "" {
 			cfg.Objects.Spill = t.TempDir()
+		}
+	}))
+}
+
+// TestShutIsSaid: while a limiter is shut the driver's log says which, and so do explain and Info.
+func TestShutIsSaid(t *testing.T) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	cfg := tables(replay.Table{Name: "min", MaxSize: 100, Limiter: replay.MinSize(5)})
+	buffer(t, cfg, func(k *testkit.Kit, ctx context.Context, c *replay.Client[step]) {
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Sample(ctx, "min", 1)
+			done <- err
+		}()
+		k.Advance(12 * time.Second)
+		const want = `table "min" cannot be sampled: its limiter MinSize(5) is shut in shard 0: it has 0 items and needs 5`
+		if said := logs.FilterMessage("a call to a replay buffer waits").All(); len(said) != 1 || !strings.Contains(fmt.Sprint(said[0].ContextMap()["reason"]), want) {
+			t.Errorf("the log says %v", logs.All())
+		}
+		if s, err := k.Cluster().Node(0).Explain(ctx, "experience/run/0"); err != nil || !strings.Contains(s.String(), want) {
+			t.Errorf("explain says %v, %v", s, err)
+		}
+		if info, err := c.Info(ctx); err != nil || info.Shards[0].Tables[0].WaitingSamples != 1 || !strings.Contains(info.Shards[0].Tables[0].Shut, want) {
+			t.Errorf("%+v, %v", info, err)
+		}
+		if err := c.Insert(ctx, "min", steps(0, 5), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}, testkit.Each(func(i int, cfg *system.Config) {
+		if i == 0 {
+			cfg.Logger = zap.New(core)
 		}
 	}))
 }

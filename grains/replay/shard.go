@@ -169,6 +169,7 @@ func (s *shard) insert(b batch, l *grains.Later[uint64]) error {
 	ends := s.pump()
 	if slices.Contains(s.inserts, in) {
 		in.timer = time.AfterFunc(b.Wait, func() { s.lateInsert(in) })
+		l.Because(func() string { return s.reason(true, in.batch.Tables, &in.next) })
 	}
 	s.mu.Unlock()
 	ends.settle()
@@ -194,10 +195,21 @@ func (s *shard) sample(q question, l *grains.Later[answer]) error {
 			return err
 		}
 		ask.timer = time.AfterFunc(q.Wait, func() { s.lateSample(ask) })
+		l.Because(func() string { return s.reason(false, []uint16{q.Table}, new(int)) })
 	}
 	s.mu.Unlock()
 	ends.settle()
 	return nil
+}
+
+// reason is why a call waits: for the table of the item that is next.
+func (s *shard) reason(insert bool, tables []uint16, next *int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *next >= len(tables) {
+		return "" // it has ended this moment
+	}
+	return s.tables[tables[*next]].shut(insert, s.number).Error()
 }
 
 // lateInsert ends a call that has waited for as long as its caller allows.
