@@ -20,9 +20,44 @@ func (p *peer) answered(r *wire.Reader) error {
 	}
 	o, ok := p.sent.Take(slot)
 	if !ok {
-		return nil // it was cancelled here
+		p.unwanted(slot, status, *r)
+		return nil
 	}
 	return p.answer(o, status, r)
+}
+
+// giveUp notes a call that was cancelled here: its answer may be on the way.
+func (p *peer) giveUp(slot uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.givenUp == nil || len(p.givenUp) >= maxEarly {
+		p.givenUp = map[uint64]struct{}{}
+	}
+	p.givenUp[slot] = struct{}{}
+}
+
+// unwanted reads the references in the answer to a call that was cancelled here, so that the peer, which counts them, gets them back: as
+// any that nothing refers to. It reads the first answer alone.
+func (p *peer) unwanted(slot uint64, status byte, r wire.Reader) {
+	p.mu.Lock()
+	_, first := p.givenUp[slot]
+	delete(p.givenUp, slot)
+	p.mu.Unlock()
+	if !first || status != statusValue {
+		return
+	}
+	if r.Large() {
+		_, _, _ = wire.ReadLarge(&r, p.Peer)
+		return
+	}
+	if r.Sized(); r.Len() == 0 {
+		return // its type has no references
+	}
+	for range r.Count(1) {
+		if _, err := p.ReadRef(&r); err != nil {
+			return
+		}
+	}
 }
 
 func (p *peer) wanted(slot uint64) {
@@ -79,10 +114,13 @@ func (p *peer) takeBatch(l *answerBatch, all *wire.Reader) error {
 	p.sent.TakeAll(l.slots[:l.n], l.calls[:], l.found[:])
 	var bad error
 	for i := range l.n {
-		if !l.found[i] {
-			continue
+		var err error
+		if l.found[i] {
+			err = p.answer(l.calls[i], l.status[i], &l.items[i])
+		} else {
+			p.unwanted(l.slots[i], l.status[i], l.items[i])
 		}
-		if err := p.answer(l.calls[i], l.status[i], &l.items[i]); err != nil && bad == nil {
+		if err != nil && bad == nil {
 			bad = err // the link is closed for it; the calls that were found settle nevertheless
 		}
 	}

@@ -359,9 +359,12 @@ func (o *outboundCall) stopped() {
 	if p == nil {
 		return
 	}
+	p.giveUp(slot) // before an answer finds that it was taken
 	if _, ok := p.sent.Take(slot); ok {
 		_ = p.Send(wire.Control, wire.KindCallCancel, wire.AppendUvarint(nil, slot))
 		p.Shut(scope)
+	} else {
+		p.unwanted(slot, statusError, wire.Reader{}) // it was answered
 	}
 }
 

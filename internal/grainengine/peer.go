@@ -26,6 +26,7 @@ type peer struct {
 	mu      sync.Mutex          // guards the rest
 	inbound []*inboundCall      // its calls that are not settled here, by the low half of its number for them
 	early   map[uint64]struct{} // cancelled before they came: control frames overtake requests
+	givenUp map[uint64]struct{} // calls to it that were cancelled here, and have no answer yet
 	lines   map[lineKey]*line
 	pushed  pushed
 
