@@ -110,7 +110,7 @@ func TestWayBreaks(t *testing.T) {
 			go func() {
 				for range 20 {
 					_ = c.Update(at, "q", []uint64{1}, []float64{1}) // lets waiting calls go on
-					time.Sleep(50 * time.Millisecond)                // virtual
+					<-time.After(50 * time.Millisecond)              // virtual
 				}
 			}()
 			k.Cluster().Reset(0, i)
