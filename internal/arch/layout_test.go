@@ -32,7 +32,6 @@ var layers = []layer{
 	{"tools/benchmpi", words("std . internal/consulserver grains/collective system tasks"), "a tool of the developers: it measures what a user can write, beside programs of others"},
 	{"tools/benchreverb", words("std . internal/consulserver grains/replay system"), "a tool of the developers: it measures what a user can write, beside Reverb as it comes"},
 	{"tools/benchproto", words("std third . internal/consulserver grains system/..."), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
-	{"tools/benchreverb", words("std . internal/consulserver grains/replay system"), "a tool of the developers: it measures what a user can write, beside a program of others"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
