@@ -27,7 +27,8 @@ var (
 	_ = raysys.Register[*ShutError]("replay.ShutError")
 )
 
-// ShutError says that the limiter of a table did not open in time for a call. A sample took nothing; of an insert some items may be in.
+// ShutError says that the limiter of a table did not open in time for a call. Of an insert some items may be in; of a sample some may have been
+// taken, which count as sampled.
 type ShutError struct {
 	Table   string
 	Limiter string
