@@ -185,6 +185,7 @@ func TestOffence(t *testing.T) {
 		{"docs/guide", "<internal/core", false},
 		{"tools/benchbuild", "<internal/core", false},
 		{"tools/benchold", "<internal/core", false},
+		{"tools/internal/figures", "<.", false},
 		{"tools/benchmpi", "<internal/core", false},
 		{"tools/benchmpi", "<grains/collective", true},
 		{"tools/benchnats", "<internal/core", false},

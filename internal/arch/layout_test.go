@@ -26,12 +26,13 @@ var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
 	{".", words("std internal/core"), "the vocabulary: whoever imports it, gets nothing else with it"},
 
+	{"tools/internal/figures", words("std"), "what the tools that measure in turns share"},
 	{"tools/benchbuild", words("std"), "a tool of the developers: it generates programs, and builds them"},
-	{"tools/benchold", words("std"), "a tool of the developers: it builds binaries of two commits, and has them measure"},
-	{"tools/benchnats", words("std third . internal/consulserver internal/natsserver grains stream system"), "a tool of the developers: it measures what a user can write, beside nats.go as it comes"},
-	{"tools/benchmpi", words("std . internal/consulserver grains/collective system tasks"), "a tool of the developers: it measures what a user can write, beside programs of others"},
-	{"tools/benchreverb", words("std . internal/consulserver grains/replay system"), "a tool of the developers: it measures what a user can write, beside Reverb as it comes"},
-	{"tools/benchproto", words("std third . internal/consulserver grains system/..."), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
+	{"tools/benchold", words("std tools/internal/figures"), "a tool of the developers: it builds binaries of two commits, and has them measure"},
+	{"tools/benchnats", words("std third . internal/consulserver internal/natsserver grains stream system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside nats.go as it comes"},
+	{"tools/benchmpi", words("std . internal/consulserver grains/collective system tasks tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
+	{"tools/benchreverb", words("std . internal/consulserver grains/replay system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside Reverb as it comes"},
+	{"tools/benchproto", words("std third . internal/consulserver grains system/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},

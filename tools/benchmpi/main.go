@@ -35,6 +35,7 @@ import (
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/tools/internal/figures"
 )
 
 var (
@@ -95,7 +96,7 @@ func measure(ctx context.Context) error {
 		list = append(list, &contender{name: "gloo", measure: gloo})
 	}
 	for i := range *turns {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *turns, load())
+		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *turns, figures.Load())
 		for k := range list {
 			c := list[(i+k)%len(list)]
 			took, err := c.measure()
@@ -109,7 +110,7 @@ func measure(ctx context.Context) error {
 				if len(took[s.bytes]) != s.warm+s.rounds {
 					return fmt.Errorf("%s measured %d rounds of %d bytes, not %d", c.name, len(took[s.bytes]), s.bytes, s.warm+s.rounds)
 				}
-				c.p50[s.bytes] = append(c.p50[s.bytes], median(took[s.bytes][s.warm:]))
+				c.p50[s.bytes] = append(c.p50[s.bytes], figures.Median(took[s.bytes][s.warm:]))
 			}
 		}
 	}
@@ -118,7 +119,7 @@ func measure(ctx context.Context) error {
 	if *document == "" {
 		return nil
 	}
-	return write(*document, made)
+	return figures.Write(*document, "bench-mpi", made)
 }
 
 func table(list []*contender) string {
@@ -138,29 +139,14 @@ func table(list []*contender) string {
 	for _, s := range sizes {
 		fmt.Fprintf(&b, "| %d MiB |", s.bytes>>20)
 		for _, c := range list {
-			fmt.Fprintf(&b, " %.3g ms |", median(c.p50[s.bytes]))
+			fmt.Fprintf(&b, " %.3g ms |", figures.Median(c.p50[s.bytes]))
 		}
 		for _, c := range list[1:] {
-			fmt.Fprintf(&b, " %s |", ratio(list[0].p50[s.bytes], c.p50[s.bytes]))
+			fmt.Fprintf(&b, " %s |", figures.Ratio(list[0].p50[s.bytes], c.p50[s.bytes]))
 		}
 		b.WriteString("\n")
 	}
 	return b.String()
-}
-
-// write puts the table into a document, between the marks.
-func write(file, made string) error {
-	const begin, end = "<!-- begin bench-mpi -->\n", "<!-- end bench-mpi -->"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		return fmt.Errorf("%s has no lines %s and %s: put them where the table belongs", file, strings.TrimSpace(begin), end)
-	}
-	return os.WriteFile(file, []byte(before+begin+made+end+after), 0o644)
 }
 
 // openMPI returns what measures Open MPI.
@@ -351,26 +337,4 @@ func join(ctx context.Context, consul, cluster, as string, role system.Role) (*s
 		return nil, err
 	}
 	return n, n.Start(ctx)
-}
-
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Fields(string(b))[0]
-}
-
-// ratio is the median of the turns, the least and the most.
-func ratio(of, to []float64) string {
-	l := make([]float64, len(of))
-	for i := range of {
-		l[i] = of[i] / to[i]
-	}
-	return fmt.Sprintf("%.2f, %.2f to %.2f", median(l), slices.Min(l), slices.Max(l))
-}
-
-func median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

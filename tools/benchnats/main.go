@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +36,7 @@ import (
 	"github.com/raysys/raysys/internal/natsserver"
 	"github.com/raysys/raysys/stream"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tools/internal/figures"
 )
 
 var (
@@ -138,7 +138,7 @@ func measure(ctx context.Context) error {
 		{name: fmt.Sprint("delivery to Durable grains, ", *durable, " events"), bare: b.read(toDisk, *durable), ours: b.deliver(toDisk, *durable)},
 	}
 	for i := range *rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *rounds, load())
+		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *rounds, figures.Load())
 		for _, r := range table {
 			for k := range r.rates {
 				which := (i + k) % len(r.rates)
@@ -154,7 +154,7 @@ func measure(ctx context.Context) error {
 	fmt.Printf("%s, %d CPUs, %s; medians of %d rounds in turn; events of %d bytes over %d keys.\n\n", time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), *rounds, size, keys)
 	fmt.Println("| events/s | nats.go | stream | ratio, least and most of a round |\n|---|---|---|---|")
 	for _, r := range table {
-		fmt.Printf("| %s | %.1f k/s | %.1f k/s | %s |\n", r.name, median(r.rates[0])/1e3, median(r.rates[1])/1e3, ratio(r.rates[1], r.rates[0]))
+		fmt.Printf("| %s | %.1f k/s | %.1f k/s | %s |\n", r.name, figures.Median(r.rates[0])/1e3, figures.Median(r.rates[1])/1e3, figures.Ratio(r.rates[1], r.rates[0]))
 	}
 	return nil
 }
@@ -373,26 +373,4 @@ func (b *bench) deliver(s stream.Stream[event], n int) func() (float64, error) {
 		}
 		return rate, err
 	}
-}
-
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Fields(string(b))[0]
-}
-
-// ratio is the median of the rounds, the least and the most.
-func ratio(of, to []float64) string {
-	l := make([]float64, len(of))
-	for i := range of {
-		l[i] = of[i] / to[i]
-	}
-	return fmt.Sprintf("%.2f, %.2f to %.2f", median(l), slices.Min(l), slices.Max(l))
-}
-
-func median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -13,10 +13,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/raysys/raysys/tools/internal/figures"
 )
 
 var (
@@ -52,7 +53,7 @@ func run() error {
 	}
 	var was, is []map[string]row
 	for range *rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", len(was)+1, *rounds, load())
+		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", len(was)+1, *rounds, figures.Load())
 		for _, b := range []struct {
 			binary string
 			to     *[]map[string]row
@@ -82,7 +83,7 @@ func run() error {
 		for _, r := range ratios {
 			each = append(each, fmt.Sprintf("%.2f", r))
 		}
-		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%s\t%.2f\t%s\n", name, median(before), median(after), unit, median(ratios), strings.Join(each, " "))
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%s\t%.2f\t%s\n", name, figures.Median(before), figures.Median(after), unit, figures.Median(ratios), strings.Join(each, " "))
 	}
 	return t.Flush()
 }
@@ -140,17 +141,4 @@ func measure(binary string) (map[string]row, error) {
 		got[r.Row] = r
 	}
 	return got, nil
-}
-
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Join(strings.Fields(string(b))[:1], "")
-}
-
-func median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -20,12 +20,12 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys/internal/consulserver"
+	"github.com/raysys/raysys/tools/internal/figures"
 )
 
 var (
@@ -89,7 +89,7 @@ func measure(ctx context.Context) error {
 		}
 	}
 	for i := range *rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *rounds, load())
+		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *rounds, figures.Load())
 		for k := range list {
 			if err := list[(i+k)%len(list)].round(); err != nil {
 				return err
@@ -100,7 +100,7 @@ func measure(ctx context.Context) error {
 	fmt.Println("| | one caller, p50 | requests/s | ratio, least and most of a round |", callers, "callers, requests/s | ratio, least and most of a round |\n|---|---|---|---|---|---|")
 	base := list[len(list)-1]
 	for _, c := range list {
-		fmt.Printf("| %s | %.0f us | %.1f k/s | %s | %.1f k/s | %s |\n", c.name, median(c.p50), median(c.one), ratio(c.one, base.one), median(c.many), ratio(c.many, base.many))
+		fmt.Printf("| %s | %.0f us | %.1f k/s | %s | %.1f k/s | %s |\n", c.name, figures.Median(c.p50), figures.Median(c.one), figures.Ratio(c.one, base.one), figures.Median(c.many), figures.Ratio(c.many, base.many))
 	}
 	if *failovers == 0 {
 		return nil
@@ -177,28 +177,7 @@ func until(f func() error) error {
 	}
 }
 
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Fields(string(b))[0]
-}
-
-func ratio(of, to []float64) string {
-	var list []float64
-	for i := range of {
-		list = append(list, of[i]/to[i])
-	}
-	return spread("%.2f", list)
-}
-
 // spread is the median of a list, its least and its most.
 func spread(format string, list []float64) string {
-	return fmt.Sprintf(format+", "+format+" to "+format, median(list), slices.Min(list), slices.Max(list))
-}
-
-func median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+	return fmt.Sprintf(format+", "+format+" to "+format, figures.Median(list), slices.Min(list), slices.Max(list))
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/consulserver"
+	"github.com/raysys/raysys/tools/internal/figures"
 )
 
 var (
@@ -44,19 +45,19 @@ func main() {
 	}
 }
 
-// figures are items/s of each turn, by what was done: "insert Writer".
-type figures map[string][]float64
+// rates are items/s of each turn, by what was done: "insert Writer".
+type rates map[string][]float64
 
-func (f figures) add(name string, rate float64) { f[name] = append(f[name], rate) }
+func (f rates) add(name string, rate float64) { f[name] = append(f[name], rate) }
 
 // ways are the ways in which something was done, the fastest first.
-func (f figures) ways(what string) (list []string) {
+func (f rates) ways(what string) (list []string) {
 	for name := range f {
 		if strings.HasPrefix(name, what+" ") {
 			list = append(list, name)
 		}
 	}
-	slices.SortFunc(list, func(a, b string) int { return int(median(f[b]) - median(f[a])) })
+	slices.SortFunc(list, func(a, b string) int { return int(figures.Median(f[b]) - figures.Median(f[a])) })
 	return list
 }
 
@@ -66,9 +67,9 @@ func measure(ctx context.Context) error {
 		return err
 	}
 	defer consul.Close()
-	our, their := figures{}, figures{}
+	our, their := rates{}, rates{}
 	for i := range *turns {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *turns, load())
+		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *turns, figures.Load())
 		sides := []func() error{
 			func() error { return ours(ctx, consul.Address(), i, our) },
 			func() error { return reverb(their) },
@@ -84,10 +85,10 @@ func measure(ctx context.Context) error {
 	if *document == "" {
 		return nil
 	}
-	return write(*document, made)
+	return figures.Write(*document, "bench-reverb", made)
 }
 
-func table(our, their figures) string {
+func table(our, their rates) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d CPUs, %s; medians of %d turns, %v for each figure.\n\n", time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), *turns, *lasts)
 	b.WriteString("| items of 1 KiB, between two processes | items/s | ratio to the fastest of Reverb, least and most of a turn |\n|---|---|---|\n")
@@ -95,50 +96,13 @@ func table(our, their figures) string {
 		base := their[their.ways(what)[0]]
 		for _, side := range []struct {
 			name string
-			f    figures
+			f    rates
 		}{{"raysys", our}, {"Reverb", their}} {
 			for _, way := range side.f.ways(what) {
-				fmt.Fprintf(&b, "| %s: %s %s | %.1f k/s | %s |\n", what, side.name, way[len(what)+1:], median(side.f[way])/1e3, ratio(side.f[way], base))
+				fmt.Fprintf(&b, "| %s: %s %s | %.1f k/s | %s |\n", what, side.name, way[len(what)+1:], figures.Median(side.f[way])/1e3, figures.Ratio(side.f[way], base))
 			}
 		}
 	}
-	fmt.Fprintf(&b, "| bare TCP, in pieces of %d items | %.1f k/s | |\n", piece/size, median(our[raw])/1e3)
+	fmt.Fprintf(&b, "| bare TCP, in pieces of %d items | %.1f k/s | |\n", piece/size, figures.Median(our[raw])/1e3)
 	return b.String()
-}
-
-// write puts the table into a document, between the marks.
-func write(file, made string) error {
-	const begin, end = "<!-- begin bench-reverb -->\n", "<!-- end bench-reverb -->"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		return fmt.Errorf("%s has no lines %s and %s: put them where the table belongs", file, strings.TrimSpace(begin), end)
-	}
-	return os.WriteFile(file, []byte(before+begin+made+end+after), 0o644)
-}
-
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Fields(string(b))[0]
-}
-
-// ratio is the median of the turns, the least and the most.
-func ratio(of, to []float64) string {
-	l := make([]float64, len(of))
-	for i := range of {
-		l[i] = of[i] / to[i]
-	}
-	return fmt.Sprintf("%.2f, %.2f to %.2f", median(l), slices.Min(l), slices.Max(l))
-}
-
-func median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -38,7 +38,7 @@ type step struct{ X []byte }
 var server = replay.Define[step]("replay", replay.Config{Tables: []replay.Table{{Name: "t", Sampler: replay.Prioritized(0.6), MaxSize: most}}})
 
 // ours measures raysys, in a new cluster.
-func ours(ctx context.Context, consul string, turn int, f figures) error {
+func ours(ctx context.Context, consul string, turn int, f rates) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func ours(ctx context.Context, consul string, turn int, f figures) error {
 	return errors.Join(measureOurs(n.Context(ctx), conn, f), n.Close(ctx))
 }
 
-func measureOurs(ctx context.Context, conn net.Conn, f figures) error {
+func measureOurs(ctx context.Context, conn net.Conn, f rates) error {
 	items, priorities := make([]step, many), make([]float64, many)
 	random := rand.NewChaCha8([32]byte{})
 	for i := range items {
@@ -105,7 +105,7 @@ func checked(s replay.Samples[step], err error) error {
 }
 
 // repeat measures what makes n items, after once that is not measured.
-func (f figures) repeat(name string, n int, make, end func() error) error {
+func (f rates) repeat(name string, n int, make, end func() error) error {
 	if err := make(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -124,7 +124,7 @@ func (f figures) repeat(name string, n int, make, end func() error) error {
 var peer string
 
 // reverb measures Reverb, with a new server.
-func reverb(f figures) error {
+func reverb(f rates) error {
 	run := func(args ...string) *exec.Cmd {
 		return exec.Command(*python, append([]string{"-c", peer}, args...)...)
 	}
