@@ -27,19 +27,7 @@ const (
 // Random actions may never reach a fault that comes late in an episode.
 func Check[A Action](make func(seed uint64) Env[A]) error {
 	_, vector := any(*new(A)).([]float32)
-	return check(vector, func(seed uint64) *world {
-		env := make(seed)
-		if env == nil {
-			panic("no environment was made")
-		}
-		return &world{env.Spec, env.Reset, func(i int, v []float32) Step {
-			action := any(i)
-			if vector {
-				action = v
-			}
-			return env.Step(action.(A))
-		}}
-	})
+	return check(vector, worlds(make))
 }
 
 // world is an environment without the type of its actions: step takes the int or the vector.

@@ -12,6 +12,7 @@ type chunk struct {
 	ends   []uint32 // of each step in data
 	object raysys.Handle[[]byte]
 	large  bool // object has the data
+	local  any  // the step itself, of a Local
 }
 
 // start is where a step begins in data.

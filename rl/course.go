@@ -1,0 +1,143 @@
+package rl
+
+import (
+	"math"
+	"time"
+)
+
+// course is how a run goes, wherever its actors are: counters, evaluations, points.
+type course struct {
+	e      *Experiment
+	plan   Plan
+	spec   Spec
+	record *record
+	began  time.Time
+	random float64
+	solved bool
+
+	now     Point
+	next    int // steps at the next point
+	returns []float64
+	recent  []float64 // returns of the last episodes, as a ring
+	count   uint64    // evaluations
+}
+
+// nearby is how many episodes say whether an evaluation is worth its time.
+const nearby = 20
+
+// begin looks at the environment, and measures what random actions return in it.
+func (e *Experiment) begin(plan Plan) (*course, error) {
+	first, err := newLoop(e.make, seedOf(plan.Seed, seedRandom), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &course{e: e, plan: plan, spec: first.spec, began: time.Now(), next: plan.Every}
+	c.now.Loss, c.now.Return, c.now.Evaluated = math.NaN(), math.NaN(), math.NaN()
+	if c.random, err = evaluate(e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes()); err != nil {
+		return nil, err
+	}
+	c.record, err = newRecord(e.name, &c.plan)
+	return c, err
+}
+
+// ended counts an episode of training.
+func (c *course) ended(e Episode) {
+	c.returns = append(c.returns, e.Return)
+	if len(c.recent) < nearby {
+		c.recent = append(c.recent, e.Return)
+	} else {
+		c.recent[c.now.Episodes%nearby] = e.Return
+	}
+	c.now.Episodes++
+}
+
+func (c *course) learned(l Learned) {
+	if l.Steps > 0 {
+		c.now.LearnerSteps += l.Steps
+		c.now.Loss = l.Loss
+	}
+}
+
+// due reports whether the next point is to be made, and shows how the run goes.
+func (c *course) due() bool {
+	c.record.show(&c.now)
+	return c.now.Steps >= c.next
+}
+
+// near reports whether the returns of training are three quarters of the way from those of random actions to the goal.
+func (c *course) near() bool {
+	return c.plan.Stop.episodes > 0 && len(c.recent) >= min(nearby, c.plan.Stop.episodes) &&
+		mean(c.recent) >= c.random+0.75*(c.plan.Stop.goal-c.random)
+}
+
+// measure makes a point, with an evaluation where it is worth its time.
+func (c *course) measure(weights func() Weights) error {
+	evaluated := math.NaN()
+	if c.plan.Evaluate || c.near() {
+		var err error
+		if evaluated, err = c.evaluate(weights(), seedEvaluate+c.count<<8); err != nil {
+			return err
+		}
+		c.count++
+	}
+	return c.point(evaluated)
+}
+
+// point makes a point.
+func (c *course) point(evaluated float64) error {
+	for c.next <= c.now.Steps {
+		c.next += c.plan.Every
+	}
+	c.now.Evaluated, c.now.Seconds = evaluated, time.Since(c.began).Seconds()
+	if c.now.Return = math.NaN(); len(c.returns) > 0 {
+		c.now.Return = mean(c.returns)
+	}
+	c.returns = c.returns[:0]
+	c.solved = c.plan.Stop.episodes > 0 && evaluated >= c.plan.Stop.goal
+	return c.record.add(c.now)
+}
+
+// evaluate plays fresh episodes by weights.
+func (c *course) evaluate(w Weights, part uint64) (float64, error) {
+	return c.e.evaluate(w, c.spec, seedOf(c.plan.Seed, part), c.plan.episodes())
+}
+
+func (e *Experiment) evaluate(w Weights, spec Spec, seed uint64, episodes int) (float64, error) {
+	policy, err := e.agent.Policy(spec)
+	if err != nil {
+		return 0, err
+	}
+	if err := policy.Load(w); err != nil {
+		return 0, err
+	}
+	return evaluate(e.make, seed, policy, episodes)
+}
+
+// end is the last evaluation: another one than that by which the goal was reached, since that may have been luck.
+func (c *course) end(w Weights) (*Run, error) {
+	took := time.Since(c.began)
+	final, err := c.evaluate(w, seedFinal)
+	if err != nil {
+		return nil, err
+	}
+	solved := c.solved
+	if err := c.point(final); err != nil {
+		return nil, err
+	}
+	if err := c.record.close(); err != nil {
+		return nil, err
+	}
+	return &Run{
+		Name: c.e.name, Env: c.spec, Seed: c.plan.Seed, Actors: c.plan.Actors, Solved: solved || c.solved, MeanReturn: final, RandomReturn: c.random,
+		Steps: c.now.Steps, Episodes: c.now.Episodes, LearnerSteps: c.now.LearnerSteps, Took: took, Goal: c.plan.Stop.goal,
+		Points: c.record.points, Weights: w,
+	}, nil
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}

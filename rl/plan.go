@@ -1,0 +1,83 @@
+package rl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+)
+
+// ErrPlan: a Plan, a Setup or an Experience cannot be meant.
+var ErrPlan = errors.New("rl: it cannot be meant")
+
+// Plan says how a run goes.
+type Plan struct {
+	// Steps of the environment are made at most, by all actors together.
+	Steps int
+	// Actors play at the same time. 0 or 1 on a node that is alone trains in the goroutine of the caller, and repeats bit for bit by its seed; else actors
+	// and learner are grains, which are placed on all nodes.
+	Actors int
+	// Stop ends the run before all steps are made: MeanReturn. Unless set there is no such end.
+	Stop Stop
+	// Seed decides all chance of a run in one goroutine: 1 unless set.
+	Seed uint64
+	// Name keeps the run: Train with the name of a run that has not ended goes on from its last checkpoint. A run without a name keeps its checkpoints
+	// only until it ends.
+	Name string
+	// Every is after how many steps of the environment a Point is made: a fiftieth of Steps unless set.
+	Every int
+	// Evaluate has every Point measured by fresh episodes. Unless set only those are at which the Stop may be reached, and the last.
+	Evaluate bool
+	// Log is a file that gets a line for each Point as it is made: CSV, or JSON where its name ends in .jsonl. Empty: none.
+	Log string
+	// Progress gets a line on how the run goes, again and again: the standard error where it is a terminal, unless set. io.Discard: none.
+	Progress io.Writer
+}
+
+// Stop says when a run has reached its goal.
+type Stop struct {
+	episodes int
+	goal     float64
+}
+
+// MeanReturn is reached when so many fresh episodes, played as well as the agent can, have a mean return of goal at least. It is measured
+// when a Point is made, once the returns of training come near.
+func MeanReturn(episodes int, goal float64) Stop { return Stop{episodes, goal} }
+
+// evaluated is how many episodes an evaluation has, unless Stop says otherwise.
+const evaluated = 100
+
+func (p Plan) complete() (Plan, error) {
+	bad := func(format string, args ...any) (Plan, error) {
+		return p, fmt.Errorf("%w: %s", ErrPlan, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case p.Steps < 1:
+		return bad("Plan.Steps is %d: give 1 or more", p.Steps)
+	case p.Actors < 0:
+		return bad("Plan.Actors is %d: give 0 or more", p.Actors)
+	case p.Every < 0:
+		return bad("Plan.Every is %d: give 0 or more", p.Every)
+	case p.Stop.episodes < 0, p.Stop == Stop{} != (p.Stop.episodes == 0), math.IsNaN(p.Stop.goal):
+		return bad("Plan.Stop is MeanReturn(%d, %v): give 1 episode or more, and a number", p.Stop.episodes, p.Stop.goal)
+	}
+	if ext := filepath.Ext(p.Log); p.Log != "" && ext != ".csv" && ext != ".jsonl" {
+		return bad("Plan.Log is %q: give a name that ends in .csv or .jsonl", p.Log)
+	}
+	if p.Seed == 0 {
+		p.Seed = 1
+	}
+	if p.Every == 0 {
+		p.Every = max(1, p.Steps/50)
+	}
+	return p, nil
+}
+
+// episodes is how many an evaluation has.
+func (p *Plan) episodes() int {
+	if p.Stop.episodes > 0 {
+		return p.Stop.episodes
+	}
+	return evaluated
+}

@@ -1,0 +1,143 @@
+package rl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys/grains/replay"
+)
+
+// single is a run in the goroutine of the caller: after each step of the environment the learner makes as many as the limiter of the table allows.
+type single struct {
+	*course
+	table   *replay.Local[Trajectory]
+	learner Learner
+	loop    *Loop
+}
+
+func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
+	c, err := e.begin(plan)
+	if err != nil {
+		return nil, err
+	}
+	defer c.record.close()
+	s := &single{course: c}
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	for c.now.Steps < plan.Steps && !c.solved {
+		if c.now.Steps%64 == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err := s.step(); err != nil {
+			return nil, err
+		}
+	}
+	if c.now.LearnerSteps == 0 {
+		_, shut := s.table.Sample(e.x.Batch)
+		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", c.now.Steps, shut)
+	}
+	return c.end(s.weights())
+}
+
+func (s *single) prepare() (err error) {
+	if s.table, err = replay.NewLocal[Trajectory](s.e.x.Table, s.plan.Seed); err != nil {
+		return err
+	}
+	if s.learner, err = s.e.agent.Learner(s.spec, s.plan.Seed); err != nil {
+		return err
+	}
+	policy, err := s.e.agent.Policy(s.spec)
+	if err != nil {
+		return err
+	}
+	if s.loop, err = newLoop(s.e.make, seedOf(s.plan.Seed, 0), policy, &s.e.x); err != nil {
+		return err
+	}
+	return s.loop.Load(s.weights())
+}
+
+func (s *single) weights() Weights {
+	return Weights{s.learner.Model(), s.now.LearnerSteps, s.learner.Weights()}
+}
+
+// step is one of the environment, and what is due after it.
+func (s *single) step() error {
+	ended, err := s.loop.Step()
+	if err != nil {
+		return err
+	}
+	s.now.Steps++
+	if ended != nil {
+		s.ended(*ended)
+	}
+	before := s.now.LearnerSteps
+	for _, t := range s.loop.Take() {
+		if err := s.insert(t); err != nil {
+			return err
+		}
+	}
+	if err := s.learn(); err != nil {
+		return err
+	}
+	if s.now.LearnerSteps > before {
+		if err := s.loop.Load(s.weights()); err != nil {
+			return err
+		}
+	}
+	if !s.due() {
+		return nil
+	}
+	return s.measure(s.weights)
+}
+
+func (s *single) insert(t Trajectory) error {
+	err := s.table.Insert(t, 1)
+	if shut := (*replay.ShutError)(nil); !errors.As(err, &shut) {
+		return err
+	}
+	if lerr := s.learn(); lerr != nil {
+		return lerr
+	}
+	if err := s.table.Insert(t, 1); err != nil {
+		return fmt.Errorf("neither actor nor learner can go on: %w", err)
+	}
+	return nil
+}
+
+// learn learns as long as the table may be sampled.
+func (s *single) learn() error {
+	for {
+		batch, err := s.table.Sample(s.e.x.Batch)
+		if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		learned, err := learn(s.learner, batch)
+		if err != nil {
+			return err
+		}
+		if learned.Priorities != nil {
+			if err := s.table.Update(batch.Keys, learned.Priorities); err != nil {
+				return err
+			}
+		}
+		s.learned(learned)
+	}
+}
+
+// learn has the learner learn, and looks at what came of it.
+func learn(l Learner, b Batch) (Learned, error) {
+	learned, err := l.Learn(b)
+	switch {
+	case err != nil:
+		return learned, err
+	case !finite64(learned.Loss):
+		return learned, fmt.Errorf("%w: its loss is %v", ErrDiverged, learned.Loss)
+	case learned.Priorities != nil && len(learned.Priorities) != b.Len():
+		return learned, fmt.Errorf("%w: the learner %s gave %d priorities for %d items", ErrPlan, l.Model(), len(learned.Priorities), b.Len())
+	}
+	return learned, nil
+}
