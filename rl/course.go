@@ -12,6 +12,7 @@ type course struct {
 	spec   Spec
 	record *record
 	began  time.Time
+	took   time.Duration // until the goal was reached or all steps were made
 	random float64
 	solved bool
 
@@ -85,9 +86,7 @@ func (c *course) measure(weights func() Weights) error {
 
 // point makes a point.
 func (c *course) point(evaluated float64) error {
-	for c.next <= c.now.Steps {
-		c.next += c.plan.Every
-	}
+	c.skip()
 	c.now.Evaluated, c.now.Seconds = evaluated, time.Since(c.began).Seconds()
 	if c.now.Return = math.NaN(); len(c.returns) > 0 {
 		c.now.Return = mean(c.returns)
@@ -95,6 +94,13 @@ func (c *course) point(evaluated float64) error {
 	c.returns = c.returns[:0]
 	c.solved = c.plan.Stop.episodes > 0 && evaluated >= c.plan.Stop.goal
 	return c.record.add(c.now)
+}
+
+// skip finds the next point.
+func (c *course) skip() {
+	for c.next <= c.now.Steps {
+		c.next += c.plan.Every
+	}
 }
 
 // evaluate plays fresh episodes by weights.
@@ -113,13 +119,8 @@ func (e *Experiment) evaluate(w Weights, spec Spec, seed uint64, episodes int) (
 	return evaluate(e.make, seed, policy, episodes)
 }
 
-// end is the last evaluation: another one than that by which the goal was reached, since that may have been luck.
-func (c *course) end(w Weights) (*Run, error) {
-	took := time.Since(c.began)
-	final, err := c.evaluate(w, seedFinal)
-	if err != nil {
-		return nil, err
-	}
+// end makes the Run, with what the last evaluation returned: another one than that by which the goal was reached, since that may have been luck.
+func (c *course) end(w Weights, final float64) (*Run, error) {
 	solved := c.solved
 	if err := c.point(final); err != nil {
 		return nil, err
@@ -128,8 +129,8 @@ func (c *course) end(w Weights) (*Run, error) {
 		return nil, err
 	}
 	return &Run{
-		Name: c.e.name, Env: c.spec, Seed: c.plan.Seed, Actors: c.plan.Actors, Solved: solved || c.solved, MeanReturn: final, RandomReturn: c.random,
-		Steps: c.now.Steps, Episodes: c.now.Episodes, LearnerSteps: c.now.LearnerSteps, Took: took, Goal: c.plan.Stop.goal,
+		Name: c.e.name, Env: c.spec, Seed: c.plan.Seed, Actors: max(1, c.plan.Actors), Solved: solved || c.solved, MeanReturn: final, RandomReturn: c.random,
+		Steps: c.now.Steps, Episodes: c.now.Episodes, LearnerSteps: c.now.LearnerSteps, Took: c.took, Goal: c.plan.Stop.goal,
 		Points: c.record.points, Weights: w,
 	}, nil
 }

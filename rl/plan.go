@@ -1,15 +1,11 @@
 package rl
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
 )
-
-// ErrPlan: a Plan, a Setup or an Experience cannot be meant.
-var ErrPlan = errors.New("rl: it cannot be meant")
 
 // Plan says how a run goes.
 type Plan struct {

@@ -2,10 +2,10 @@ package rl
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/replay"
 	"github.com/raysys/raysys/system"
 )
@@ -16,6 +16,11 @@ type Setup[A Action] struct {
 	Env func(seed uint64) Env[A]
 	// Agent learns in it.
 	Agent Agent
+	// Learner and Actors are options of these grains: grains.Holds(raysys.GPU(1)) places a learner on a node with a GPU. Actors are spread over
+	// the nodes unless the options say otherwise.
+	Learner, Actors []grains.Option
+	// Shards is over how many grains the replay table is spread: 1 unless set. Sizes and limits of the table are those of each shard.
+	Shards int
 }
 
 // Experiment is a Setup under a name that all nodes know.
@@ -25,6 +30,17 @@ type Experiment struct {
 	agent Agent
 	x     Experience
 	bad   error // in the Setup: Train returns it
+
+	replay   replay.Server[Trajectory]
+	learners grains.Kind[learnerGrain]
+	learn    grains.Func[learnerGrain, order, progress]
+	clear    grains.Act[learnerGrain, string]
+	keep     grains.Act[learnerGrain, checkpoint]
+	kept     grains.Func0[learnerGrain, checkpoint]
+	actors   grains.Kind[actorGrain]
+	play     grains.Func[actorGrain, stint, played]
+	answers  grains.Func[actorGrain, question, float64]
+	leave    grains.Act0[actorGrain]
 }
 
 // Define makes an experiment. Make it once, in a package variable, so that every node of the program knows it.
@@ -33,11 +49,34 @@ func Define[A Action](name string, s Setup[A]) *Experiment {
 	if s.Env != nil {
 		e.make = worlds(s.Env)
 	}
-	e.define()
+	e.check()
+	if e.bad == nil {
+		e.define(s.Learner, s.Actors, s.Shards)
+	}
 	return e
 }
 
-func (e *Experiment) define() {
+// define makes the kinds of the grains of the experiment.
+func (e *Experiment) define(learner, actor []grains.Option, shards int) {
+	e.replay = replay.Define[Trajectory](e.name+".experience", replay.Config{Tables: []replay.Table{e.x.Table}, Shards: shards})
+	e.learners = grains.Define[learnerGrain](e.name+".learner", learner...)
+	e.learn = grains.Method(e.learners, "learn", func(g *learnerGrain, ctx context.Context, o order) (progress, error) {
+		return g.learn(ctx, e, o)
+	}).With(raysys.NoDeadline())
+	e.clear = grains.Action(e.learners, "clear", func(g *learnerGrain, ctx context.Context, run string) error { return g.clear(ctx, e, run) })
+	e.keep = grains.Action(e.learners, "keep", (*learnerGrain).keep)
+	e.kept = grains.Method0(e.learners, "kept", (*learnerGrain).kept)
+	e.actors = grains.Define[actorGrain](e.name+".actor", append([]grains.Option{grains.Placement(raysys.Spread)}, actor...)...)
+	e.play = grains.Method(e.actors, "play", func(a *actorGrain, ctx context.Context, s stint) (played, error) {
+		return a.play(ctx, e, s)
+	}).With(raysys.NoDeadline())
+	e.answers = grains.Method(e.actors, "evaluate", func(_ *actorGrain, ctx context.Context, q question) (float64, error) {
+		return e.answer(ctx, q)
+	}).With(raysys.NoDeadline())
+	e.leave = grains.Action0(e.actors, "leave", func(_ *actorGrain, ctx context.Context) error { return grains.Deactivate(ctx) })
+}
+
+func (e *Experiment) check() {
 	if e.make == nil || e.agent == nil {
 		e.bad = fmt.Errorf("%w: experiment %q has no Env or no Agent", ErrPlan, e.name)
 		return
@@ -91,7 +130,7 @@ func (e *Experiment) train(ctx context.Context, plan Plan) (*Run, error) {
 	if plan.Actors <= 1 && alone(ctx) {
 		return e.single(ctx, plan)
 	}
-	return nil, errors.New("not yet")
+	return e.drive(ctx, plan)
 }
 
 // alone reports whether there is no other node, or no runtime at all.
@@ -103,11 +142,3 @@ func alone(ctx context.Context) bool {
 	members, _ := n.Members()
 	return len(members) <= 1
 }
-
-// ErrDiverged: the loss of a learner is not a number.
-var ErrDiverged = errors.New("rl: the learner has diverged")
-
-// ErrModel: weights or a checkpoint are of another net.
-var ErrModel = errors.New("rl: another model")
-
-func finite64(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

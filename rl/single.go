@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/replay"
 )
 
@@ -23,7 +26,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 	}
 	defer c.record.close()
 	s := &single{course: c}
-	if err := s.prepare(); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
 	for c.now.Steps < plan.Steps && !c.solved {
@@ -33,29 +36,89 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		if err := s.step(); err != nil {
 			return nil, err
 		}
+		if s.due() {
+			if err := errors.Join(s.measure(s.weights), s.keep(ctx)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if c.now.LearnerSteps == 0 {
 		_, shut := s.table.Sample(e.x.Batch)
 		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", c.now.Steps, shut)
 	}
-	return c.end(s.weights())
+	c.took = time.Since(c.began)
+	final, err := c.evaluate(s.weights(), seedFinal)
+	if err != nil {
+		return nil, err
+	}
+	run, err := c.end(s.weights(), final)
+	if err == nil {
+		err = s.forget(ctx)
+	}
+	return run, err
 }
 
-func (s *single) prepare() (err error) {
+func (s *single) prepare(ctx context.Context) (err error) {
 	if s.table, err = replay.NewLocal[Trajectory](s.e.x.Table, s.plan.Seed); err != nil {
 		return err
 	}
 	if s.learner, err = s.e.agent.Learner(s.spec, s.plan.Seed); err != nil {
 		return err
 	}
+	if err := s.resume(ctx); err != nil {
+		return err
+	}
 	policy, err := s.e.agent.Policy(s.spec)
 	if err != nil {
 		return err
 	}
-	if s.loop, err = newLoop(s.e.make, seedOf(s.plan.Seed, 0), policy, &s.e.x); err != nil {
+	if s.loop, err = newLoop(s.e.make, seedOf(s.plan.Seed, uint64(s.now.Steps)<<32), policy, &s.e.x); err != nil {
 		return err
 	}
 	return s.loop.Load(s.weights())
+}
+
+// resume goes on from the last checkpoint of a run that has a name.
+func (s *single) resume(ctx context.Context) error {
+	if s.plan.Name == "" {
+		return nil
+	}
+	c, err := again(ctx, func(ctx context.Context) raysys.Ref[checkpoint] {
+		return s.e.kept.Call(ctx, s.e.learners.Get(s.plan.Name))
+	})
+	if err != nil || c.Model == "" {
+		return err
+	}
+	if err := c.restore(s.learner); err != nil {
+		return err
+	}
+	s.now.Steps, s.now.Episodes, s.now.LearnerSteps = c.EnvSteps, c.Episodes, c.Steps
+	s.skip()
+	return nil
+}
+
+// keep makes a checkpoint of a run that has a name: each time a point is made.
+func (s *single) keep(ctx context.Context) error {
+	if s.plan.Name == "" {
+		return nil
+	}
+	data, err := s.learner.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	c := checkpoint{s.learner.Model(), s.plan.Seed, data, s.now.LearnerSteps, s.now.Steps, s.now.Episodes}
+	_, err = again(ctx, func(ctx context.Context) grains.Done { return s.e.keep.Call(ctx, s.e.learners.Get(s.plan.Name), c) })
+	return err
+}
+
+func (s *single) forget(ctx context.Context) error {
+	if s.plan.Name == "" {
+		return nil
+	}
+	_, err := again(ctx, func(ctx context.Context) grains.Done {
+		return s.e.clear.Call(ctx, s.e.learners.Get(s.plan.Name), s.plan.Name)
+	})
+	return err
 }
 
 func (s *single) weights() Weights {
@@ -86,10 +149,7 @@ func (s *single) step() error {
 			return err
 		}
 	}
-	if !s.due() {
-		return nil
-	}
-	return s.measure(s.weights)
+	return nil
 }
 
 func (s *single) insert(t Trajectory) error {

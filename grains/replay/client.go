@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 )
 
 // Client inserts into a buffer and samples it. It may be used by several goroutines.
@@ -126,6 +127,18 @@ func (c *Client[T]) Update(ctx context.Context, table string, keys []uint64, pri
 // Delete removes items; those that have gone are left out.
 func (c *Client[T]) Delete(ctx context.Context, table string, keys []uint64) error {
 	return c.b.change(ctx, "delete from", table, keys, nil)
+}
+
+// Clear ends the buffer: its items are forgotten, and calls that wait begin a new one, as all that come later do.
+func (c *Client[T]) Clear(ctx context.Context) error {
+	refs := make([]grains.Done, c.b.d.cfg.Shards)
+	for i := range refs {
+		refs[i] = c.b.d.end.Call(ctx, c.b.shard(i))
+	}
+	if _, err := raysys.GetAll(ctx, refs).Values(); err != nil {
+		return fmt.Errorf("clear %v: %w", c, err)
+	}
+	return nil
 }
 
 // Info tells what the buffer has.

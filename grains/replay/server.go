@@ -30,6 +30,7 @@ type definition struct {
 	info   grains.Func[shard, int, ShardInfo]
 	save   grains.Func[shard, saving, int]
 	load   grains.Func[shard, saving, int]
+	end    grains.Act0[shard]
 }
 
 // Define makes a kind of replay buffers under name, in the process-wide table. A bad definition is reported by system.New. opts are for the
@@ -94,6 +95,7 @@ func define(t *raysys.Table, name string, step reflect.Type, cfg Config, opts []
 		s.begin(ctx, cfg, a.Shard)
 		return s.load(ctx, d.print, a)
 	}).Idempotent()
+	d.end = grains.Action0(d.kind, "end", func(_ *shard, ctx context.Context) error { return grains.Deactivate(ctx) }).Idempotent()
 	return d
 }
 

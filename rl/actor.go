@@ -1,0 +1,161 @@
+package rl
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains/replay"
+)
+
+// actorGrain plays for a run: an environment and a policy, which live as long as the activation.
+type actorGrain struct {
+	loop    *Loop
+	table   *replay.Client[Trajectory]
+	latest  raysys.Ref[Weights]
+	looking bool // latest is on its way
+}
+
+// stint is a turn of an actor: so many steps, or as many as fit in For. Attempt counts its turns, so that an actor that comes back after its
+// node's death does not play the same episodes again.
+type stint struct {
+	Run            string
+	Seed           uint64
+	Actor, Attempt uint64
+	Steps          int
+	For, Wait      time.Duration // Wait: for the table to take items
+}
+
+// played is what came of a stint.
+type played struct {
+	Steps    int
+	Episodes []Episode
+	Acted    int
+	Shut     *replay.ShutError // why it stopped, where the table took no more
+}
+
+const (
+	pullEvery  = 32 // steps between two looks for new weights
+	insertMost = 32 // items that wait for each other
+)
+
+func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played, err error) {
+	if a.loop == nil {
+		if err := a.wake(ctx, e, s); err != nil {
+			return p, err
+		}
+	}
+	if p.Shut, err = a.insert(ctx, e, s.Wait); err != nil || p.Shut != nil { // what the last turn had to leave
+		return p, err
+	}
+	a.looking = false // a look of the last turn ended with it
+	for until := time.Now().Add(s.For); p.Steps < s.Steps; {
+		if p.Steps%pullEvery == 0 {
+			if err := a.pull(ctx, e, s.Run); err != nil {
+				return p, err
+			}
+			if ctx.Err() != nil {
+				return p, context.Cause(ctx)
+			}
+		}
+		ended, err := a.loop.Step()
+		if err != nil {
+			return p, err
+		}
+		p.Steps++
+		if ended != nil {
+			p.Episodes = append(p.Episodes, *ended)
+		}
+		if len(a.loop.items) >= insertMost {
+			if p.Shut, err = a.insert(ctx, e, s.Wait); err != nil || p.Shut != nil {
+				return p, err
+			}
+		}
+		if p.Steps%pullEvery == 0 && time.Now().After(until) {
+			break
+		}
+	}
+	p.Acted = a.loop.acted
+	p.Shut, err = a.insert(ctx, e, s.Wait)
+	return p, err
+}
+
+// wake makes the environment and the policy of an activation, and waits for the first weights.
+func (a *actorGrain) wake(ctx context.Context, e *Experiment, s stint) error {
+	w, err := raysys.Lookup[Weights](ctx, weightsName(e, s.Run)).Get(ctx)
+	if err != nil {
+		return err
+	}
+	loop, err := newLoop(e.make, seedOf(s.Seed, s.Actor+s.Attempt<<32), nil, &e.x)
+	if err != nil {
+		return err
+	}
+	if loop.policy, err = e.agent.Policy(loop.spec); err != nil {
+		return err
+	}
+	if err := loop.Load(w); err != nil {
+		return err
+	}
+	a.loop, a.table = loop, e.replay.Get(s.Run)
+	return nil
+}
+
+// pull looks for new weights, and never waits for them: what an earlier call asked for is taken once it is there. While the learner is
+// away the policy acts by those that it has.
+func (a *actorGrain) pull(ctx context.Context, e *Experiment, run string) error {
+	if a.looking && raysys.PhaseOf(a.latest) == raysys.PhasePending {
+		return nil
+	}
+	if a.looking {
+		a.looking = false
+		var w Weights
+		err := raysys.View(ctx, a.latest, func(v Weights) error {
+			if v.Steps != a.loop.acted {
+				w = Weights{v.Model, v.Steps, slices.Clone(v.Params)}
+			}
+			return nil
+		})
+		if err == nil && w.Model != "" {
+			err = a.loop.Load(w)
+		}
+		if err != nil && !lost(err) {
+			return err
+		}
+	}
+	a.latest, a.looking = raysys.Lookup[Weights](ctx, weightsName(e, run)), true
+	return nil
+}
+
+// insert puts the items of the loop into the table, and waits while it is shut. What is not in after that time stays for the next turn.
+func (a *actorGrain) insert(ctx context.Context, e *Experiment, wait time.Duration) (*replay.ShutError, error) {
+	items := a.loop.Take()
+	if len(items) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err := a.table.Insert(ctx, e.x.Table.Name, items, nil)
+	if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
+		a.loop.items = items[shut.Done:]
+		return shut, nil
+	}
+	return nil, err
+}
+
+// question asks an actor to play fresh episodes by the weights of a run, as well as it can.
+type question struct {
+	Run      string
+	Spec     Spec
+	Seed     uint64
+	Episodes int
+}
+
+func (e *Experiment) answer(ctx context.Context, q question) (float64, error) {
+	w, err := raysys.Lookup[Weights](ctx, weightsName(e, q.Run)).Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return e.evaluate(w, q.Spec, q.Seed, q.Episodes)
+}

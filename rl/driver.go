@@ -1,0 +1,287 @@
+package rl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
+)
+
+const (
+	turnTime  = 250 * time.Millisecond // of an actor or the learner: how soon the driver hears of what they did
+	turnSteps = 1000
+	shutWait  = 10 * time.Second       // for a table to take items
+	dryWait   = 500 * time.Millisecond // for a table to have some
+)
+
+// driver is a run whose actors and learner are grains. It has the counters, and makes the calls: a grain that died with its node is
+// called again, and comes back on another.
+type driver struct {
+	*course
+	key string
+
+	mu         sync.Mutex
+	left       int // steps that no actor has been given
+	made, over int // steps and episodes, for checkpoints
+
+	results chan any // played, progress and measured
+	failed  chan error
+
+	starved, blocked int // turns since the last that brought something: of a learner without samples, of actors whose items nobody takes
+}
+
+// measured is the outcome of an evaluation.
+type measured float64
+
+func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
+	c, err := e.begin(plan)
+	if err != nil {
+		return nil, err
+	}
+	defer c.record.close()
+	d := &driver{course: c, key: plan.Name, results: make(chan any), failed: make(chan error, 1)}
+	if d.key == "" {
+		d.key = fmt.Sprintf("%v/%x", system.NodeOf(ctx).Job(), raysys.Rand(ctx).Uint64())
+	}
+	first, err := d.learn(ctx, order{})
+	if err != nil {
+		return nil, err
+	}
+	d.now.Steps, d.now.Episodes, d.now.LearnerSteps = first.EnvSteps, first.Episodes, first.Steps
+	d.made, d.over = d.now.Steps, d.now.Episodes
+	d.skip()
+	run, err := d.run(ctx)
+	if err == nil || plan.Name == "" {
+		d.clear(ctx)
+	}
+	return run, err
+}
+
+// run has all play and learn until the steps are made or the goal is reached.
+func (d *driver) run(ctx context.Context) (*Run, error) {
+	d.left = max(0, d.plan.Steps-d.now.Steps)
+	if err := d.together(ctx); err != nil {
+		return nil, err
+	}
+	d.took = time.Since(d.began)
+	// What the table still allows is learned too: the same number of steps for the same number of actors' steps.
+	for p := (progress{Did: 1}); p.Did > 0 && !d.solved; {
+		var err error
+		if p, err = d.learn(ctx, order{MaxSteps: turnSteps, For: turnTime, Wait: pauseLeast}); err != nil {
+			return nil, err
+		}
+		d.heard(p)
+	}
+	last, err := d.learn(ctx, order{Save: true})
+	if err != nil {
+		return nil, err
+	}
+	d.heard(last)
+	if d.now.LearnerSteps == 0 {
+		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", d.now.Steps, d.shut(ctx))
+	}
+	final, err := d.evaluation(ctx, seedFinal)
+	if err != nil {
+		return nil, err
+	}
+	w, err := again(ctx, func(ctx context.Context) raysys.Ref[Weights] {
+		return raysys.Lookup[Weights](ctx, weightsName(d.e, d.key))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.end(w, final)
+}
+
+// shut is why the learner cannot sample.
+func (d *driver) shut(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dryWait)
+	defer cancel()
+	_, err := d.e.replay.Get(d.key).Sample(ctx, d.e.x.Table.Name, d.e.x.Batch)
+	return err
+}
+
+// together runs actors and learner, and hears what they did.
+func (d *driver) together(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	actors := max(1, d.plan.Actors)
+	for i := range actors {
+		branch := raysys.Branch(ctx, i)
+		all.Go(func() { d.report(ctx, d.actor(branch, i)) })
+	}
+	branch := raysys.Branch(ctx, actors)
+	all.Go(func() { d.report(ctx, d.learner(branch)) })
+	measuring := false
+	for d.now.Steps < d.plan.Steps && !d.solved {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-d.failed:
+			return err
+		case r := <-d.results:
+			switch r := r.(type) {
+			case played:
+				d.acted(r)
+			case progress:
+				d.heard(r)
+			case measured:
+				measuring = false
+				if err := d.point(float64(r)); err != nil {
+					return err
+				}
+			}
+			if d.starved > 1 && d.blocked > 0 {
+				return fmt.Errorf("neither actors nor learner can go on: %w", d.shut(ctx))
+			}
+		}
+		if !d.due() || measuring {
+			continue
+		}
+		if d.plan.Evaluate || d.near() {
+			measuring = true
+			d.count++
+			part, branch := seedEvaluate+d.count<<8, raysys.Branch(ctx, actors+int(d.count))
+			all.Go(func() {
+				mean, err := d.evaluation(branch, part)
+				if err == nil {
+					d.tell(ctx, measured(mean))
+				}
+				d.report(ctx, err)
+			})
+		} else if err := d.point(math.NaN()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report ends the run with an error, the first one.
+func (d *driver) report(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		select {
+		case d.failed <- err:
+		default:
+		}
+	}
+}
+
+func (d *driver) tell(ctx context.Context, r any) {
+	select {
+	case d.results <- r:
+	case <-ctx.Done():
+	}
+}
+
+// give hands out steps, so that all actors together make as many as the plan says; fewer than 0 are given back.
+func (d *driver) give(most int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := min(most, d.left)
+	d.left -= n
+	return n
+}
+
+// actor has one actor play, turn after turn, until no steps are left or ctx ends.
+func (d *driver) actor(ctx context.Context, i int) error {
+	share := min(turnSteps, max(1, d.plan.Steps/(10*max(1, d.plan.Actors))))
+	g := d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))
+	var failed failures
+	for attempt := uint64(0); ctx.Err() == nil; attempt++ {
+		n := d.give(share)
+		if n == 0 {
+			if !pause(ctx, pauseLeast) { // another may give back what it could not make
+				return nil
+			}
+			continue
+		}
+		s := stint{Run: d.key, Seed: d.plan.Seed, Actor: uint64(i), Attempt: attempt, Steps: n, For: turnTime, Wait: shutWait}
+		p, err := d.e.play.Call(ctx, g, s).Get(ctx)
+		d.give(p.Steps - n)
+		if err == nil {
+			failed = 0
+			d.tell(ctx, p)
+		} else if err := failed.another(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learner has the learner learn, turn after turn.
+func (d *driver) learner(ctx context.Context) error {
+	for ctx.Err() == nil {
+		p, err := d.learn(ctx, order{MaxSteps: turnSteps, For: turnTime, Wait: dryWait})
+		if err != nil {
+			return err
+		}
+		d.tell(ctx, p)
+	}
+	return nil
+}
+
+// learn is one turn of the learner, again where it failed with its node.
+func (d *driver) learn(ctx context.Context, o order) (progress, error) {
+	o.Run, o.Spec, o.Seed = d.key, d.spec, d.plan.Seed
+	d.mu.Lock()
+	o.EnvSteps, o.Episodes = d.made, d.over
+	d.mu.Unlock()
+	return again(ctx, func(ctx context.Context) raysys.Ref[progress] { return d.e.learn.Call(ctx, d.e.learners.Get(d.key), o) })
+}
+
+// evaluation has a grain of its own, on whichever node has room.
+func (d *driver) evaluation(ctx context.Context, part uint64) (float64, error) {
+	q := question{d.key, d.spec, seedOf(d.plan.Seed, part), d.plan.episodes()}
+	return again(ctx, func(ctx context.Context) raysys.Ref[float64] {
+		return d.e.answers.Call(ctx, d.e.actors.Get(d.key+"/evaluator"), q)
+	})
+}
+
+func (d *driver) acted(r played) {
+	if d.now.Steps += r.Steps; r.Steps > 0 {
+		d.starved, d.blocked = 0, 0
+	} else if r.Shut != nil {
+		d.blocked++
+	}
+	for _, e := range r.Episodes {
+		d.ended(e)
+	}
+	d.now.Age = max(0, d.now.LearnerSteps-r.Acted)
+	d.mu.Lock()
+	d.made, d.over = d.now.Steps, d.now.Episodes
+	d.mu.Unlock()
+}
+
+func (d *driver) heard(p progress) {
+	if p.Did > 0 {
+		d.starved, d.blocked = 0, 0
+	} else {
+		d.starved++
+	}
+	if p.Steps > d.now.LearnerSteps {
+		d.now.LearnerSteps, d.now.Loss = p.Steps, p.Loss
+	}
+}
+
+// clear lets go of what the run has on the nodes. An error leaves memory behind and nothing else.
+func (d *driver) clear(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutWait)
+	defer cancel()
+	list := []grains.Done{d.e.clear.Call(ctx, d.e.learners.Get(d.key), d.key)}
+	for i := range max(1, d.plan.Actors) {
+		list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))))
+	}
+	list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(d.key+"/evaluator")))
+	_, err := raysys.GetAll(ctx, list).Values()
+	if err = errors.Join(err, d.e.replay.Get(d.key).Clear(ctx)); err != nil {
+		system.NodeOf(ctx).Log().Warn("the end of a run of rl left something behind", "run", d.key, "error", err)
+	}
+}

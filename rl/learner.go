@@ -1,0 +1,238 @@
+package rl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/replay"
+)
+
+// rest is how many times as long as it took nothing is published, or saved, after it was: a large net costs the learner no more than that part of
+// its time.
+const rest = 10
+
+// checkpoint is what a run goes on from. What the replay table holds is no part of it.
+type checkpoint struct {
+	Model    string
+	Seed     uint64
+	Learner  []byte
+	Steps    int // of the learner
+	EnvSteps int
+	Episodes int
+}
+
+// learnerGrain is the learner of a run. Its key is that of the run.
+type learnerGrain struct {
+	saved grains.State[checkpoint]
+
+	learner               Learner // nil before the first call of an activation
+	steps                 int
+	loss                  float64
+	table                 *replay.Client[Trajectory]
+	updates               chan error // of the priorities that are on their way
+	published             int        // steps of the weights that are
+	publishedAt, savedAt  time.Time
+	publishTook, saveTook time.Duration
+}
+
+// order is a turn of the learner: it learns MaxSteps at most, until For is over, or the table stays shut for as long as Wait.
+type order struct {
+	Run       string
+	Spec      Spec
+	Seed      uint64
+	EnvSteps  int // that the run has made, for the checkpoint
+	Episodes  int
+	MaxSteps  int // 0: nothing is learned, and what is there is told
+	For, Wait time.Duration
+	Save      bool // at the end of the turn in any case
+}
+
+// progress is how far the learner has come. Steps are those of its checkpoint, so that they never go back.
+type progress struct {
+	Steps    int
+	EnvSteps int
+	Episodes int
+	Loss     float64
+	Did      int               // steps in this turn
+	Shut     *replay.ShutError // why it stopped, where the table was shut
+}
+
+func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p progress, err error) {
+	if g.learner == nil {
+		if err := g.wake(ctx, e, o); err != nil {
+			return p, err
+		}
+	}
+	if o.MaxSteps > 0 {
+		if p, err = g.work(ctx, e, o); err != nil {
+			return p, err
+		}
+	}
+	if o.Save || time.Since(g.savedAt) >= rest*g.saveTook {
+		if err := g.save(ctx, o); err != nil {
+			return p, err
+		}
+	}
+	c := &g.saved.Value
+	p.Steps, p.EnvSteps, p.Episodes, p.Loss = c.Steps, c.EnvSteps, c.Episodes, g.loss
+	return p, nil
+}
+
+// wake makes the learner of an activation: as the checkpoint says, or a new one.
+func (g *learnerGrain) wake(ctx context.Context, e *Experiment, o order) error {
+	l, err := e.agent.Learner(o.Spec, o.Seed)
+	if err != nil {
+		return err
+	}
+	if g.saved.Exists() {
+		if err := g.saved.Value.restore(l); err != nil {
+			return err
+		}
+		g.steps = g.saved.Value.Steps
+	}
+	g.table = e.replay.Get(o.Run)
+	g.learner = l
+	if err := g.publish(ctx, e, o.Run); err != nil {
+		g.learner = nil
+		return err
+	}
+	if !g.saved.Exists() {
+		return g.save(ctx, o)
+	}
+	return nil
+}
+
+func (c *checkpoint) restore(l Learner) error {
+	if c.Model != l.Model() {
+		return fmt.Errorf("%w: the checkpoint is of %s, and the agent has %s", ErrModel, c.Model, l.Model())
+	}
+	if err := l.UnmarshalBinary(c.Learner); err != nil {
+		return fmt.Errorf("read the checkpoint of %s: %w", c.Model, err)
+	}
+	return nil
+}
+
+func (g *learnerGrain) save(ctx context.Context, o order) error {
+	began := time.Now()
+	data, err := g.learner.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	g.saved.Value = checkpoint{g.learner.Model(), o.Seed, data, g.steps, o.EnvSteps, o.Episodes}
+	if err := g.saved.Write(ctx); err != nil {
+		return err
+	}
+	g.savedAt, g.saveTook = time.Now(), time.Since(began)
+	return nil
+}
+
+// clear ends the run of this key.
+func (g *learnerGrain) clear(ctx context.Context, e *Experiment, run string) error {
+	err := raysys.Forget(ctx, weightsName(e, run))
+	if errors.Is(err, raysys.ErrNotFound) {
+		err = nil
+	}
+	return errors.Join(err, g.saved.Clear(ctx), grains.Deactivate(ctx))
+}
+
+// keep and kept are for a run in one goroutine, whose checkpoints are here too.
+func (g *learnerGrain) keep(ctx context.Context, c checkpoint) error {
+	g.saved.Value = c
+	return g.saved.Write(ctx)
+}
+
+func (g *learnerGrain) kept(context.Context) (checkpoint, error) { return g.saved.Value, nil }
+
+// publish gives the weights the name by which policies find them, on whatever node they are.
+func (g *learnerGrain) publish(ctx context.Context, e *Experiment, run string) error {
+	began := time.Now()
+	w := Weights{g.learner.Model(), g.steps, g.learner.Weights()}
+	if _, err := raysys.Put(ctx, w, raysys.Named(weightsName(e, run))).Get(ctx); err != nil {
+		return err
+	}
+	g.published, g.publishedAt, g.publishTook = g.steps, time.Now(), time.Since(began)
+	return nil
+}
+
+func weightsName(e *Experiment, run string) string { return "rl/" + e.name + "/" + run }
+
+// work learns from one batch after the other. The next is asked for while this one is learned from, and priorities go back meanwhile.
+func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p progress, err error) {
+	batches := g.table.Sampler(e.x.Table.Name, e.x.Batch, 1)
+	defer batches.Close()
+	defer func() { err = errors.Join(err, g.updated()) }()
+	began := g.steps
+	for until := time.Now().Add(o.For); g.steps-began < o.MaxSteps && time.Now().Before(until); {
+		batch, err := next(ctx, batches, o.Wait)
+		if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
+			p.Shut = shut
+			break
+		} else if err != nil {
+			return p, err
+		}
+		if err := fitting(e, &o.Spec, batch); err != nil {
+			return p, err
+		}
+		learned, err := learn(g.learner, batch)
+		if err != nil {
+			return p, err
+		}
+		if learned.Steps > 0 {
+			g.steps, g.loss = g.steps+learned.Steps, learned.Loss
+		}
+		if err := g.update(ctx, e, batch.Keys, learned.Priorities); err != nil {
+			return p, err
+		}
+		if g.steps > g.published && time.Since(g.publishedAt) >= rest*g.publishTook {
+			if err := g.publish(ctx, e, o.Run); err != nil {
+				return p, err
+			}
+		}
+	}
+	p.Did = g.steps - began
+	if g.steps > g.published {
+		return p, g.publish(ctx, e, o.Run)
+	}
+	return p, nil
+}
+
+func next(ctx context.Context, s *replay.Sampler[Trajectory], wait time.Duration) (Batch, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return s.Next(ctx)
+}
+
+// fitting refuses trajectories of another program than this one.
+func fitting(e *Experiment, spec *Spec, b Batch) error {
+	for i := range b.Steps {
+		if t := &b.Steps[i]; !t.fits(spec.Size(), max(1, len(spec.Low)), e.x.Extra) {
+			return fmt.Errorf("%w: a trajectory of %d steps has %d observed numbers, %d of actions, %d discounts and %d extras: another program inserted it",
+				ErrModel, t.Len(), len(t.Obs), len(t.Actions), len(t.Discounts), len(t.Extras))
+		}
+	}
+	return nil
+}
+
+// update sends priorities, once those before have arrived.
+func (g *learnerGrain) update(ctx context.Context, e *Experiment, keys []uint64, priorities []float64) error {
+	if err := g.updated(); err != nil || priorities == nil {
+		return err
+	}
+	done, table, name := make(chan error, 1), g.table, e.x.Table.Name
+	g.updates = done
+	go func() { done <- table.Update(ctx, name, keys, priorities) }()
+	return nil
+}
+
+func (g *learnerGrain) updated() error {
+	if g.updates == nil {
+		return nil
+	}
+	err := <-g.updates
+	g.updates = nil
+	return err
+}
