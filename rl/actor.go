@@ -33,7 +33,6 @@ type played struct {
 	Steps    int
 	Episodes []Episode
 	Acted    int
-	Shut     *replay.ShutError // why it stopped, where the table took no more
 }
 
 const (
@@ -47,7 +46,7 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 			return p, err
 		}
 	}
-	if p.Shut, err = a.insert(ctx, e, s.Wait); err != nil || p.Shut != nil { // what the last turn had to leave
+	if full, err := a.insert(ctx, e, s.Wait); err != nil || full { // what the last turn had to leave
 		return p, err
 	}
 	a.looking = false // a look of the last turn ended with it
@@ -69,7 +68,7 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 			p.Episodes = append(p.Episodes, *ended)
 		}
 		if len(a.loop.items) >= insertMost {
-			if p.Shut, err = a.insert(ctx, e, s.Wait); err != nil || p.Shut != nil {
+			if full, err := a.insert(ctx, e, s.Wait); err != nil || full {
 				return p, err
 			}
 		}
@@ -78,7 +77,7 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 		}
 	}
 	p.Acted = a.loop.acted
-	p.Shut, err = a.insert(ctx, e, s.Wait)
+	_, err = a.insert(ctx, e, s.Wait)
 	return p, err
 }
 
@@ -129,19 +128,19 @@ func (a *actorGrain) pull(ctx context.Context, e *Experiment, run string) error 
 }
 
 // insert puts the items of the loop into the table, and waits while it is shut. What is not in after that time stays for the next turn.
-func (a *actorGrain) insert(ctx context.Context, e *Experiment, wait time.Duration) (*replay.ShutError, error) {
+func (a *actorGrain) insert(ctx context.Context, e *Experiment, wait time.Duration) (full bool, err error) {
 	items := a.loop.Take()
 	if len(items) == 0 {
-		return nil, nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	err := a.table.Insert(ctx, e.x.Table.Name, items, nil)
+	err = a.table.Insert(ctx, e.x.Table.Name, items, nil)
 	if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
 		a.loop.items = items[shut.Done:]
-		return shut, nil
+		return true, nil
 	}
-	return nil, err
+	return false, err
 }
 
 // question asks an actor to play fresh episodes by the weights of a run, as well as it can.

@@ -32,8 +32,6 @@ type driver struct {
 
 	results chan any // played, progress and measured
 	failed  chan error
-
-	starved, blocked int // turns since the last that brought something: of a learner without samples, of actors whose items nobody takes
 }
 
 // measured is the outcome of an evaluation.
@@ -139,9 +137,6 @@ func (d *driver) together(ctx context.Context) error {
 					return err
 				}
 			}
-			if d.starved > 1 && d.blocked > 0 {
-				return fmt.Errorf("neither actors nor learner can go on: %w", d.shut(ctx))
-			}
 		}
 		if !d.due() || measuring {
 			continue
@@ -246,11 +241,7 @@ func (d *driver) evaluation(ctx context.Context, part uint64) (float64, error) {
 }
 
 func (d *driver) acted(r played) {
-	if d.now.Steps += r.Steps; r.Steps > 0 {
-		d.starved, d.blocked = 0, 0
-	} else if r.Shut != nil {
-		d.blocked++
-	}
+	d.now.Steps += r.Steps
 	for _, e := range r.Episodes {
 		d.ended(e)
 	}
@@ -261,11 +252,6 @@ func (d *driver) acted(r played) {
 }
 
 func (d *driver) heard(p progress) {
-	if p.Did > 0 {
-		d.starved, d.blocked = 0, 0
-	} else {
-		d.starved++
-	}
 	if p.Steps > d.now.LearnerSteps {
 		d.now.LearnerSteps, d.now.Loss = p.Steps, p.Loss
 	}

@@ -33,6 +33,7 @@ type learnerGrain struct {
 	steps                 int
 	loss                  float64
 	table                 *replay.Client[Trajectory]
+	batches               *replay.Sampler[Trajectory]
 	updates               chan error // of the priorities that are on their way
 	published             int        // steps of the weights that are
 	publishedAt, savedAt  time.Time
@@ -57,8 +58,7 @@ type progress struct {
 	EnvSteps int
 	Episodes int
 	Loss     float64
-	Did      int               // steps in this turn
-	Shut     *replay.ShutError // why it stopped, where the table was shut
+	Did      int // steps in this turn
 }
 
 func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p progress, err error) {
@@ -95,6 +95,7 @@ func (g *learnerGrain) wake(ctx context.Context, e *Experiment, o order) error {
 		g.steps = g.saved.Value.Steps
 	}
 	g.table = e.replay.Get(o.Run)
+	g.batches = g.table.Sampler(e.x.Table.Name, e.x.Batch, 0)
 	g.learner = l
 	if err := g.publish(ctx, e, o.Run); err != nil {
 		g.learner = nil
@@ -160,16 +161,13 @@ func (g *learnerGrain) publish(ctx context.Context, e *Experiment, run string) e
 
 func weightsName(e *Experiment, run string) string { return "rl/" + e.name + "/" + run }
 
-// work learns from one batch after the other. The next is asked for while this one is learned from, and priorities go back meanwhile.
+// work learns from one batch after the other. Priorities go back while the next one is learned from.
 func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p progress, err error) {
-	batches := g.table.Sampler(e.x.Table.Name, e.x.Batch, 1)
-	defer batches.Close()
 	defer func() { err = errors.Join(err, g.updated()) }()
 	began := g.steps
 	for until := time.Now().Add(o.For); g.steps-began < o.MaxSteps && time.Now().Before(until); {
-		batch, err := next(ctx, batches, o.Wait)
+		batch, err := next(ctx, g.batches, o.Wait)
 		if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
-			p.Shut = shut
 			break
 		} else if err != nil {
 			return p, err

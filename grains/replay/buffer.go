@@ -181,8 +181,8 @@ type collected struct {
 	times                     []int
 }
 
-// sample collects n samples, of which first may have some.
-func (b *buffer) sample(ctx context.Context, table string, n int, first func() (int, answer, error)) (got collected, err error) {
+// sample collects n samples, beside those that got has already; first may have some too. What was taken comes back with an error as well.
+func (b *buffer) sample(ctx context.Context, table string, n int, got collected, first func() (int, answer, error)) (collected, error) {
 	at, err := b.d.cfg.table(table)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%w: %d samples", ErrConfig, n)

@@ -88,7 +88,7 @@ func (s Samples[T]) Item(i int) []T {
 // Sample takes n items from the table. It waits while the limiter is shut, until ctx ends: shortly before, it fails with a *ShutError.
 // Slices in the steps share memory with each other.
 func (c *Client[T]) Sample(ctx context.Context, table string, n int) (Samples[T], error) {
-	got, err := c.b.sample(ctx, table, n, nil)
+	got, err := c.b.sample(ctx, table, n, collected{}, nil)
 	return samplesOf[T](c.b.d, got, err)
 }
 

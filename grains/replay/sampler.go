@@ -12,7 +12,8 @@ type Sampler[T any] struct {
 	table string
 	at, n int
 	ahead int
-	calls []asked // the oldest first
+	calls []asked   // the oldest first
+	got   collected // of the samples that Next is to return
 }
 
 type asked struct {
@@ -29,7 +30,7 @@ func (c *Client[T]) Sampler(table string, n, ahead int) *Sampler[T] {
 	return &Sampler[T]{b: &c.b, table: table, at: at, n: n, ahead: ahead}
 }
 
-// Next returns the next samples: n items, as Client.Sample.
+// Next returns the next samples: n items, as Client.Sample. Where it fails because the limiter is shut, what was taken is kept for the next call.
 func (s *Sampler[T]) Next(ctx context.Context) (Samples[T], error) {
 	got, err := s.next(ctx)
 	return samplesOf[T](s.b.d, got, err)
@@ -38,10 +39,10 @@ func (s *Sampler[T]) Next(ctx context.Context) (Samples[T], error) {
 func (s *Sampler[T]) next(ctx context.Context) (collected, error) {
 	s.fill(ctx, s.ahead+1)
 	if len(s.calls) == 0 {
-		return s.b.sample(ctx, s.table, s.n, nil)
+		return s.collect(ctx, nil)
 	}
 	first := s.calls[0]
-	return s.b.sample(ctx, s.table, s.n, func() (int, answer, error) {
+	return s.collect(ctx, func() (int, answer, error) {
 		wait, _ := allowed(ctx)
 		soon, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
@@ -51,6 +52,14 @@ func (s *Sampler[T]) next(ctx context.Context) (collected, error) {
 		}
 		return first.shard, a, err
 	})
+}
+
+func (s *Sampler[T]) collect(ctx context.Context, first func() (int, answer, error)) (collected, error) {
+	got, err := s.b.sample(ctx, s.table, s.n, s.got, first)
+	if s.got = (collected{}); shutIn(err) != nil {
+		s.got = got
+	}
+	return got, err
 }
 
 // fill makes calls until so many are open.
