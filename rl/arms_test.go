@@ -41,7 +41,9 @@ func (a arms) Learner(spec rl.Spec, seed uint64) (rl.Learner, error) {
 	return &armsLearner{arms: a, sum: make([]float32, spec.Actions), n: make([]float32, spec.Actions)}, nil
 }
 
-func (a arms) Policy(spec rl.Spec) (rl.Policy, error) { return &armsPolicy{arms: a, n: spec.Actions}, nil }
+func (a arms) Policy(spec rl.Spec) (rl.Policy, error) {
+	return &armsPolicy{arms: a, n: spec.Actions}, nil
+}
 
 type armsPolicy struct {
 	arms
