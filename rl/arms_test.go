@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/raysys/raysys/grains/replay"
 	"github.com/raysys/raysys/rl"
@@ -17,7 +18,6 @@ type arms struct {
 	adder   rl.Adder
 	limiter replay.Limiter
 	size    int
-	model   string
 	loss    func(steps int) float64
 	act     func(action []float32)
 	extra   int
@@ -74,7 +74,15 @@ type armsLearner struct {
 	steps  int
 }
 
-func (l *armsLearner) Model() string { return "arms " + strconv.Itoa(len(l.sum)) + l.model }
+// model is what learners of all experiments say after their name.
+var model atomic.Pointer[string]
+
+func (l *armsLearner) Model() string {
+	if m := model.Load(); m != nil {
+		return *m
+	}
+	return "arms " + strconv.Itoa(len(l.sum))
+}
 
 func (l *armsLearner) Learn(b rl.Batch) (rl.Learned, error) {
 	for _, t := range b.Steps {

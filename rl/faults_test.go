@@ -66,20 +66,7 @@ func TestGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := testkit.New(t, testkit.Nodes(min(actors-1, 1)*2))
 			plan := rl.Plan{Steps: 3000, Actors: actors, Name: "long", Progress: io.Discard}
-			stop := func(steps int) {
-				if steps >= 500 {
-					panic("enough")
-				}
-			}
-			at.Store(&stop)
-			defer at.Store(nil)
-			func() {
-				defer func() { _ = recover() }()
-				if _, err := watched.Train(k.Context(), plan); !errors.Is(err, raysys.ErrPanic) {
-					t.Error(err)
-				}
-			}()
-			at.Store(nil)
+			abandon(t, k, plan)
 			r, err := watched.Train(k.Context(), plan)
 			if err != nil {
 				t.Fatal(err)
@@ -89,6 +76,49 @@ func TestGoesOn(t *testing.T) {
 			}
 			if r, err = watched.Train(k.Context(), plan); err != nil || r.Points[0].Steps > 1000 {
 				t.Errorf("a run that has ended goes on: %+v %v", r.Points[0], err)
+			}
+		})
+	}
+}
+
+// abandon ends a run after 500 steps of its learner.
+func abandon(t *testing.T, k *testkit.Kit, plan rl.Plan) {
+	stop := func(steps int) {
+		if steps >= 500 {
+			panic("enough")
+		}
+	}
+	at.Store(&stop)
+	defer at.Store(nil)
+	defer func() { _ = recover() }() // in one goroutine
+	if _, err := watched.Train(k.Context(), plan); !errors.Is(err, raysys.ErrPanic) {
+		t.Error(err)
+	}
+}
+
+// TestAnotherModel: a checkpoint of another net is refused, and stays.
+func TestAnotherModel(t *testing.T) {
+	for name, actors := range map[string]int{"single": 1, "nodes": 2} {
+		t.Run(name, func(t *testing.T) {
+			k := testkit.New(t, testkit.Nodes(min(actors-1, 1)*2))
+			plan := rl.Plan{Steps: 3000, Actors: actors, Name: "model", Progress: io.Discard}
+			abandon(t, k, plan)
+			if actors > 1 { // the activation that knows the old one is to go
+				k.Cluster().Kill(1)
+				k.Cluster().Kill(2)
+				k.Cluster().Restart(1)
+				k.Cluster().Restart(2)
+			}
+			other := "arms of an octopus"
+			model.Store(&other)
+			defer model.Store(nil)
+			_, err := watched.Train(k.Context(), plan)
+			if !errors.Is(err, rl.ErrModel) || !strings.Contains(err.Error(), "arms 3") || !strings.Contains(err.Error(), other) {
+				t.Error(err)
+			}
+			model.Store(nil)
+			if r, err := watched.Train(k.Context(), plan); err != nil || r.Points[0].Steps <= 2*plan.Steps/50 {
+				t.Error(r, err)
 			}
 		})
 	}
