@@ -8,11 +8,13 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/replay"
+	"github.com/raysys/raysys/system"
 )
 
 // actorGrain plays for a run: an environment and a policy, which live as long as the activation.
 type actorGrain struct {
 	loop    *Loop
+	end     context.CancelFunc // of the environment
 	table   *replay.Client[Trajectory]
 	latest  raysys.Ref[Weights]
 	looking bool // latest is on its way
@@ -87,17 +89,28 @@ func (a *actorGrain) wake(ctx context.Context, e *Experiment, s stint) error {
 	if err != nil {
 		return err
 	}
-	loop, err := newLoop(e.make, seedOf(s.Seed, s.Actor+s.Attempt<<32), nil, &e.x)
+	// The environment outlives this turn, and ends with the activation.
+	life, end := context.WithCancel(system.NodeOf(ctx).Context(context.Background()))
+	loop, err := newLoop(life, e.make, seedOf(s.Seed, s.Actor+s.Attempt<<32), nil, &e.x)
+	if err == nil {
+		loop.policy, err = e.agent.Policy(loop.spec)
+	}
+	if err == nil {
+		err = loop.Load(w)
+	}
 	if err != nil {
+		end()
 		return err
 	}
-	if loop.policy, err = e.agent.Policy(loop.spec); err != nil {
-		return err
+	a.loop, a.table, a.end = loop, e.replay.Get(s.Run), end
+	return nil
+}
+
+// OnDeactivate ends the environment.
+func (a *actorGrain) OnDeactivate(context.Context) error {
+	if a.end != nil {
+		a.end()
 	}
-	if err := loop.Load(w); err != nil {
-		return err
-	}
-	a.loop, a.table = loop, e.replay.Get(s.Run)
 	return nil
 }
 
@@ -156,5 +169,5 @@ func (e *Experiment) answer(ctx context.Context, q question) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return e.evaluate(w, q.Spec, q.Seed, q.Episodes)
+	return e.evaluate(ctx, w, q.Spec, q.Seed, q.Episodes)
 }

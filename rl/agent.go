@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"context"
 	"encoding"
 	"math/rand/v2"
 
@@ -11,8 +12,8 @@ import (
 // methods return the same for the same arguments, on every node.
 type Agent interface {
 	// Learner makes a learner with fresh weights, which follow from the seed. It fails for an environment that the algorithm cannot act in, and for
-	// settings that cannot be meant.
-	Learner(spec Spec, seed uint64) (Learner, error)
+	// settings that cannot be meant. ctx is that of the call, for a learner that lives elsewhere.
+	Learner(ctx context.Context, spec Spec, seed uint64) (Learner, error)
 	// Policy makes what acts by the weights of such a learner. It fails as Learner does.
 	Policy(spec Spec) (Policy, error)
 	// Experience says how the steps of actors become what the learner samples.
@@ -34,7 +35,7 @@ type Learner interface {
 	// Model names what is learned and its shape, such as "dqn 50-64-64-3 relu": weights and checkpoints of another Model do not fit.
 	Model() string
 	// Learn learns from a batch, whose trajectories have the shape of the Spec. It does not change them.
-	Learn(b Batch) (Learned, error)
+	Learn(ctx context.Context, b Batch) (Learned, error)
 	// Weights are what policies act by, as they are now: they are never changed afterwards.
 	Weights() []float32
 	// What is marshaled has all that the learner knows. One that unmarshals it goes on as the other would have.

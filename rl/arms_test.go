@@ -1,6 +1,7 @@
 package rl_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -34,7 +35,7 @@ func (a arms) Experience() (rl.Experience, error) {
 	return x, nil
 }
 
-func (a arms) Learner(spec rl.Spec, seed uint64) (rl.Learner, error) {
+func (a arms) Learner(_ context.Context, spec rl.Spec, seed uint64) (rl.Learner, error) {
 	if spec.Actions == 0 {
 		return nil, fmt.Errorf("%w: no arms", rl.ErrPlan)
 	}
@@ -84,7 +85,7 @@ func (l *armsLearner) Model() string {
 	return "arms " + strconv.Itoa(len(l.sum))
 }
 
-func (l *armsLearner) Learn(b rl.Batch) (rl.Learned, error) {
+func (l *armsLearner) Learn(_ context.Context, b rl.Batch) (rl.Learned, error) {
 	for _, t := range b.Steps {
 		for i, r := range t.Rewards {
 			l.sum[int(t.Actions[i])] += r

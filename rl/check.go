@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -39,13 +40,13 @@ type world struct {
 
 type checker struct {
 	vector bool
-	make   func(seed uint64) *world
+	make   maker
 	want   Spec            // what the first environment said
 	found  map[string]bool // kinds of faults: many steps have the same one
 	faults []error
 }
 
-func check(vector bool, make func(seed uint64) *world) error {
+func check(vector bool, make maker) error {
 	c := &checker{vector: vector, make: make, found: map[string]bool{}}
 	first := c.player(1)
 	if first.world != nil {
@@ -161,7 +162,7 @@ type player struct {
 func (c *checker) player(seed uint64) (p *player) {
 	p = &player{checker: c, seed: seed, episode: -1, done: true}
 	defer p.recovered()
-	w := c.make(seed)
+	w := c.make(context.Background(), seed)
 	spec := w.spec()
 	if p.world = w; reflect.DeepEqual(c.want, Spec{}) { // it is the first
 		c.want = spec

@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -27,14 +28,14 @@ type course struct {
 const nearby = 20
 
 // begin looks at the environment, and measures what random actions return in it.
-func (e *Experiment) begin(plan Plan) (*course, error) {
-	first, err := newLoop(e.make, seedOf(plan.Seed, seedRandom), nil, nil)
+func (e *Experiment) begin(ctx context.Context, plan Plan) (*course, error) {
+	first, err := newLoop(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	c := &course{e: e, plan: plan, spec: first.spec, began: time.Now(), next: plan.Every}
 	c.now.Loss, c.now.Return, c.now.Evaluated = math.NaN(), math.NaN(), math.NaN()
-	if c.random, err = evaluate(e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes()); err != nil {
+	if c.random, err = evaluate(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes()); err != nil {
 		return nil, err
 	}
 	c.record, err = newRecord(e.name, &c.plan)
@@ -72,11 +73,11 @@ func (c *course) near() bool {
 }
 
 // measure makes a point, with an evaluation where it is worth its time.
-func (c *course) measure(weights func() Weights) error {
+func (c *course) measure(ctx context.Context, weights func() Weights) error {
 	evaluated := math.NaN()
 	if c.plan.Evaluate || c.near() {
 		var err error
-		if evaluated, err = c.evaluate(weights(), seedEvaluate+c.count<<8); err != nil {
+		if evaluated, err = c.evaluate(ctx, weights(), seedEvaluate+c.count<<8); err != nil {
 			return err
 		}
 		c.count++
@@ -104,11 +105,11 @@ func (c *course) skip() {
 }
 
 // evaluate plays fresh episodes by weights.
-func (c *course) evaluate(w Weights, part uint64) (float64, error) {
-	return c.e.evaluate(w, c.spec, seedOf(c.plan.Seed, part), c.plan.episodes())
+func (c *course) evaluate(ctx context.Context, w Weights, part uint64) (float64, error) {
+	return c.e.evaluate(ctx, w, c.spec, seedOf(c.plan.Seed, part), c.plan.episodes())
 }
 
-func (e *Experiment) evaluate(w Weights, spec Spec, seed uint64, episodes int) (float64, error) {
+func (e *Experiment) evaluate(ctx context.Context, w Weights, spec Spec, seed uint64, episodes int) (float64, error) {
 	policy, err := e.agent.Policy(spec)
 	if err != nil {
 		return 0, err
@@ -116,7 +117,7 @@ func (e *Experiment) evaluate(w Weights, spec Spec, seed uint64, episodes int) (
 	if err := policy.Load(w); err != nil {
 		return 0, err
 	}
-	return evaluate(e.make, seed, policy, episodes)
+	return evaluate(ctx, e.make, seed, policy, episodes)
 }
 
 // end makes the Run, with what the last evaluation returned: another one than that by which the goal was reached, since that may have been luck.

@@ -38,7 +38,7 @@ type driver struct {
 type measured float64
 
 func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
-	c, err := e.begin(plan)
+	c, err := e.begin(ctx, plan)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,14 @@
 package rl
 
+import "context"
+
 // Evaluate plays episodes in an environment of the given seed, and returns their mean return. The policy acts as well as it can; nil acts at random.
 func Evaluate[A Action](env func(seed uint64) Env[A], seed uint64, policy Policy, episodes int) (float64, error) {
-	return evaluate(worlds(env), seed, policy, episodes)
+	return evaluate(context.Background(), worlds(env), seed, policy, episodes)
 }
 
-func evaluate(make func(seed uint64) *world, seed uint64, policy Policy, episodes int) (mean float64, err error) {
-	l, err := newLoop(make, seed, policy, nil)
+func evaluate(ctx context.Context, make maker, seed uint64, policy Policy, episodes int) (mean float64, err error) {
+	l, err := newLoop(ctx, make, seed, policy, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -225,11 +225,11 @@ func TestPlans(t *testing.T) {
 		t.Error(err)
 	}
 	for says, s := range map[string]rl.Setup[int]{
-		"no Env or no Agent": {},
-		"no adder":           {Env: bandit, Agent: wrong{}},
-		"NStep(0, 1)":        {Env: bandit, Agent: arms{adder: rl.NStep(0, 1)}},
-		"NStep(2, 1.5)":      {Env: bandit, Agent: arms{adder: rl.NStep(2, 1.5)}},
-		"Sequence(2, 3)":     {Env: bandit, Agent: arms{adder: rl.Sequence(2, 3)}},
+		"no Env, or no Agent": {},
+		"no adder":            {Env: bandit, Agent: wrong{}},
+		"NStep(0, 1)":         {Env: bandit, Agent: arms{adder: rl.NStep(0, 1)}},
+		"NStep(2, 1.5)":       {Env: bandit, Agent: arms{adder: rl.NStep(2, 1.5)}},
+		"Sequence(2, 3)":      {Env: bandit, Agent: arms{adder: rl.Sequence(2, 3)}},
 	} {
 		if _, err := rl.Define("rl-test-bad", s).Train(t.Context(), rl.Plan{Steps: 1}); !errors.Is(err, rl.ErrPlan) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

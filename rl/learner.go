@@ -84,7 +84,7 @@ func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p pro
 
 // wake makes the learner of an activation: as the checkpoint says, or a new one.
 func (g *learnerGrain) wake(ctx context.Context, e *Experiment, o order) error {
-	l, err := e.agent.Learner(o.Spec, o.Seed)
+	l, err := e.agent.Learner(ctx, o.Spec, o.Seed)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p prog
 		if err := fitting(e, &o.Spec, batch); err != nil {
 			return p, err
 		}
-		learned, err := learn(g.learner, batch)
+		learned, err := learn(ctx, g.learner, batch)
 		if err != nil {
 			return p, err
 		}

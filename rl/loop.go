@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -35,14 +36,14 @@ type Episode struct {
 
 // NewLoop makes a loop over an environment of the given seed, whose policy explores by that seed too. Items are made as x says. A nil policy acts at random.
 func NewLoop[A Action](env func(seed uint64) Env[A], seed uint64, policy Policy, x Experience) (*Loop, error) {
-	return newLoop(worlds(env), seed, policy, &x)
+	return newLoop(context.Background(), worlds(env), seed, policy, &x)
 }
 
 // newLoop makes a loop that keeps nothing, and does not explore, where x is nil.
-func newLoop(make func(seed uint64) *world, seed uint64, policy Policy, x *Experience) (l *Loop, err error) {
+func newLoop(ctx context.Context, make maker, seed uint64, policy Policy, x *Experience) (l *Loop, err error) {
 	l = &Loop{seed: seed, policy: policy}
 	defer l.recovered(&err)
-	l.world = make(seed)
+	l.world = make(ctx, seed)
 	l.spec = l.world.spec()
 	l.size(x)
 	if x != nil || policy == nil {
@@ -199,11 +200,18 @@ func (s *Spec) random(rng *rand.Rand, action []float32) {
 	}
 }
 
-// worlds takes the type of the actions away.
-func worlds[A Action](make func(seed uint64) Env[A]) func(seed uint64) *world {
+// maker makes an environment, whose life is that of ctx at most.
+type maker func(ctx context.Context, seed uint64) *world
+
+func worlds[A Action](make func(seed uint64) Env[A]) maker {
+	return worldsOn(func(_ context.Context, seed uint64) Env[A] { return make(seed) })
+}
+
+// worldsOn takes the type of the actions away.
+func worldsOn[A Action](make func(ctx context.Context, seed uint64) Env[A]) maker {
 	_, vector := any(*new(A)).([]float32)
-	return func(seed uint64) *world {
-		env := make(seed)
+	return func(ctx context.Context, seed uint64) *world {
+		env := make(ctx, seed)
 		if env == nil {
 			panic("no environment was made")
 		}

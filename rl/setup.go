@@ -12,8 +12,10 @@ import (
 
 // Setup is what learns, and where.
 type Setup[A Action] struct {
-	// Env makes an environment.
-	Env func(seed uint64) Env[A]
+	// Env makes an environment. EnvOn is for one that calls grains, such as those that own a process of Python: its ctx lives as long as the environment
+	// is used. Give one of them.
+	Env   func(seed uint64) Env[A]
+	EnvOn func(ctx context.Context, seed uint64) Env[A]
 	// Agent learns in it.
 	Agent Agent
 	// Learner and Actors are options of these grains: grains.Holds(raysys.GPU(1)) places a learner on a node with a GPU. Actors are spread over
@@ -26,7 +28,7 @@ type Setup[A Action] struct {
 // Experiment is a Setup under a name that all nodes know.
 type Experiment struct {
 	name  string
-	make  func(seed uint64) *world
+	make  maker
 	agent Agent
 	x     Experience
 	bad   error // in the Setup: Train returns it
@@ -48,6 +50,8 @@ func Define[A Action](name string, s Setup[A]) *Experiment {
 	e := &Experiment{name: name, agent: s.Agent}
 	if s.Env != nil {
 		e.make = worlds(s.Env)
+	} else if s.EnvOn != nil {
+		e.make = worldsOn(s.EnvOn)
 	}
 	e.check()
 	if e.bad == nil {
@@ -78,7 +82,7 @@ func (e *Experiment) define(learner, actor []grains.Option, shards int) {
 
 func (e *Experiment) check() {
 	if e.make == nil || e.agent == nil {
-		e.bad = fmt.Errorf("%w: experiment %q has no Env or no Agent", ErrPlan, e.name)
+		e.bad = fmt.Errorf("%w: experiment %q has no Env, or no Agent", ErrPlan, e.name)
 		return
 	}
 	if e.x, e.bad = e.agent.Experience(); e.bad == nil {

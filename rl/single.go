@@ -20,7 +20,7 @@ type single struct {
 }
 
 func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
-	c, err := e.begin(plan)
+	c, err := e.begin(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +33,11 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		if c.now.Steps%64 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err := s.step(); err != nil {
+		if err := s.step(ctx); err != nil {
 			return nil, err
 		}
 		if s.due() {
-			if err := errors.Join(s.measure(s.weights), s.keep(ctx)); err != nil {
+			if err := errors.Join(s.measure(ctx, s.weights), s.keep(ctx)); err != nil {
 				return nil, err
 			}
 		}
@@ -47,7 +47,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", c.now.Steps, shut)
 	}
 	c.took = time.Since(c.began)
-	final, err := c.evaluate(s.weights(), seedFinal)
+	final, err := c.evaluate(ctx, s.weights(), seedFinal)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *single) prepare(ctx context.Context) (err error) {
 	if s.table, err = replay.NewLocal[Trajectory](s.e.x.Table, s.plan.Seed); err != nil {
 		return err
 	}
-	if s.learner, err = s.e.agent.Learner(s.spec, s.plan.Seed); err != nil {
+	if s.learner, err = s.e.agent.Learner(ctx, s.spec, s.plan.Seed); err != nil {
 		return err
 	}
 	if err := s.resume(ctx); err != nil {
@@ -72,7 +72,7 @@ func (s *single) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.loop, err = newLoop(s.e.make, seedOf(s.plan.Seed, uint64(s.now.Steps)<<32), policy, &s.e.x); err != nil {
+	if s.loop, err = newLoop(ctx, s.e.make, seedOf(s.plan.Seed, uint64(s.now.Steps)<<32), policy, &s.e.x); err != nil {
 		return err
 	}
 	return s.loop.Load(s.weights())
@@ -126,7 +126,7 @@ func (s *single) weights() Weights {
 }
 
 // step is one of the environment, and what is due after it.
-func (s *single) step() error {
+func (s *single) step(ctx context.Context) error {
 	ended, err := s.loop.Step()
 	if err != nil {
 		return err
@@ -137,11 +137,11 @@ func (s *single) step() error {
 	}
 	before := s.now.LearnerSteps
 	for _, t := range s.loop.Take() {
-		if err := s.insert(t); err != nil {
+		if err := s.insert(ctx, t); err != nil {
 			return err
 		}
 	}
-	if err := s.learn(); err != nil {
+	if err := s.learn(ctx); err != nil {
 		return err
 	}
 	if s.now.LearnerSteps > before {
@@ -152,12 +152,12 @@ func (s *single) step() error {
 	return nil
 }
 
-func (s *single) insert(t Trajectory) error {
+func (s *single) insert(ctx context.Context, t Trajectory) error {
 	err := s.table.Insert(t, 1)
 	if shut := (*replay.ShutError)(nil); !errors.As(err, &shut) {
 		return err
 	}
-	if lerr := s.learn(); lerr != nil {
+	if lerr := s.learn(ctx); lerr != nil {
 		return lerr
 	}
 	if err := s.table.Insert(t, 1); err != nil {
@@ -167,7 +167,7 @@ func (s *single) insert(t Trajectory) error {
 }
 
 // learn learns as long as the table may be sampled.
-func (s *single) learn() error {
+func (s *single) learn(ctx context.Context) error {
 	for {
 		batch, err := s.table.Sample(s.e.x.Batch)
 		if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
@@ -175,7 +175,7 @@ func (s *single) learn() error {
 		} else if err != nil {
 			return err
 		}
-		learned, err := learn(s.learner, batch)
+		learned, err := learn(ctx, s.learner, batch)
 		if err != nil {
 			return err
 		}
@@ -189,8 +189,8 @@ func (s *single) learn() error {
 }
 
 // learn has the learner learn, and looks at what came of it.
-func learn(l Learner, b Batch) (Learned, error) {
-	learned, err := l.Learn(b)
+func learn(ctx context.Context, l Learner, b Batch) (Learned, error) {
+	learned, err := l.Learn(ctx, b)
 	switch {
 	case err != nil:
 		return learned, err
