@@ -20,7 +20,7 @@
 //
 //	var catch = rl.Define("catch-dqn", rl.Setup[int]{
 //		Env:   func(seed uint64) rl.Env[int] { return envs.Catch(seed) },
-//		Agent: dqn.New(dqn.Config{NStep: 5, Prioritized: true}),
+//		Agent: dqn.New(dqn.Config{NStep: 5, Prioritised: true}),
 //	})
 //
 //	func main() {

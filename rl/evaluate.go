@@ -17,9 +17,9 @@ func evaluate(ctx context.Context, make maker, seed uint64, policy Policy, episo
 		if err != nil {
 			return 0, err
 		}
-		mean += e.Return / float64(episodes)
+		mean += e.Return
 	}
-	return mean, nil
+	return mean / float64(episodes), nil
 }
 
 // The parts of a run take what is random from seeds of their own: actors from 0 on, and these.
