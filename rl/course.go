@@ -38,7 +38,7 @@ func (e *Experiment) begin(ctx context.Context, plan Plan) (*course, error) {
 	if c.random, err = evaluate(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes()); err != nil {
 		return nil, err
 	}
-	c.record, err = newRecord(e.name, &c.plan)
+	c.record, err = newRecord(e.name, &c.plan, c.random)
 	return c, err
 }
 

@@ -1,19 +1,62 @@
 package rl
 
-// record keeps the points of a run, writes them to its log, and shows how it goes.
+import "os"
+
+// record keeps the points of a run, writes them to its log, and shows how it goes. It is for one goroutine.
 type record struct {
-	points []Point
+	points   []Point
+	log      *os.File  // nil: there is none
+	form     form      // of the log
+	progress *progress // nil: nothing is shown
 }
 
-func newRecord(name string, p *Plan) (*record, error) { return &record{}, nil }
+// newRecord makes one, and a new log where the plan wants a log. random is the mean return of random actions.
+func newRecord(name string, p *Plan, random float64) (r *record, err error) {
+	r = &record{progress: newProgress(name, p, random), form: formOf(p.Log)}
+	if p.Log == "" {
+		return r, nil
+	}
+	if r.log, err = os.Create(p.Log); err != nil {
+		return nil, err
+	}
+	if _, err := r.log.WriteString(r.form.header); err != nil {
+		r.log.Close()
+		return nil, err
+	}
+	return r, nil
+}
 
-// add keeps a point.
+// add keeps a point. Its line is written whole and at once, so that a run that is killed leaves no part of a line.
 func (r *record) add(p Point) error {
 	r.points = append(r.points, p)
-	return nil
+	if r.progress != nil {
+		r.progress.add(&p)
+	}
+	if r.log == nil {
+		return nil
+	}
+	_, err := r.log.Write(r.form.line(nil, &p))
+	return err
 }
 
 // show draws the live line; it is called far more often than a line can be read.
-func (r *record) show(p *Point) {}
+func (r *record) show(p *Point) {
+	if g := r.progress; g != nil {
+		if g.skip--; g.skip <= 0 {
+			g.look(p)
+		}
+	}
+}
 
-func (r *record) close() error { return nil }
+// close ends the live line and the log. A second call does nothing.
+func (r *record) close() error {
+	if r.progress != nil {
+		r.progress.end()
+		r.progress = nil
+	}
+	log := r.log
+	if r.log = nil; log == nil {
+		return nil
+	}
+	return log.Close()
+}
