@@ -30,7 +30,7 @@ type driver struct {
 	left       int // steps that no actor has been given
 	made, over int // steps and episodes, for checkpoints
 
-	results chan any // played, progress and measured
+	results chan any // played, came and measured
 	failed  chan error
 }
 
@@ -69,7 +69,7 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 	}
 	d.took = time.Since(d.began)
 	// What the table still allows is learned too: the same number of steps for the same number of actors' steps.
-	for p := (progress{Did: 1}); p.Did > 0 && !d.solved; {
+	for p := (came{Did: 1}); p.Did > 0 && !d.solved; {
 		var err error
 		if p, err = d.learn(ctx, order{MaxSteps: turnSteps, For: turnTime, Wait: pauseLeast}); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (d *driver) together(ctx context.Context) error {
 			switch r := r.(type) {
 			case played:
 				d.acted(r)
-			case progress:
+			case came:
 				d.heard(r)
 			case measured:
 				measuring = false
@@ -224,12 +224,12 @@ func (d *driver) learner(ctx context.Context) error {
 }
 
 // learn is one turn of the learner, again where it failed with its node.
-func (d *driver) learn(ctx context.Context, o order) (progress, error) {
+func (d *driver) learn(ctx context.Context, o order) (came, error) {
 	o.Run, o.Spec, o.Seed = d.key, d.spec, d.plan.Seed
 	d.mu.Lock()
 	o.EnvSteps, o.Episodes = d.made, d.over
 	d.mu.Unlock()
-	return again(ctx, func(ctx context.Context) raysys.Ref[progress] { return d.e.learn.Call(ctx, d.e.learners.Get(d.key), o) })
+	return again(ctx, func(ctx context.Context) raysys.Ref[came] { return d.e.learn.Call(ctx, d.e.learners.Get(d.key), o) })
 }
 
 // evaluation has a grain of its own, on whichever node has room.
@@ -251,7 +251,7 @@ func (d *driver) acted(r played) {
 	d.mu.Unlock()
 }
 
-func (d *driver) heard(p progress) {
+func (d *driver) heard(p came) {
 	if p.Steps > d.now.LearnerSteps {
 		d.now.LearnerSteps, d.now.Loss = p.Steps, p.Loss
 	}

@@ -52,8 +52,8 @@ type order struct {
 	Save      bool // at the end of the turn in any case
 }
 
-// progress is how far the learner has come. Steps are those of its checkpoint, so that they never go back.
-type progress struct {
+// came is how far the learner has come. Steps are those of its checkpoint, so that they never go back.
+type came struct {
 	Steps    int
 	EnvSteps int
 	Episodes int
@@ -61,7 +61,7 @@ type progress struct {
 	Did      int // steps in this turn
 }
 
-func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p progress, err error) {
+func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p came, err error) {
 	if g.learner == nil {
 		if err := g.wake(ctx, e, o); err != nil {
 			return p, err
@@ -162,7 +162,7 @@ func (g *learnerGrain) publish(ctx context.Context, e *Experiment, run string) e
 func weightsName(e *Experiment, run string) string { return "rl/" + e.name + "/" + run }
 
 // work learns from one batch after the other. Priorities go back while the next one is learned from.
-func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p progress, err error) {
+func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p came, err error) {
 	defer func() { err = errors.Join(err, g.updated()) }()
 	began := g.steps
 	for until := time.Now().Add(o.For); g.steps-began < o.MaxSteps && time.Now().Before(until); {

@@ -27,7 +27,7 @@ type pupil struct {
 
 var errPupil = errors.New("the pupil had to fail")
 
-func (a *pupil) Learner(rl.Spec, uint64) (rl.Learner, error) { return &pupil{fail: a.fail}, nil }
+func (a *pupil) Learner(context.Context, rl.Spec, uint64) (rl.Learner, error) { return &pupil{fail: a.fail}, nil }
 func (a *pupil) Policy(rl.Spec) (rl.Policy, error)           { return a, nil }
 func (a *pupil) Experience() (rl.Experience, error) {
 	return rl.Experience{Adder: rl.NStep(1, 1), Table: replay.Table{MaxSize: 10, MaxTimesSampled: 1}, Batch: 1}, nil
@@ -37,7 +37,7 @@ func (a *pupil) Load(rl.Weights) error                                  { return
 func (a *pupil) Act(_ []float32, _ *rand.Rand, action, extra []float32) { action[0] = 0 }
 
 func (a *pupil) Model() string { return "pupil" }
-func (a *pupil) Learn(rl.Batch) (rl.Learned, error) {
+func (a *pupil) Learn(context.Context, rl.Batch) (rl.Learned, error) {
 	if a.batches++; a.batches == a.fail {
 		return rl.Learned{}, errPupil
 	}

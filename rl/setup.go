@@ -35,7 +35,7 @@ type Experiment struct {
 
 	replay   replay.Server[Trajectory]
 	learners grains.Kind[learnerGrain]
-	learn    grains.Func[learnerGrain, order, progress]
+	learn    grains.Func[learnerGrain, order, came]
 	clear    grains.Act[learnerGrain, string]
 	keep     grains.Act[learnerGrain, checkpoint]
 	kept     grains.Func0[learnerGrain, checkpoint]
@@ -64,7 +64,7 @@ func Define[A Action](name string, s Setup[A]) *Experiment {
 func (e *Experiment) define(learner, actor []grains.Option, shards int) {
 	e.replay = replay.Define[Trajectory](e.name+".experience", replay.Config{Tables: []replay.Table{e.x.Table}, Shards: shards})
 	e.learners = grains.Define[learnerGrain](e.name+".learner", learner...)
-	e.learn = grains.Method(e.learners, "learn", func(g *learnerGrain, ctx context.Context, o order) (progress, error) {
+	e.learn = grains.Method(e.learners, "learn", func(g *learnerGrain, ctx context.Context, o order) (came, error) {
 		return g.learn(ctx, e, o)
 	}).With(raysys.NoDeadline())
 	e.clear = grains.Action(e.learners, "clear", func(g *learnerGrain, ctx context.Context, run string) error { return g.clear(ctx, e, run) })
