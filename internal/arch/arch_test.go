@@ -297,6 +297,7 @@ func TestOffence(t *testing.T) {
 		{"rl", "<internal/core", false},
 		{"rl/dqn", "<internal/codec", false},
 		{"rl/dqn", "<grains/replay", true},
+		{"rl/dqn", "<rl/net", true},
 		{"rl/envs", "<rl", true},
 		{"rl/net", "gonum.org/v1/gonum/blas/blas32", true},
 		{"rl/net", "gonum.org/v2/gonum/blas/blas32", false},
