@@ -322,6 +322,8 @@ func TestOffence(t *testing.T) {
 		{"testkit", "go.uber.org/zap/zapcore", false},
 		{"examples/quickstart", "<system", true},
 		{"examples/quickstart", "<internal/codec", false},
+		{"examples/acme", "<rl/dqn", true},
+		{"examples/acme", "<internal/long", false},
 		{"examples/cartpole", "<examples/cartpole/ppo", true},
 		{"examples/cartpole", "gonum.org/v1/gonum/mat", true},
 		{"examples/cartpole", "<cmd/raysys", false},

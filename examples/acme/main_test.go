@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// report is what -o json prints.
+type report struct {
+	MeanReturn   float64 `json:"mean_return"`
+	RandomReturn float64 `json:"random_return"`
+	Steps        int     `json:"steps"`
+	LearnerSteps int     `json:"learner_steps"`
+	Actors       int     `json:"actors"`
+	Seed         uint64  `json:"seed"`
+}
+
+var goal = rl.MeanReturn(100, 0.95)
+
+func reportOf(t *testing.T, k *testkit.Kit, plan rl.Plan) (r report, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	err = train(k.Context(), plan, true, &out)
+	if err != nil && out.Len() == 0 {
+		return r, err
+	}
+	d := json.NewDecoder(&out)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", r)
+	return r, err
+}
+
+// TestLearns: the same agent learns the same, however many actors it has, and on however many nodes.
+func TestLearns(t *testing.T) {
+	for _, c := range []struct {
+		nodes, actors int
+		seeds         uint64
+	}{
+		{0, 1, 3}, // in one goroutine
+	} {
+		t.Run(fmt.Sprintf("nodes=%d/actors=%d", c.nodes, c.actors), func(t *testing.T) {
+			k := testkit.New(t, testkit.Nodes(c.nodes))
+			for seed := range c.seeds {
+				r, err := reportOf(t, k, rl.Plan{Steps: 20_000, Actors: c.actors, Seed: seed + 1, Stop: goal})
+				switch {
+				case err != nil:
+					t.Error(err)
+				case r.MeanReturn < 0.95 || r.RandomReturn < -1 || r.RandomReturn > -0.3 || r.Steps > 20_000 || r.LearnerSteps < 1:
+					t.Errorf("%+v", r)
+				case r.Actors != c.actors || r.Seed != seed+1:
+					t.Errorf("%+v, want seed %d and %d actors", r, seed+1, c.actors)
+				}
+			}
+		})
+	}
+}
+
+func TestRepeats(t *testing.T) {
+	k := testkit.New(t)
+	var runs [3]report
+	for i, seed := range []uint64{1, 1, 2} {
+		runs[i], _ = reportOf(t, k, rl.Plan{Steps: 1500, Actors: 1, Seed: seed, Stop: goal})
+	}
+	if !cmp.Equal(runs[0], runs[1]) || cmp.Equal(runs[0], runs[2]) {
+		t.Errorf("of seeds 1, 1 and 2: %+v", runs)
+	}
+}
+
+// TestNotLearned: the report is made all the same, and the program fails.
+func TestNotLearned(t *testing.T) {
+	r, err := reportOf(t, testkit.New(t), rl.Plan{Steps: 1100, Actors: 1, Stop: goal})
+	if err == nil || !strings.Contains(err.Error(), "not learned: the mean return is") || r.MeanReturn >= 0.95 || r.Steps != 1100 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestText(t *testing.T) {
+	var out bytes.Buffer
+	if err := train(testkit.New(t).Context(), rl.Plan{Steps: 20_000, Actors: 1, Stop: goal}, false, &out); err != nil {
+		t.Fatal(err)
+	}
+	var mean, random float64
+	var steps, actors, learner int
+	n, err := fmt.Sscanf(out.String(), "mean return %f over fresh episodes (random actions: %f)\n%d steps of the environment (actors: %d), %d of the learner,",
+		&mean, &random, &steps, &actors, &learner)
+	if n != 5 || mean < 0.95 || random > -0.3 || steps < 1 || actors != 1 || learner < 1 {
+		t.Errorf("%q (%d numbers, %v)", out.String(), n, err)
+	}
+}
