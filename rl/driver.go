@@ -138,7 +138,7 @@ func (d *driver) together(ctx context.Context) error {
 				}
 			}
 		}
-		if !d.due() || measuring {
+		if !d.due() || measuring || d.now.Steps >= d.plan.Steps { // the last point is that of the end
 			continue
 		}
 		if d.plan.Evaluate || d.near() {

@@ -36,7 +36,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		if err := s.step(ctx); err != nil {
 			return nil, err
 		}
-		if s.due() {
+		if s.due() && c.now.Steps < plan.Steps { // the last point is that of the end
 			if err := errors.Join(s.measure(ctx, s.weights), s.keep(ctx)); err != nil {
 				return nil, err
 			}

@@ -15,14 +15,14 @@ func BenchmarkLearn(b *testing.B) {
 	for _, env := range []func(uint64) rl.Env[int]{envs.Catch, envs.CartPole} {
 		spec := env(1).Spec()
 		b.Run(spec.Name, func(b *testing.B) {
-			l, err := dqn.New(dqn.Config{Prioritised: true}).Learner(spec, 1)
+			l, err := dqn.New(dqn.Config{Prioritised: true}).Learner(context.Background(), spec, 1)
 			if err != nil {
 				b.Fatal(err)
 			}
 			batch := batchOf(spec, rand.New(rand.NewPCG(1, 0)), 64)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := l.Learn(batch); err != nil {
+				if _, err := l.Learn(context.Background(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}

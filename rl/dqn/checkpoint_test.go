@@ -2,6 +2,7 @@ package dqn_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/gob"
 	"errors"
 	"math/rand/v2"
@@ -15,7 +16,7 @@ import (
 
 func fresh(t *testing.T, c dqn.Config, spec rl.Spec, seed uint64) rl.Learner {
 	t.Helper()
-	l, err := dqn.New(c).Learner(spec, seed)
+	l, err := dqn.New(c).Learner(context.Background(), spec, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

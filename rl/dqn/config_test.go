@@ -1,6 +1,7 @@
 package dqn_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -16,7 +17,7 @@ import (
 func refused(t *testing.T, c dqn.Config, spec rl.Spec, words string) {
 	t.Helper()
 	a := dqn.New(c)
-	_, first := a.Learner(spec, 1)
+	_, first := a.Learner(context.Background(), spec, 1)
 	_, second := a.Policy(spec)
 	for _, err := range []error{first, second} {
 		if !errors.Is(err, dqn.ErrConfig) || !strings.Contains(err.Error(), words) {

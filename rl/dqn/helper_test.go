@@ -1,6 +1,7 @@
 package dqn_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 
@@ -34,7 +35,7 @@ func batchOf(spec rl.Spec, rng *rand.Rand, n int) (b rl.Batch) {
 func trained(t testing.TB, c dqn.Config) rl.Policy {
 	t.Helper()
 	agent, spec := dqn.New(c), envs.Catch(1).Spec()
-	l, err := agent.Learner(spec, 1)
+	l, err := agent.Learner(context.Background(), spec, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package dqn_test
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -21,7 +22,7 @@ var (
 func table(t *testing.T, c dqn.Config) rl.Learner {
 	t.Helper()
 	c.Hidden = []int{}
-	l, err := dqn.New(c).Learner(states, 1)
+	l, err := dqn.New(c).Learner(context.Background(), states, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func table(t *testing.T, c dqn.Config) rl.Learner {
 
 func learn(t *testing.T, l rl.Learner, b rl.Batch) rl.Learned {
 	t.Helper()
-	learned, err := l.Learn(b)
+	learned, err := l.Learn(context.Background(), b)
 	if err != nil || learned.Steps != 1 {
 		t.Fatal(learned, err)
 	}
@@ -161,7 +162,7 @@ func TestGradient(t *testing.T) {
 	agent := dqn.New(dqn.Config{Hidden: []int{8, 8}, Prioritised: true, ImportanceExponent: 0.5})
 	b := batchOf(spec, rand.New(rand.NewPCG(3, 0)), 32)
 	fresh := func() rl.Learner {
-		l, err := agent.Learner(spec, 2)
+		l, err := agent.Learner(context.Background(), spec, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +230,7 @@ func TestWeightsStay(t *testing.T) {
 func TestLearnAllocates(t *testing.T) {
 	spec := rl.Spec{Name: "Random", Obs: []int{4}, Actions: 3}
 	for _, prioritised := range []bool{false, true} {
-		l, err := dqn.New(dqn.Config{Prioritised: prioritised}).Learner(spec, 1)
+		l, err := dqn.New(dqn.Config{Prioritised: prioritised}).Learner(context.Background(), spec, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +239,7 @@ func TestLearnAllocates(t *testing.T) {
 		if prioritised {
 			want = 1
 		}
-		if n := testing.AllocsPerRun(50, func() { _, _ = l.Learn(b) }); n > want {
+		if n := testing.AllocsPerRun(50, func() { _, _ = l.Learn(context.Background(), b) }); n > want {
 			t.Errorf("prioritised %v: a step allocates %v times, want %v", prioritised, n, want)
 		}
 	}
