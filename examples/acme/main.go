@@ -33,20 +33,26 @@ func main() {
 	flag.IntVar(&plan.Actors, "actors", 1, "that play at the same time")
 	flag.Uint64Var(&plan.Seed, "seed", 1, "of the run")
 	flag.StringVar(&plan.Name, "name", "", "of the run: one that has not ended goes on from its last checkpoint")
+	plot := flag.String("plot", "", "SVG file to draw the run in")
 	form := flag.String("o", "text", "form of the report: text or json")
 	flag.Parse()
 	if *form != "text" && *form != "json" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "error: -o is text or json, and there are no arguments: run with -h for the flags")
 		os.Exit(2)
 	}
-	system.Main(func(ctx context.Context) error { return train(ctx, plan, *form == "json", os.Stdout) })
+	system.Main(func(ctx context.Context) error { return train(ctx, plan, *form == "json", *plot, os.Stdout) })
 }
 
-// train makes a run, and reports it.
-func train(ctx context.Context, plan rl.Plan, asJSON bool, out io.Writer) error {
+// train makes a run, draws it where plot names a file, and reports it.
+func train(ctx context.Context, plan rl.Plan, asJSON bool, plot string, out io.Writer) error {
 	run, err := agent.Train(ctx, plan)
 	if err != nil {
 		return err
+	}
+	if plot != "" {
+		if err := run.Plot(plot); err != nil {
+			return err
+		}
 	}
 	if asJSON {
 		err = json.NewEncoder(out).Encode(map[string]any{

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,7 +32,7 @@ var goal = rl.MeanReturn(100, 0.95)
 func reportOf(t *testing.T, k *testkit.Kit, plan rl.Plan) (r report, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	err = train(k.Context(), plan, true, &out)
+	err = train(k.Context(), plan, true, "", &out)
 	if err != nil && out.Len() == 0 {
 		return r, err
 	}
@@ -87,9 +89,11 @@ func TestNotLearned(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
+// TestTextAndPlot: the report, and the drawing.
+func TestTextAndPlot(t *testing.T) {
 	var out bytes.Buffer
-	if err := train(testkit.New(t).Context(), rl.Plan{Steps: 20_000, Actors: 1, Stop: goal}, false, &out); err != nil {
+	plot := filepath.Join(t.TempDir(), "catch.svg")
+	if err := train(testkit.New(t).Context(), rl.Plan{Steps: 20_000, Actors: 1, Stop: goal}, false, plot, &out); err != nil {
 		t.Fatal(err)
 	}
 	var mean, random float64
@@ -98,5 +102,8 @@ func TestText(t *testing.T) {
 		&mean, &random, &steps, &actors, &learner)
 	if n != 5 || mean < 0.95 || random > -0.3 || steps < 1 || actors != 1 || learner < 1 {
 		t.Errorf("%q (%d numbers, %v)", out.String(), n, err)
+	}
+	if drawn, err := os.ReadFile(plot); err != nil || !bytes.Contains(drawn, []byte("<svg")) {
+		t.Errorf("the plot is %.100q, %v", drawn, err)
 	}
 }
