@@ -114,10 +114,16 @@ func (l *armsLearner) MarshalBinary() (b []byte, err error) {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(l.sum[i]))
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(l.n[i]))
 	}
-	return b, nil
+	return append(b, make([]byte, pad.Load())...), nil
 }
 
+// pad is how much longer than it has to be a checkpoint of any experiment is.
+var pad atomic.Int64
+
 func (l *armsLearner) UnmarshalBinary(b []byte) error {
+	if want := 8 + 8*len(l.sum) + int(pad.Load()); len(b) != want {
+		return fmt.Errorf("a checkpoint has %d bytes, want %d", len(b), want)
+	}
 	l.steps = int(binary.LittleEndian.Uint64(b))
 	for i := range l.sum {
 		l.sum[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[8+8*i:]))

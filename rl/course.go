@@ -33,6 +33,9 @@ func (e *Experiment) begin(ctx context.Context, plan Plan) (*course, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := e.agent.Policy(first.spec); err != nil { // here, where its error is that of the agent's package
+		return nil, err
+	}
 	c := &course{e: e, plan: plan, spec: first.spec, began: time.Now(), next: plan.Every}
 	c.now.Loss, c.now.Return, c.now.Evaluated = math.NaN(), math.NaN(), math.NaN()
 	if c.random, err = evaluate(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/replay"
 	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -93,6 +94,30 @@ func abandon(t *testing.T, k *testkit.Kit, plan rl.Plan) {
 	defer func() { _ = recover() }() // in one goroutine
 	if _, err := watched.Train(k.Context(), plan); !errors.Is(err, raysys.ErrPanic) {
 		t.Error(err)
+	}
+}
+
+// TestLargeCheckpoint: one that is no State is found again, too.
+func TestLargeCheckpoint(t *testing.T) {
+	for _, size := range []int64{200 << 10, 65 << 20} {
+		pad.Store(size)
+		defer pad.Store(0)
+		k := testkit.New(t, testkit.Nodes(3))
+		plan := rl.Plan{Steps: 3000, Actors: 2, Name: "large", Progress: io.Discard}
+		abandon(t, k, plan)
+		at, err := system.NodeOf(k.Context()).Explain(k.Context(), "rl-test-watched.learner/large")
+		if err != nil || len(at.Placed) == 0 {
+			t.Fatal(at, err)
+		}
+		for i := range 3 {
+			if k.Cluster().Name(i+1) == at.Placed[len(at.Placed)-1].Node {
+				k.Cluster().Kill(i + 1)
+			}
+		}
+		r, err := watched.Train(k.Context(), plan)
+		if err != nil || r.Points[0].Steps <= 2*plan.Steps/50 || r.Steps != 3000 {
+			t.Errorf("%d bytes: %+v %v", size, r, err)
+		}
 	}
 }
 

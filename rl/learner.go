@@ -23,6 +23,7 @@ type checkpoint struct {
 	Steps    int // of the learner
 	EnvSteps int
 	Episodes int
+	Object   []raysys.Ref[[]byte] // has Learner, where the nodes have no directories
 }
 
 // learnerGrain is the learner of a run. Its key is that of the run.
@@ -89,7 +90,7 @@ func (g *learnerGrain) wake(ctx context.Context, e *Experiment, o order) error {
 		return err
 	}
 	if g.saved.Exists() {
-		if err := g.saved.Value.restore(l); err != nil {
+		if err := g.saved.Value.restore(ctx, l); err != nil {
 			return err
 		}
 		g.steps = g.saved.Value.Steps
@@ -107,11 +108,18 @@ func (g *learnerGrain) wake(ctx context.Context, e *Experiment, o order) error {
 	return nil
 }
 
-func (c *checkpoint) restore(l Learner) error {
+func (c *checkpoint) restore(ctx context.Context, l Learner) error {
+	data := c.Learner
+	for _, o := range c.Object {
+		var err error
+		if data, err = o.Get(ctx); err != nil {
+			return fmt.Errorf("read the checkpoint of %s: %w", c.Model, err)
+		}
+	}
 	if c.Model != l.Model() {
 		return fmt.Errorf("%w: the checkpoint is of %s, and the agent has %s", ErrModel, c.Model, l.Model())
 	}
-	if err := l.UnmarshalBinary(c.Learner); err != nil {
+	if err := l.UnmarshalBinary(data); err != nil {
 		return fmt.Errorf("read the checkpoint of %s: %w", c.Model, err)
 	}
 	return nil
@@ -123,12 +131,28 @@ func (g *learnerGrain) save(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	g.saved.Value = checkpoint{g.learner.Model(), o.Seed, data, g.steps, o.EnvSteps, o.Episodes}
-	if err := g.saved.Write(ctx); err != nil {
+	if err := g.write(ctx, checkpoint{Model: g.learner.Model(), Seed: o.Seed, Learner: data, Steps: g.steps, EnvSteps: o.EnvSteps, Episodes: o.Episodes}); err != nil {
 		return err
 	}
 	g.savedAt, g.saveTook = time.Now(), time.Since(began)
 	return nil
+}
+
+// write stores a checkpoint. One that is too large for a State, or for the store of nodes that have no directories, is an object in the memory of two
+// nodes.
+func (g *learnerGrain) write(ctx context.Context, c checkpoint) error {
+	g.saved.Value = c
+	err := g.saved.Write(ctx)
+	if !errors.Is(err, raysys.ErrNoStore) && !errors.Is(err, raysys.ErrTooLarge) {
+		return err
+	}
+	object := raysys.Put(ctx, c.Learner, raysys.Replicas(2))
+	if _, bad := object.Get(ctx); errors.Is(bad, raysys.ErrNoCapacity) { // one node is all there is
+		object = raysys.Put(ctx, c.Learner)
+	}
+	c.Learner, c.Object = nil, []raysys.Ref[[]byte]{object}
+	g.saved.Value = c
+	return g.saved.Write(ctx)
 }
 
 // clear ends the run of this key.
@@ -142,8 +166,7 @@ func (g *learnerGrain) clear(ctx context.Context, e *Experiment, run string) err
 
 // keep and kept are for a run in one goroutine, whose checkpoints are here too.
 func (g *learnerGrain) keep(ctx context.Context, c checkpoint) error {
-	g.saved.Value = c
-	return g.saved.Write(ctx)
+	return g.write(ctx, c)
 }
 
 func (g *learnerGrain) kept(context.Context) (checkpoint, error) { return g.saved.Value, nil }

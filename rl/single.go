@@ -89,7 +89,7 @@ func (s *single) resume(ctx context.Context) error {
 	if err != nil || c.Model == "" {
 		return err
 	}
-	if err := c.restore(s.learner); err != nil {
+	if err := c.restore(ctx, s.learner); err != nil {
 		return err
 	}
 	s.now.Steps, s.now.Episodes, s.now.LearnerSteps = c.EnvSteps, c.Episodes, c.Steps
@@ -106,7 +106,9 @@ func (s *single) keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := checkpoint{s.learner.Model(), s.plan.Seed, data, s.now.LearnerSteps, s.now.Steps, s.now.Episodes}
+	c := checkpoint{
+		Model: s.learner.Model(), Seed: s.plan.Seed, Learner: data, Steps: s.now.LearnerSteps, EnvSteps: s.now.Steps, Episodes: s.now.Episodes,
+	}
 	_, err = again(ctx, func(ctx context.Context) grains.Done { return s.e.keep.Call(ctx, s.e.learners.Get(s.plan.Name), c) })
 	return err
 }

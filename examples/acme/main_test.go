@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/testkit"
 )
@@ -51,7 +52,12 @@ func TestLearns(t *testing.T) {
 		nodes, actors int
 		seeds         uint64
 	}{
-		{0, 1, 3}, // in one goroutine
+		{0, 1, long.Form[uint64](3, 5)}, // in one goroutine
+		{0, 4, long.Form[uint64](1, 3)}, // grains of one process
+		{0, 16, long.Form[uint64](1, 3)},
+		{3, 1, long.Form[uint64](1, 3)},
+		{3, 4, long.Form[uint64](1, 3)},
+		{3, 16, long.Form[uint64](1, 3)},
 	} {
 		t.Run(fmt.Sprintf("nodes=%d/actors=%d", c.nodes, c.actors), func(t *testing.T) {
 			k := testkit.New(t, testkit.Nodes(c.nodes))
@@ -68,6 +74,41 @@ func TestLearns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLearnerIsKilled: each process is killed in mid-run, that of the learner among them. The run goes on from a checkpoint, to the same return.
+func TestLearnerIsKilled(t *testing.T) {
+	p := testkit.Processes(t, 3)
+	p.Ready()
+	var run *rl.Run
+	each := &killer{kill: func(i int) { p.Proc(i).Restart() }}
+	run, err := agent.Train(p.Context(), rl.Plan{Steps: 20_000, Actors: 4, Seed: 1, Progress: each})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if each.killed != 3 || run.MeanReturn < 0.95 || run.Steps != 20_000 {
+		t.Errorf("%d killed, %v", each.killed, run)
+	}
+	for i, point := range run.Points[1:] {
+		if before := run.Points[i]; point.Steps < before.Steps || point.LearnerSteps < before.LearnerSteps || point.Episodes < before.Episodes {
+			t.Errorf("a counter went back: %+v, then %+v", before, point)
+		}
+	}
+	t.Log(run)
+}
+
+// killer kills one process after the other, at each tenth line of progress.
+type killer struct {
+	lines, killed int
+	kill          func(i int)
+}
+
+func (k *killer) Write(b []byte) (int, error) {
+	if k.lines++; k.lines%10 == 0 && k.killed < 3 {
+		k.killed++
+		k.kill(k.killed)
+	}
+	return len(b), nil
 }
 
 func TestRepeats(t *testing.T) {

@@ -40,7 +40,7 @@ func fastActors(t *testing.T, actors int, seed uint64) (mean float64, steps int)
 	x.Table.Name = "t"
 	table, err := replay.NewLocal[rl.Trajectory](x.Table, seed)
 	must(err)
-	learner, err := agent.Learner(envs.Catch(1).Spec(), seed)
+	learner, err := agent.Learner(t.Context(), envs.Catch(1).Spec(), seed)
 	must(err)
 	loops, waiting := make([]*rl.Loop, actors), make([][]rl.Trajectory, actors)
 	publish := func() rl.Weights {
@@ -80,7 +80,7 @@ func fastActors(t *testing.T, actors int, seed uint64) (mean float64, steps int)
 			t.Fatal("neither actors nor the learner can go on: ", shut)
 		}
 		must(err)
-		learned, err := learner.Learn(b)
+		learned, err := learner.Learn(t.Context(), b)
 		must(err)
 		must(table.Update(b.Keys, learned.Priorities))
 		if steps += learned.Steps; steps%10 == 0 {
