@@ -60,7 +60,7 @@ type Experience struct {
 	Adder Adder
 	Table replay.Table // its name is set where it is empty
 	Batch int          // items in a batch
-	Extra int          // numbers that a policy writes beside each action
+	Extra int          // numbers that a policy writes beside each number of an action
 }
 
 // Weights are what a policy acts by.

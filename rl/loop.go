@@ -56,9 +56,9 @@ func (l *Loop) size(x *Experience) {
 	width := max(1, len(l.spec.Low))
 	l.obs, l.action = make([]float32, l.spec.Size()), make([]float32, width)
 	if x != nil {
-		l.extra = make([]float32, x.Extra)
+		l.extra = make([]float32, x.Extra*width)
 		if x.Adder.kind != "" {
-			l.adding = &adding{Adder: x.Adder, obs: len(l.obs), action: width, extra: x.Extra}
+			l.adding = &adding{Adder: x.Adder, obs: len(l.obs), action: width, extra: len(l.extra)}
 		}
 	}
 }

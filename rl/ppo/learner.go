@@ -1,0 +1,147 @@
+package ppo
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/rl/net"
+)
+
+// learner keeps trajectories until they have the steps of a batch, and then makes an update of them.
+type learner struct {
+	c Config
+	m model
+	state
+
+	pile  []rl.Trajectory
+	piled int // steps of them
+
+	// What follows is memory that updates use again.
+	all, mini          batch
+	order              []int
+	onPolicy, onValue  net.Workspace
+	gradP, gradV, dOut []float32
+}
+
+// state is what a checkpoint has. What it refers to is not changed once it is the learner's: an update makes another.
+type state struct {
+	seed    uint64
+	updates int
+	policy  descent
+	value   descent
+}
+
+// descent is the parameters that an optimizer moves.
+type descent struct {
+	params []float32
+	adam   net.Adam
+}
+
+// epsilon is Adam's: the gradients of a good policy are tiny, and the usual 1e-8 makes full steps of their noise.
+const epsilon = 1e-5
+
+func newDescent(params []float32) descent {
+	return descent{params, net.Adam{Epsilon: epsilon, M: make([]float32, len(params)), V: make([]float32, len(params))}}
+}
+
+func (d descent) clone() descent {
+	d.params, d.adam.M, d.adam.V = slices.Clone(d.params), slices.Clone(d.adam.M), slices.Clone(d.adam.V)
+	return d
+}
+
+// step descends along grads.
+func (d *descent) step(grads []float32, c *Config) {
+	if c.MaxGradNorm > 0 {
+		net.ClipNorm(grads, c.MaxGradNorm)
+	}
+	d.adam.Step(d.params, grads, c.LearningRate)
+}
+
+func newLearner(c Config, m model, seed uint64) *learner {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	// The policy begins undecided, whatever it sees.
+	params := append(m.policy.Init(rng, 0.01), make([]float32, m.beside)...)
+	l := &learner{c: c, m: m, state: state{seed: seed, policy: newDescent(params), value: newDescent(m.value.Init(rng, 1))}}
+	l.gradP, l.gradV = make([]float32, len(params)), make([]float32, m.value.Size())
+	return l
+}
+
+func (l *learner) Model() string { return l.m.String() }
+
+func (l *learner) Weights() []float32 { return l.policy.params }
+
+// Learn makes one update at most. After an error the learner is as it was before the batch that it could not learn from, which is dropped.
+func (l *learner) Learn(b rl.Batch) (rl.Learned, error) {
+	for _, t := range b.Steps {
+		l.pile = append(l.pile, t)
+		l.piled += t.Len()
+	}
+	if l.piled < l.c.Batch {
+		return rl.Learned{}, nil
+	}
+	l.all.gather(l.pile, l.piled, &l.m, l.value.params, &l.onValue, &l.c)
+	clear(l.pile) // so that the trajectories go
+	l.pile, l.piled = l.pile[:0], 0
+
+	next := state{l.seed, l.updates + 1, l.policy.clone(), l.value.clone()}
+	loss := l.update(&next)
+	if !finite(next.policy.params) || !finite(next.value.params) {
+		return rl.Learned{}, fmt.Errorf("update %d: %w", next.updates, rl.ErrDiverged)
+	}
+	l.state = next
+	return rl.Learned{Steps: 1, Loss: loss}, nil
+}
+
+// update makes the epochs of an update, and returns the mean loss of the last.
+func (l *learner) update(next *state) (loss float64) {
+	rows := l.all.rows()
+	l.order = l.order[:0]
+	for i := range rows {
+		l.order = append(l.order, i)
+	}
+	rng := rand.New(rand.NewPCG(next.seed, uint64(next.updates)))
+	parts := max(1, (rows+l.c.Minibatch/2)/l.c.Minibatch)
+	for range l.c.Epochs {
+		rng.Shuffle(rows, func(i, j int) { l.order[i], l.order[j] = l.order[j], l.order[i] })
+		var sum losses
+		for p := range parts {
+			l.mini.take(&l.all, l.order[p*rows/parts:(p+1)*rows/parts], l.m.value.In(), l.m.action)
+			l.descend(next, &sum)
+		}
+		loss = sum.loss / float64(rows)
+		if l.c.TargetKL > 0 && sum.kl/float64(rows) > l.c.TargetKL {
+			break
+		}
+	}
+	return loss
+}
+
+// descend makes one step of each net, by the minibatch.
+func (l *learner) descend(next *state, sum *losses) {
+	inNet, beside := l.m.split(next.policy.params)
+	gradNet, gradBeside := l.m.split(l.gradP)
+	clear(gradBeside)
+	out := l.m.policy.Forward(inNet, l.mini.obs, &l.onPolicy)
+	l.dOut = slices.Grow(l.dOut[:0], len(out))[:len(out)]
+	policyLoss(l.m.head, l.dOut, gradBeside, out, beside, &l.mini, &l.c, sum)
+	l.m.policy.Backward(inNet, &l.onPolicy, l.dOut, gradNet)
+	next.policy.step(l.gradP, &l.c)
+
+	out = l.m.value.Forward(next.value.params, l.mini.obs, &l.onValue)
+	l.dOut = l.dOut[:len(out)]
+	valueLoss(l.dOut, out, l.mini.wanted, sum)
+	l.m.value.Backward(next.value.params, &l.onValue, l.dOut, l.gradV)
+	next.value.step(l.gradV, &l.c)
+}
+
+// finite reports whether all numbers are: NaN and both infinities survive a sum, or meet in it as NaN.
+func finite(x []float32) bool {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v)
+	}
+	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
+}
