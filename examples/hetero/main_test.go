@@ -77,6 +77,9 @@ func TestPlacements(t *testing.T) {
 		if want := map[string]int{"rollout": w.Iterations * w.Rollouts, "update": w.Iterations}; !cmp.Equal(want, count) {
 			t.Errorf("%s: got %v, want %v", name, count, want)
 		}
+		if l.Stats.Updates != w.Iterations || l.Weights.Steps != w.Iterations || l.Stats.TotalSteps < w.Iterations*w.Rollouts*w.Steps {
+			t.Errorf("%s: %+v after %d iterations, and the weights are of update %d", name, l.Stats, w.Iterations, l.Weights.Steps)
+		}
 	}
 	if !cmp.Equal(results["split"].Weights, results["symmetric"].Weights) {
 		t.Error("the two placements have learned different weights")

@@ -178,7 +178,7 @@ func BenchmarkAct(b *testing.B) {
 	if err := p.Load(rl.Weights{Model: own.String(), Params: own.model.policy.Init(source(), 0.01)}); err != nil {
 		b.Fatal(err)
 	}
-	rng, obs, action, extra := source(), make([]float32, 4), make([]float32, 1), make([]float32, extras)
+	rng, obs, action, extra := source(), []float32{0.1, 0.2, 0.05, -0.1}, make([]float32, 1), make([]float32, extras)
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Act(obs, rng, action, extra)

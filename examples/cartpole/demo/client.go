@@ -2,13 +2,12 @@ package demo
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/examples/cartpole/env"
-	"github.com/raysys/raysys/examples/cartpole/ppo"
+	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/rl/envs"
 )
 
 // client plays against the server. It belongs to one goroutine until that has ended.
@@ -18,12 +17,12 @@ type client struct {
 }
 
 // play asks for one action after the other until the time has come, or another client says stop.
-func (c *client) play(ctx context.Context, w raysys.Handle[ppo.Weights], rng *rand.Rand, until time.Time, stop *atomic.Bool) error {
-	e, pool := env.NewCartPole(), servers.Get("policy")
+func (c *client) play(ctx context.Context, w raysys.Handle[rl.Weights], seed uint64, until time.Time, stop *atomic.Bool) error {
+	e, pool := envs.CartPole(seed), servers.Get("policy")
 	r := Request{Weights: w}
 	for {
-		e.Reset(rng, r.Obs[:])
-		for over := false; !over; {
+		for s := (rl.Step{Obs: e.Reset()}); !s.Done(); {
+			copy(r.Obs[:], s.Obs)
 			asked := time.Now()
 			action, err := act.Call(ctx, pool, r).Get(ctx)
 			if err != nil {
@@ -34,8 +33,7 @@ func (c *client) play(ctx context.Context, w raysys.Handle[ppo.Weights], rng *ra
 			if answered.After(until) || stop.Load() {
 				return nil
 			}
-			_, done, truncated := e.Step(action, r.Obs[:])
-			over = done || truncated
+			s = e.Step(action)
 		}
 	}
 }

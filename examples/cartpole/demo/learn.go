@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/examples/cartpole/ppo"
+	"github.com/raysys/raysys/rl"
 )
 
 // ErrNotLearned is the state of a run that spent its steps below the goal.
@@ -17,7 +17,7 @@ var ErrNotLearned = errors.New("not learned")
 // Learned is how a run of Learn ended.
 type Learned struct {
 	// Weights refers to the weights that reached the goal.
-	Weights raysys.Ref[ppo.Weights]
+	Weights raysys.Ref[rl.Weights]
 
 	// MeanReturn is the mean over 100 fresh episodes by the most probable action, RandomReturn that of a random
 	// policy.
@@ -36,12 +36,12 @@ const maxRuns = 5
 //
 // The learner is kept in memory: when its node dies the run begins again on another, and since it repeats by its seed
 // nothing comes out differently.
-func Learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, error) {
+func Learn(ctx context.Context, o Options, observe func(Stats)) (Learned, error) {
 	if err := o.Validate(); err != nil {
 		return Learned{}, err
 	}
 	if observe == nil {
-		observe = func(ppo.Stats) {}
+		observe = func(Stats) {}
 	}
 	began := time.Now()
 	for n := 1; ; n++ {
@@ -64,12 +64,12 @@ func lostWithNode(err error) bool {
 //
 // The sampled policy's mean over an iteration decides when the evaluation is due, and the evaluation decides: asked
 // after every update, it would sooner or later pass by luck.
-func learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, error) {
+func learn(ctx context.Context, o Options, observe func(Stats)) (Learned, error) {
 	goal := o.goal()
 	random := submitRandom(ctx, o.Seed) // answered while the learning goes on
 	learner := learners.Get(fmt.Sprintf("seed-%d", o.Seed))
-	current := start.Call(ctx, learner, ppo.Config{Seed: o.Seed})
-	var stats ppo.Stats
+	current := start.Call(ctx, learner, o.Seed)
+	var stats Stats
 	for iteration := 0; stats.TotalSteps < o.Steps; iteration++ {
 		updated := update.Call(ctx, learner, Experience{collect(ctx, current, o.Seed, iteration)})
 		current = weights.Call(ctx, learner) // its turn follows the update's

@@ -10,8 +10,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/examples/cartpole/demo"
-	"github.com/raysys/raysys/examples/cartpole/ppo"
 	"github.com/raysys/raysys/internal/standins"
+	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -26,9 +26,9 @@ func short() demo.Options {
 // The kit is strict, so every value passes the codec, and one that changes after it was handed over fails the test.
 // Two nodes with one seed, on more and on fewer CPUs: the order in which rollouts end must not matter.
 func TestLearnRepeats(t *testing.T) {
-	run := func(cpus float64) (stats []ppo.Stats, l demo.Learned) {
+	run := func(cpus float64) (stats []demo.Stats, l demo.Learned) {
 		k := testkit.New(t, testkit.CPU(cpus))
-		l, err := demo.Learn(k.Context(), short(), func(s ppo.Stats) { stats = append(stats, s) })
+		l, err := demo.Learn(k.Context(), short(), func(s demo.Stats) { stats = append(stats, s) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestNotLearned(t *testing.T) {
 		o := demo.Defaults()
 		o.Goal, o.Steps = c.goal, c.steps
 		updates := 0
-		_, err := demo.Learn(k.Context(), o, func(ppo.Stats) { updates++ })
+		_, err := demo.Learn(k.Context(), o, func(demo.Stats) { updates++ })
 		if !errors.Is(err, demo.ErrNotLearned) || !strings.Contains(err.Error(), "raise steps or try another seed") {
 			t.Errorf("goal %v within %d: %v", c.goal, c.steps, err)
 		}
@@ -85,9 +85,9 @@ type handed struct {
 func (h *handed) HandOver(place string, at any) error {
 	what := ""
 	switch at.(type) {
-	case *ppo.Weights:
+	case *rl.Weights:
 		what = "weights "
-	case *ppo.Trajectory, *[]ppo.Trajectory:
+	case *demo.Played, *[]demo.Played:
 		what = "trajectory "
 	}
 	if what != "" {

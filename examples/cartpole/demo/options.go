@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/raysys/raysys/examples/cartpole/env"
 )
 
 // ErrUsage is the state of options, or of RAYSYS_* variables, that cannot be meant.
@@ -77,7 +75,7 @@ func (o Options) Validate() error {
 
 func (o Options) goal() float64 {
 	if o.Goal == 0 {
-		return env.NewCartPole().Spec().Solved
+		return spec.Threshold
 	}
 	return o.Goal
 }

@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"github.com/raysys/raysys/examples/cartpole/ppo"
 )
 
 // progress tells how a run goes: on a terminal by one line that changes, elsewhere by one line for each event. It
@@ -31,7 +29,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // learning tells of an update. The bar is how far the return has come, since that ends the learning, not the steps.
-func (p *progress) learning(s ppo.Stats, goal float64) {
+func (p *progress) learning(s Stats, goal float64) {
 	if p.bar {
 		p.draw("learning", s.MeanReturn/goal, fmt.Sprintf("return %.0f of %.0f, %s steps", s.MeanReturn, goal, grouped(float64(s.TotalSteps))))
 		return

@@ -6,12 +6,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/raysys/raysys/examples/cartpole/ppo"
 )
 
 func tell(p *progress) {
-	p.learning(ppo.Stats{MeanReturn: 95, Episodes: 40, TotalSteps: 12345}, 475)
+	p.learning(Stats{MeanReturn: 95, Episodes: 40, TotalSteps: 12345}, 475)
 	p.serving(0, 2*time.Second)
 	p.serving(time.Second, 2*time.Second)
 	p.end()

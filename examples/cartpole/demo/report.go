@@ -24,7 +24,9 @@ type Report struct {
 
 func newReport(seed uint64, l Learned, s Served) Report {
 	return Report{
-		Seed: seed, MeanReturn: l.MeanReturn, RandomReturn: l.RandomReturn, Steps: l.Steps,
+		Seed:       seed,
+		MeanReturn: round(l.MeanReturn, 2), RandomReturn: round(l.RandomReturn, 2), // whole numbers over 100
+		Steps:        l.Steps,
 		Seconds:      round(l.Took.Seconds(), 3),
 		StepsPerS:    round(float64(l.Steps)/l.Took.Seconds(), 0),
 		RequestsPerS: round(float64(s.Requests)/s.Took.Seconds(), 0),

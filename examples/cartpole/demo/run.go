@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/raysys/raysys/examples/cartpole/ppo"
 	"github.com/raysys/raysys/system"
 )
 
@@ -50,7 +49,7 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 
 // play is Run on a runtime that is there.
 func play(ctx context.Context, o Options, p *progress) (Report, error) {
-	learned, err := Learn(ctx, o, func(s ppo.Stats) { p.learning(s, o.goal()) })
+	learned, err := Learn(ctx, o, func(s Stats) { p.learning(s, o.goal()) })
 	if err != nil {
 		return Report{}, err
 	}

@@ -9,21 +9,23 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/examples/cartpole/ppo"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/rl"
 )
 
 // Server is the grain that answers observations with actions. It is a stateless worker, one per CPU: which of them
 // answers makes no difference, since a request names the weights it asks.
 type Server struct {
-	policy *ppo.Policy
+	policy rl.Policy
 	loaded raysys.TaskID // of the weights the policy acts by
+	obs    [4]float32
+	action [1]float32
 }
 
 // Request asks for an action. An array and not a slice, so that a client may write its next observation over this one.
 type Request struct {
-	Weights raysys.Handle[ppo.Weights]
-	Obs     [4]float64
+	Weights raysys.Handle[rl.Weights]
+	Obs     [4]float32
 }
 
 var (
@@ -40,12 +42,14 @@ func (s *Server) Act(ctx context.Context, r Request) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("load weights: %w", err)
 		}
-		if err := w.Check(); err != nil {
+		if s.policy, err = policyOf(w); err != nil {
 			return 0, err
 		}
-		s.policy, s.loaded = ppo.NewPolicy(w), id
+		s.loaded = id
 	}
-	return s.policy.Greedy(r.Obs[:]), nil
+	s.obs = r.Obs // the observation of the request itself would have to be allocated
+	s.policy.Act(s.obs[:], nil, s.action[:], nil)
+	return int(s.action[0]), nil
 }
 
 // Served is how a time of serving went.
@@ -65,7 +69,7 @@ const observePause = 100 * time.Millisecond
 // Serve lets clients play episodes for o.Serve, each step an action asked of the policy, and measures the requests.
 // observe, where it is not nil, is told from time to time how long that has gone on, at first at once. ctx must come
 // from a runtime.
-func Serve(ctx context.Context, w raysys.Ref[ppo.Weights], o Options, observe func(time.Duration)) (Served, error) {
+func Serve(ctx context.Context, w raysys.Ref[rl.Weights], o Options, observe func(time.Duration)) (Served, error) {
 	if err := o.Validate(); err != nil {
 		return Served{}, err
 	}
@@ -82,7 +86,7 @@ func Serve(ctx context.Context, w raysys.Ref[ppo.Weights], o Options, observe fu
 		// Goroutines submit in no order of their own, so each counts its calls on a branch.
 		branch := raysys.Branch(ctx, i)
 		wg.Go(func() {
-			c.err = c.play(branch, w.Handle(), ppo.Stream(o.Seed, 0, kClient+i), began.Add(o.Serve), &stop)
+			c.err = c.play(branch, w.Handle(), stream{o.Seed, 0, kClient + i}.seed(), began.Add(o.Serve), &stop)
 			if c.err != nil {
 				stop.Store(true)
 			}

@@ -7,14 +7,19 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/examples/cartpole/demo"
-	"github.com/raysys/raysys/examples/cartpole/env"
-	"github.com/raysys/raysys/examples/cartpole/ppo"
+	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/rl/envs"
+	"github.com/raysys/raysys/rl/ppo"
 	"github.com/raysys/raysys/testkit"
 )
 
 func TestServe(t *testing.T) {
 	k := testkit.New(t)
-	w := raysys.Put(k.Context(), ppo.NewWeights(env.NewCartPole().Spec(), 64, 1))
+	l, err := ppo.New(ppo.Config{}).Learner(envs.CartPole(1).Spec(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := raysys.Put(k.Context(), rl.Weights{Model: l.Model(), Params: l.Weights()})
 	o := demo.Defaults()
 	o.Serve = 250 * time.Millisecond
 	var told []time.Duration
@@ -36,11 +41,11 @@ func TestServeFails(t *testing.T) {
 	o := demo.Defaults()
 	o.Serve = time.Hour
 	for name, c := range map[string]struct {
-		w    raysys.Ref[ppo.Weights]
+		w    raysys.Ref[rl.Weights]
 		want error
 	}{
-		"zero reference":     {raysys.Ref[ppo.Weights]{}, raysys.ErrInvalidRef},
-		"weights of a shape": {raysys.Put(k.Context(), ppo.Weights{Obs: 4, Hidden: 64, Actions: 2}), ppo.ErrShape},
+		"zero reference":     {raysys.Ref[rl.Weights]{}, raysys.ErrInvalidRef},
+		"weights of a shape": {raysys.Put(k.Context(), rl.Weights{Model: "ppo softmax 4-32-32-2 tanh"}), rl.ErrModel},
 	} {
 		if _, err := demo.Serve(k.Context(), c.w, o, nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
