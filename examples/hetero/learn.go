@@ -145,7 +145,7 @@ var (
 // Start begins the run anew and returns the first weights.
 func (l *Learner) Start(ctx context.Context, r run) (w rl.Weights, err error) {
 	*l = Learner{}
-	if l.rl, err = r.agent().Learner(spec, r.Seed); err != nil {
+	if l.rl, err = r.agent().Learner(ctx, spec, r.Seed); err != nil {
 		return w, err
 	}
 	return l.Weights(ctx)
@@ -174,7 +174,7 @@ func (l *Learner) Update(ctx context.Context, x experience) (u updated, err erro
 	}
 	l.stats.MeanReturn = sum / float64(episodes)
 	own, err := measure(ctx, "update", x.Iteration, func() error {
-		learned, err := l.rl.Learn(rl.Batch{Steps: items})
+		learned, err := l.rl.Learn(ctx, rl.Batch{Steps: items})
 		l.stats.Updates += learned.Steps
 		return err
 	})

@@ -1,6 +1,7 @@
 package ppo
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/raysys/raysys/grains/replay"
@@ -39,7 +40,7 @@ func (a agent) Policy(spec rl.Spec) (rl.Policy, error) {
 	return &policy{model: m}, nil
 }
 
-func (a agent) Learner(spec rl.Spec, seed uint64) (rl.Learner, error) {
+func (a agent) Learner(_ context.Context, spec rl.Spec, seed uint64) (rl.Learner, error) {
 	c, m, err := a.model(spec)
 	if err != nil {
 		return nil, err

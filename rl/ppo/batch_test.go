@@ -1,6 +1,7 @@
 package ppo
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -57,7 +58,7 @@ func TestOrder(t *testing.T) {
 	l := newLearner(c, m, 1)
 	var orders [][]int
 	for range 2 {
-		if learned, err := l.Learn(rl.Batch{Steps: slices.Repeat(pulled(), 10)}); err != nil || learned.Steps != 1 {
+		if learned, err := l.Learn(context.Background(), rl.Batch{Steps: slices.Repeat(pulled(), 10)}); err != nil || learned.Steps != 1 {
 			t.Fatal(learned, err)
 		}
 		orders = append(orders, slices.Clone(l.order))

@@ -1,6 +1,7 @@
 package ppo
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -74,7 +75,7 @@ func (l *learner) Model() string { return l.m.String() }
 func (l *learner) Weights() []float32 { return l.policy.params }
 
 // Learn makes one update at most. After an error the learner is as it was before the batch that it could not learn from, which is dropped.
-func (l *learner) Learn(b rl.Batch) (rl.Learned, error) {
+func (l *learner) Learn(_ context.Context, b rl.Batch) (rl.Learned, error) {
 	for _, t := range b.Steps {
 		l.pile = append(l.pile, t)
 		l.piled += t.Len()

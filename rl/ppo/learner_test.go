@@ -1,6 +1,7 @@
 package ppo_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -16,7 +17,7 @@ import (
 
 func newLearner(t testing.TB, c ppo.Config, spec rl.Spec) rl.Learner {
 	t.Helper()
-	l, err := ppo.New(c).Learner(spec, 1)
+	l, err := ppo.New(c).Learner(context.Background(), spec, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func stepsOf(list []rl.Trajectory) (n int) {
 // learn hands the list over at once, and wants so many updates.
 func learn(t testing.TB, l rl.Learner, list []rl.Trajectory, updates int) rl.Learned {
 	t.Helper()
-	learned, err := l.Learn(rl.Batch{Steps: list})
+	learned, err := l.Learn(context.Background(), rl.Batch{Steps: list})
 	if err != nil || learned.Steps != updates {
 		t.Fatalf("learned %+v, %v: want %d updates", learned, err, updates)
 	}
@@ -109,7 +110,7 @@ func TestCheckpoint(t *testing.T) {
 	l := newLearner(t, c, spec)
 	learn(t, l, played(t, l, 1, 600), 1)
 	saved := checkpoint(t, l)
-	other, err := ppo.New(c).Learner(spec, 99)
+	other, err := ppo.New(c).Learner(context.Background(), spec, 99)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestDiverged(t *testing.T) {
 	before := checkpoint(t, l)
 	spoiled := slices.Clone(list)
 	spoiled[0].Rewards = slices.Repeat([]float32{float32(math.NaN())}, spoiled[0].Len())
-	if _, err := l.Learn(rl.Batch{Steps: spoiled}); !errors.Is(err, rl.ErrDiverged) {
+	if _, err := l.Learn(context.Background(), rl.Batch{Steps: spoiled}); !errors.Is(err, rl.ErrDiverged) {
 		t.Errorf("%v, want ErrDiverged", err)
 	}
 	if !cmp.Equal(before, checkpoint(t, l)) {
@@ -176,7 +177,7 @@ func TestConfigRefused(t *testing.T) {
 		"RewardScale": {RewardScale: math.Inf(1)}, "Clip": {Clip: 1}, "Entropy": {Entropy: nan}, "Epochs": {Epochs: -1}, "Minibatch": {Minibatch: -1},
 		"MaxGradNorm": {MaxGradNorm: nan}, "TargetKL": {TargetKL: nan},
 	} {
-		_, err := ppo.New(c).Learner(envs.CartPole(1).Spec(), 1)
+		_, err := ppo.New(c).Learner(context.Background(), envs.CartPole(1).Spec(), 1)
 		if !errors.Is(err, ppo.ErrConfig) || !strings.Contains(err.Error(), "Config."+field+" is ") {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -194,7 +195,7 @@ func TestEnvironmentRefused(t *testing.T) {
 		"a bound less":   {Obs: []int{2}, Low: []float32{0, 0}, High: []float32{1}},
 		"no observation": {Obs: []int{2, 0}, Actions: 2},
 	} {
-		_, err := ppo.New(ppo.Config{}).Learner(spec, 1)
+		_, err := ppo.New(ppo.Config{}).Learner(context.Background(), spec, 1)
 		_, also := ppo.New(ppo.Config{}).Policy(spec)
 		if !errors.Is(err, ppo.ErrConfig) || !errors.Is(also, ppo.ErrConfig) {
 			t.Errorf("%s: %v and %v, want ErrConfig", name, err, also)

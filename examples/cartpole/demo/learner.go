@@ -48,7 +48,7 @@ var (
 
 // Start begins a run of the seed anew and returns its initial weights.
 func (l *Learner) Start(ctx context.Context, seed uint64) (rl.Weights, error) {
-	learner, err := agent.Learner(spec, seed)
+	learner, err := agent.Learner(ctx, spec, seed)
 	if err != nil {
 		return rl.Weights{}, err
 	}
@@ -75,7 +75,7 @@ func (l *Learner) Update(ctx context.Context, x Experience) (Stats, error) {
 			s.MeanReturn += e.Return
 		}
 	}
-	learned, err := l.rl.Learn(rl.Batch{Steps: items})
+	learned, err := l.rl.Learn(ctx, rl.Batch{Steps: items})
 	if err != nil {
 		return Stats{}, err
 	}

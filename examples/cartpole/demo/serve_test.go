@@ -1,6 +1,7 @@
 package demo_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 func TestServe(t *testing.T) {
 	k := testkit.New(t)
-	l, err := ppo.New(ppo.Config{}).Learner(envs.CartPole(1).Spec(), 1)
+	l, err := ppo.New(ppo.Config{}).Learner(context.Background(), envs.CartPole(1).Spec(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
