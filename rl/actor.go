@@ -156,18 +156,10 @@ func (a *actorGrain) insert(ctx context.Context, e *Experiment, wait time.Durati
 	return false, err
 }
 
-// question asks an actor to play fresh episodes by the weights of a run, as well as it can.
-type question struct {
-	Run      string
-	Spec     Spec
-	Seed     uint64
-	Episodes int
-}
-
-func (e *Experiment) answer(ctx context.Context, q question) (float64, error) {
+func (e *Experiment) answer(ctx context.Context, q question) (measured, error) {
 	w, err := raysys.Lookup[Weights](ctx, weightsName(e, q.Run)).Get(ctx)
 	if err != nil {
-		return 0, err
+		return measured{}, err
 	}
-	return e.evaluate(ctx, w, q.Spec, q.Seed, q.Episodes)
+	return e.measure(ctx, w, q)
 }

@@ -15,13 +15,13 @@ type course struct {
 	began  time.Time
 	took   time.Duration // until the goal was reached or all steps were made
 	random float64
-	solved bool
 
 	now     Point
 	next    int // steps at the next point
 	returns []float64
 	recent  []float64 // returns of the last episodes, as a ring
 	count   uint64    // evaluations
+	last    measured
 }
 
 // nearby is how many episodes say whether an evaluation is worth its time.
@@ -77,26 +77,25 @@ func (c *course) near() bool {
 
 // measure makes a point, with an evaluation where it is worth its time.
 func (c *course) measure(ctx context.Context, weights func() Weights) error {
-	evaluated := math.NaN()
+	m := unmeasured
 	if c.plan.Evaluate || c.near() {
 		var err error
-		if evaluated, err = c.evaluate(ctx, weights(), seedEvaluate+c.count<<8); err != nil {
+		if m, err = c.e.measure(ctx, weights(), c.question()); err != nil {
 			return err
 		}
-		c.count++
 	}
-	return c.point(evaluated)
+	return c.point(m)
 }
 
 // point makes a point.
-func (c *course) point(evaluated float64) error {
+func (c *course) point(m measured) error {
+	c.last = m
 	c.skip()
-	c.now.Evaluated, c.now.Seconds = evaluated, time.Since(c.began).Seconds()
+	c.now.Evaluated, c.now.Seconds = m.Mean, time.Since(c.began).Seconds()
 	if c.now.Return = math.NaN(); len(c.returns) > 0 {
 		c.now.Return = mean(c.returns)
 	}
 	c.returns = c.returns[:0]
-	c.solved = c.plan.Stop.episodes > 0 && evaluated >= c.plan.Stop.goal
 	return c.record.add(c.now)
 }
 
@@ -107,33 +106,27 @@ func (c *course) skip() {
 	}
 }
 
-// evaluate plays fresh episodes by weights.
-func (c *course) evaluate(ctx context.Context, w Weights, part uint64) (float64, error) {
-	return c.e.evaluate(ctx, w, c.spec, seedOf(c.plan.Seed, part), c.plan.episodes())
+// question is the next evaluation, on seeds of its own.
+func (c *course) question() question {
+	c.count++
+	return question{
+		Run: c.plan.Name, Spec: c.spec, Seeds: [2]uint64{seedOf(c.plan.Seed, seedEvaluate+c.count<<1), seedOf(c.plan.Seed, seedEvaluate+c.count<<1+1)},
+		Episodes: c.plan.episodes(), Stops: c.plan.Stop.episodes > 0, Goal: c.plan.Stop.goal,
+	}
 }
 
-func (e *Experiment) evaluate(ctx context.Context, w Weights, spec Spec, seed uint64, episodes int) (float64, error) {
-	policy, err := e.agent.Policy(spec)
-	if err != nil {
-		return 0, err
-	}
-	if err := policy.Load(w); err != nil {
-		return 0, err
-	}
-	return evaluate(ctx, e.make, seed, policy, episodes)
-}
-
-// end makes the Run, with what the last evaluation returned: another one than that by which the goal was reached, since that may have been luck.
-func (c *course) end(w Weights, final float64) (*Run, error) {
-	solved := c.solved
-	if err := c.point(final); err != nil {
-		return nil, err
+// end makes the Run, whose last point was m where the goal was reached before all steps were made, and is made here else.
+func (c *course) end(w Weights, m measured) (*Run, error) {
+	if !c.last.Reached {
+		if err := c.point(m); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.record.close(); err != nil {
 		return nil, err
 	}
 	return &Run{
-		Name: c.e.name, Env: c.spec, Seed: c.plan.Seed, Actors: max(1, c.plan.Actors), Solved: solved || c.solved, MeanReturn: final, RandomReturn: c.random,
+		Name: c.e.name, Env: c.spec, Seed: c.plan.Seed, Actors: max(1, c.plan.Actors), Solved: m.Reached, MeanReturn: m.Final, RandomReturn: c.random,
 		Steps: c.now.Steps, Episodes: c.now.Episodes, LearnerSteps: c.now.LearnerSteps, Took: c.took, Goal: c.plan.Stop.goal,
 		Points: c.record.points, Weights: w,
 	}, nil

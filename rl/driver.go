@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -33,9 +32,6 @@ type driver struct {
 	results chan any // played, came and measured
 	failed  chan error
 }
-
-// measured is the outcome of an evaluation.
-type measured float64
 
 func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	c, err := e.begin(ctx, plan)
@@ -69,7 +65,7 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 	}
 	d.took = time.Since(d.began)
 	// What the table still allows is learned too: the same number of steps for the same number of actors' steps.
-	for p := (came{Did: 1}); p.Did > 0 && !d.solved; {
+	for p := (came{Did: 1}); p.Did > 0 && !d.last.Reached; {
 		var err error
 		if p, err = d.learn(ctx, order{MaxSteps: turnSteps, For: turnTime, Wait: pauseLeast}); err != nil {
 			return nil, err
@@ -84,7 +80,10 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 	if d.now.LearnerSteps == 0 {
 		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", d.now.Steps, d.shut(ctx))
 	}
-	final, err := d.evaluation(ctx, seedFinal)
+	if d.last.Reached {
+		return d.end(d.last.Weights, d.last)
+	}
+	final, err := d.evaluation(ctx, d.question())
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func (d *driver) together(ctx context.Context) error {
 	branch := raysys.Branch(ctx, actors)
 	all.Go(func() { d.report(ctx, d.learner(branch)) })
 	measuring := false
-	for d.now.Steps < d.plan.Steps && !d.solved {
+	for d.now.Steps < d.plan.Steps && !d.last.Reached {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -133,7 +132,7 @@ func (d *driver) together(ctx context.Context) error {
 				d.heard(r)
 			case measured:
 				measuring = false
-				if err := d.point(float64(r)); err != nil {
+				if err := d.point(r); err != nil {
 					return err
 				}
 			}
@@ -143,16 +142,16 @@ func (d *driver) together(ctx context.Context) error {
 		}
 		if d.plan.Evaluate || d.near() {
 			measuring = true
-			d.count++
-			part, branch := seedEvaluate+d.count<<8, raysys.Branch(ctx, actors+int(d.count))
+			q := d.question()
+			branch := raysys.Branch(ctx, actors+int(d.count))
 			all.Go(func() {
-				mean, err := d.evaluation(branch, part)
+				m, err := d.evaluation(branch, q)
 				if err == nil {
-					d.tell(ctx, measured(mean))
+					d.tell(ctx, m)
 				}
 				d.report(ctx, err)
 			})
-		} else if err := d.point(math.NaN()); err != nil {
+		} else if err := d.point(unmeasured); err != nil {
 			return err
 		}
 	}
@@ -233,9 +232,9 @@ func (d *driver) learn(ctx context.Context, o order) (came, error) {
 }
 
 // evaluation has a grain of its own, on whichever node has room.
-func (d *driver) evaluation(ctx context.Context, part uint64) (float64, error) {
-	q := question{d.key, d.spec, seedOf(d.plan.Seed, part), d.plan.episodes()}
-	return again(ctx, func(ctx context.Context) raysys.Ref[float64] {
+func (d *driver) evaluation(ctx context.Context, q question) (measured, error) {
+	q.Run = d.key
+	return again(ctx, func(ctx context.Context) raysys.Ref[measured] {
 		return d.e.answers.Call(ctx, d.e.actors.Get(d.key+"/evaluator"), q)
 	})
 }

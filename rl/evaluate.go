@@ -1,6 +1,9 @@
 package rl
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // Evaluate plays episodes in an environment of the given seed, and returns their mean return. The policy acts as well as it can; nil acts at random.
 func Evaluate[A Action](env func(seed uint64) Env[A], seed uint64, policy Policy, episodes int) (float64, error) {
@@ -13,6 +16,9 @@ func evaluate(ctx context.Context, make maker, seed uint64, policy Policy, episo
 		return 0, err
 	}
 	for range episodes {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
 		e, err := l.Episode()
 		if err != nil {
 			return 0, err
@@ -22,11 +28,50 @@ func evaluate(ctx context.Context, make maker, seed uint64, policy Policy, episo
 	return mean / float64(episodes), nil
 }
 
+// question asks for fresh episodes by the weights of a run, played as well as the policy can.
+type question struct {
+	Run      string
+	Spec     Spec
+	Seeds    [2]uint64
+	Episodes int
+	Stops    bool // at Goal
+	Goal     float64
+}
+
+// measured is the outcome. A mean that reaches the goal may do so by luck, and a run looks for it often: so as many episodes more have to reach it
+// too.
+type measured struct {
+	Mean    float64
+	Final   float64 // of the last episodes that were played
+	Reached bool
+	Weights Weights // that reached the goal
+}
+
+var unmeasured = measured{Mean: math.NaN()}
+
+func (e *Experiment) measure(ctx context.Context, w Weights, q question) (m measured, err error) {
+	policy, err := e.agent.Policy(q.Spec)
+	if err == nil {
+		err = policy.Load(w)
+	}
+	if err != nil {
+		return m, err
+	}
+	m.Mean, err = evaluate(ctx, e.make, q.Seeds[0], policy, q.Episodes)
+	if m.Final = m.Mean; err != nil || !q.Stops || m.Mean < q.Goal {
+		return m, err
+	}
+	m.Final, err = evaluate(ctx, e.make, q.Seeds[1], policy, q.Episodes)
+	if m.Reached = m.Final >= q.Goal; m.Reached {
+		m.Weights = w
+	}
+	return m, err
+}
+
 // The parts of a run take what is random from seeds of their own: actors from 0 on, and these.
 const (
-	seedRandom = 1<<62 + iota
-	seedEvaluate
-	seedFinal
+	seedRandom   = 1 << 62
+	seedEvaluate = 1 << 63
 )
 
 // seedOf is the seed of a part of the run of a seed: the finalizer of SplitMix64 over both, so that runs of near seeds share nothing.

@@ -190,7 +190,7 @@ func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p came
 	began := g.steps
 	for until := time.Now().Add(o.For); g.steps-began < o.MaxSteps && time.Now().Before(until); {
 		batch, err := next(ctx, g.batches, o.Wait)
-		if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
+		if dry(ctx, err) {
 			break
 		} else if err != nil {
 			return p, err
@@ -219,6 +219,12 @@ func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p came
 		return p, g.publish(ctx, e, o.Run)
 	}
 	return p, nil
+}
+
+// dry reports whether there was no batch within the time of next. What there was is in a later one.
+func dry(ctx context.Context, err error) bool {
+	shut := (*replay.ShutError)(nil)
+	return errors.As(err, &shut) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }
 
 func next(ctx context.Context, s *replay.Sampler[Trajectory], wait time.Duration) (Batch, error) {

@@ -37,8 +37,8 @@ type Stop struct {
 	goal     float64
 }
 
-// MeanReturn is reached when so many fresh episodes, played as well as the agent can, have a mean return of goal at least. It is measured
-// when a Point is made, once the returns of training come near.
+// MeanReturn is reached when so many fresh episodes, played as well as the agent can, have a mean return of goal at least, and as many more have too. It
+// is measured when a Point is made, once the returns of training come near.
 func MeanReturn(episodes int, goal float64) Stop { return Stop{episodes, goal} }
 
 // evaluated is how many episodes an evaluation has, unless Stop says otherwise.

@@ -41,7 +41,7 @@ type Experiment struct {
 	kept     grains.Func0[learnerGrain, checkpoint]
 	actors   grains.Kind[actorGrain]
 	play     grains.Func[actorGrain, stint, played]
-	answers  grains.Func[actorGrain, question, float64]
+	answers  grains.Func[actorGrain, question, measured]
 	leave    grains.Act0[actorGrain]
 }
 
@@ -74,7 +74,7 @@ func (e *Experiment) define(learner, actor []grains.Option, shards int) {
 	e.play = grains.Method(e.actors, "play", func(a *actorGrain, ctx context.Context, s stint) (played, error) {
 		return a.play(ctx, e, s)
 	}).With(raysys.NoDeadline())
-	e.answers = grains.Method(e.actors, "evaluate", func(_ *actorGrain, ctx context.Context, q question) (float64, error) {
+	e.answers = grains.Method(e.actors, "evaluate", func(_ *actorGrain, ctx context.Context, q question) (measured, error) {
 		return e.answer(ctx, q)
 	}).With(raysys.NoDeadline())
 	e.leave = grains.Action0(e.actors, "leave", func(_ *actorGrain, ctx context.Context) error { return grains.Deactivate(ctx) })

@@ -29,7 +29,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	for c.now.Steps < plan.Steps && !c.solved {
+	for c.now.Steps < plan.Steps && !c.last.Reached {
 		if c.now.Steps%64 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -47,9 +47,11 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", c.now.Steps, shut)
 	}
 	c.took = time.Since(c.began)
-	final, err := c.evaluate(ctx, s.weights(), seedFinal)
-	if err != nil {
-		return nil, err
+	final := c.last
+	if !final.Reached {
+		if final, err = e.measure(ctx, s.weights(), c.question()); err != nil {
+			return nil, err
+		}
 	}
 	run, err := c.end(s.weights(), final)
 	if err == nil {

@@ -33,7 +33,7 @@ func TestSeeds(t *testing.T) {
 	seen := map[uint64]bool{}
 	for run := range uint64(50) {
 		for part := range uint64(50) {
-			for _, p := range []uint64{part, seedRandom + part, seedEvaluate + part<<8, part << 32} {
+			for _, p := range []uint64{part, seedRandom + part, seedEvaluate + part<<1, part << 32} {
 				seen[seedOf(run, p)] = true
 			}
 		}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 
 	"github.com/raysys/raysys"
 )
@@ -30,7 +31,8 @@ func (c *Client[T]) Sampler(table string, n, ahead int) *Sampler[T] {
 	return &Sampler[T]{b: &c.b, table: table, at: at, n: n, ahead: ahead}
 }
 
-// Next returns the next samples: n items, as Client.Sample. Where it fails because the limiter is shut, what was taken is kept for the next call.
+// Next returns the next samples: n items, as Client.Sample. Where it fails because the limiter is shut,
+// or ctx has ended, what was taken is kept for the next call.
 func (s *Sampler[T]) Next(ctx context.Context) (Samples[T], error) {
 	got, err := s.next(ctx)
 	return samplesOf[T](s.b.d, got, err)
@@ -56,7 +58,7 @@ func (s *Sampler[T]) next(ctx context.Context) (collected, error) {
 
 func (s *Sampler[T]) collect(ctx context.Context, first func() (int, answer, error)) (collected, error) {
 	got, err := s.b.sample(ctx, s.table, s.n, s.got, first)
-	if s.got = (collected{}); shutIn(err) != nil {
+	if s.got = (collected{}); shutIn(err) != nil || errors.Is(err, context.DeadlineExceeded) {
 		s.got = got
 	}
 	return got, err
