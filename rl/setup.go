@@ -21,7 +21,8 @@ type Setup[A Action] struct {
 	// Learner and Actors are options of these grains: grains.Holds(raysys.GPU(1)) places a learner on a node with a GPU. Actors are spread over
 	// the nodes unless the options say otherwise.
 	Learner, Actors []grains.Option
-	// Shards is over how many grains the replay table is spread: 1 unless set. Sizes and limits of the table are those of each shard.
+	// Shards is over how many grains the replay table is spread: 1 unless set. Sizes and limits of the table are those of each shard. It is for items that the
+	// memory of one node does not hold: a limiter in each of them makes actors and learner wait for each other more often.
 	Shards int
 }
 

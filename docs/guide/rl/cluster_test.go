@@ -16,7 +16,6 @@ var placed = rl.Define("guide.placed", rl.Setup[int]{
 	Agent:   dqn.New(dqn.Config{}),
 	Learner: []grains.Option{grains.Holds(raysys.GPU(1)), grains.Keep()},
 	Actors:  []grains.Option{grains.Holds(raysys.CPU(1))},
-	Shards:  2,
 })
 
 func TestOnThree(t *testing.T) {
