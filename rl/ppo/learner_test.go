@@ -181,9 +181,8 @@ func TestConfigRefused(t *testing.T) {
 		if !errors.Is(err, ppo.ErrConfig) || !strings.Contains(err.Error(), "Config."+field+" is ") {
 			t.Errorf("%s: %v", field, err)
 		}
-		_, err = rl.Define(field, rl.Setup[int]{Env: envs.CartPole, Agent: ppo.New(c)}).Train(t.Context(), rl.Plan{Steps: 1})
-		if !errors.Is(err, ppo.ErrConfig) {
-			t.Errorf("%s in a run: %v", field, err)
+		if _, also := ppo.New(c).Experience(); also == nil || also.Error() != err.Error() {
+			t.Errorf("%s: Experience fails with %v, and Learner with %v", field, also, err)
 		}
 	}
 }
