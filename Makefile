@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb lint demo cluster clean tools consul nats need-go need-cc
+.PHONY: help build test quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -80,6 +80,12 @@ bench-reverb: need-go consul ## measure grains/replay and Reverb in turn, betwee
 	test -d .cache/reverb || python3 -m venv .cache/reverb
 	.cache/reverb/bin/pip install --quiet -r tools/benchreverb/requirements.txt
 	go run ./tools/benchreverb -python .cache/reverb/bin/python -doc docs/benchmarks.md $(if $(ROUNDS),-rounds $(ROUNDS))
+
+bench-rl: need-go ## measure rl/ppo, Stable-Baselines3 and RLlib in turn, and environments beside gymnasium, into docs/benchmarks.md: FULL=1 for training (7 GB) ROUNDS=3 (needs python3, 3.11 or later)
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make bench-rl: missing: python3 (3.11 or later)" >&2; exit 1; }
+	test -x .cache/rl/bin/pip || python3 -m venv .cache/rl
+	.cache/rl/bin/pip install --quiet $(if $(FULL),--no-cache-dir) -r tools/benchrl/requirements$(if $(FULL),-full).txt
+	go run ./tools/benchrl -python .cache/rl/bin/python -doc docs/benchmarks.md $(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS))
 
 lint: tools ## vet, staticcheck and gofumpt, of the module in examples/gpu too
 	go vet ./...

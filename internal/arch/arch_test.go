@@ -192,6 +192,8 @@ func TestOffence(t *testing.T) {
 		{"tools/benchnats", "github.com/nats-io/nats.go/jetstream", true},
 		{"tools/benchreverb", "<internal/core", false},
 		{"tools/benchreverb", "<grains/replay", true},
+		{"tools/benchrl", "<internal/core", false},
+		{"tools/benchrl", "<rl/ppo", true},
 		{"tools/benchproto", "<internal/core", false},
 		{"tools/benchproto", "<system/protoactor", true},
 		{"tools/benchproto", "github.com/asynkron/protoactor-go/remote", true},

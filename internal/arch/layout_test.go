@@ -32,6 +32,7 @@ var layers = []layer{
 	{"tools/benchnats", words("std third . internal/consulserver internal/natsserver grains stream system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside nats.go as it comes"},
 	{"tools/benchmpi", words("std . internal/consulserver grains/collective system tasks tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
 	{"tools/benchreverb", words("std . internal/consulserver grains/replay system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside Reverb as it comes"},
+	{"tools/benchrl", words("std rl/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
 	{"tools/benchproto", words("std third . internal/consulserver grains system/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
