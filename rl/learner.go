@@ -235,8 +235,9 @@ func next(ctx context.Context, s *replay.Sampler[Trajectory], wait time.Duration
 
 // fitting refuses trajectories of another program than this one.
 func fitting(e *Experiment, spec *Spec, b Batch) error {
+	width := max(1, len(spec.Low))
 	for i := range b.Steps {
-		if t := &b.Steps[i]; !t.fits(spec.Size(), max(1, len(spec.Low)), e.x.Extra) {
+		if t := &b.Steps[i]; !t.fits(spec.Size(), width, width*e.x.Extra) {
 			return fmt.Errorf("%w: a trajectory of %d steps has %d observed numbers, %d of actions, %d discounts and %d extras: another program inserted it",
 				ErrModel, t.Len(), len(t.Obs), len(t.Actions), len(t.Discounts), len(t.Extras))
 		}

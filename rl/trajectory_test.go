@@ -7,7 +7,7 @@ import (
 
 // TestFitting: what a learner gets has the shape of the Spec.
 func TestFitting(t *testing.T) {
-	good := Trajectory{Obs: make([]float32, 9), Actions: make([]float32, 4), Rewards: make([]float32, 2), Discounts: make([]float32, 2), Extras: make([]float32, 2)}
+	good := Trajectory{Obs: make([]float32, 9), Actions: make([]float32, 4), Rewards: make([]float32, 2), Discounts: make([]float32, 2), Extras: make([]float32, 4)}
 	e := &Experiment{x: Experience{Extra: 1}}
 	spec := &Spec{Obs: []int{3}, Low: []float32{0, 0}, High: []float32{1, 1}}
 	for name, change := range map[string]func(*Trajectory){
