@@ -200,6 +200,7 @@ func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p came
 		}
 		learned, err := learn(ctx, g.learner, batch)
 		if err != nil {
+			g.learner = nil // what it knows now may be worthless: the next turn begins with the checkpoint
 			return p, err
 		}
 		if learned.Steps > 0 {
