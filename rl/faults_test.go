@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/replay"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -99,7 +100,7 @@ func abandon(t *testing.T, k *testkit.Kit, plan rl.Plan) {
 
 // TestLargeCheckpoint: one that is no State is found again, too.
 func TestLargeCheckpoint(t *testing.T) {
-	for _, size := range []int64{200 << 10, 65 << 20} {
+	for _, size := range long.Form([]int64{200 << 10}, []int64{200 << 10, 65 << 20}) {
 		pad.Store(size)
 		defer pad.Store(0)
 		k := testkit.New(t, testkit.Nodes(3))
