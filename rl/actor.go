@@ -16,6 +16,7 @@ type actorGrain struct {
 	loop    *Loop
 	end     context.CancelFunc // of the environment
 	table   *replay.Client[Trajectory]
+	look    func() raysys.Ref[Weights] // for new weights: a look ends with the activation, as turns may be shorter than it
 	latest  raysys.Ref[Weights]
 	looking bool // latest is on its way
 }
@@ -51,10 +52,9 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 	if full, err := a.insert(ctx, e, s.Wait); err != nil || full { // what the last turn had to leave
 		return p, err
 	}
-	a.looking = false // a look of the last turn ended with it
 	for until := time.Now().Add(s.For); p.Steps < s.Steps; {
 		if p.Steps%pullEvery == 0 {
-			if err := a.pull(ctx, e, s.Run); err != nil {
+			if err := a.pull(ctx); err != nil {
 				return p, err
 			}
 			if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (a *actorGrain) wake(ctx context.Context, e *Experiment, s stint) error {
 	if err != nil {
 		return err
 	}
-	// The environment outlives this turn, and ends with the activation.
+	// The environment and looks for weights outlive this turn, and end with the activation.
 	life, end := context.WithCancel(system.NodeOf(ctx).Context(context.Background()))
 	loop, err := newLoop(life, e.make, seedOf(s.Seed, s.Actor+s.Attempt<<32), nil, &e.x)
 	if err == nil {
@@ -103,6 +103,7 @@ func (a *actorGrain) wake(ctx context.Context, e *Experiment, s stint) error {
 		return err
 	}
 	a.loop, a.table, a.end = loop, e.replay.Get(s.Run), end
+	a.look = func() raysys.Ref[Weights] { return raysys.Lookup[Weights](life, weightsName(e, s.Run)) }
 	return nil
 }
 
@@ -116,7 +117,7 @@ func (a *actorGrain) OnDeactivate(context.Context) error {
 
 // pull looks for new weights, and never waits for them: what an earlier call asked for is taken once it is there. While the learner is
 // away the policy acts by those that it has.
-func (a *actorGrain) pull(ctx context.Context, e *Experiment, run string) error {
+func (a *actorGrain) pull(ctx context.Context) error {
 	if a.looking && raysys.PhaseOf(a.latest) == raysys.PhasePending {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (a *actorGrain) pull(ctx context.Context, e *Experiment, run string) error 
 			return err
 		}
 	}
-	a.latest, a.looking = raysys.Lookup[Weights](ctx, weightsName(e, run)), true
+	a.latest, a.looking = a.look(), true
 	return nil
 }
 
