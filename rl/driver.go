@@ -111,9 +111,10 @@ func (d *driver) together(ctx context.Context) error {
 	defer all.Wait()
 	defer cancel()
 	actors := max(1, d.plan.Actors)
+	first := uint64(d.now.Steps) // a run that goes on has made fewer turns than steps
 	for i := range actors {
 		branch := raysys.Branch(ctx, i)
-		all.Go(func() { d.report(ctx, d.actor(branch, i)) })
+		all.Go(func() { d.report(ctx, d.actor(branch, i, first)) })
 	}
 	branch := raysys.Branch(ctx, actors)
 	all.Go(func() { d.report(ctx, d.learner(branch)) })
@@ -184,12 +185,12 @@ func (d *driver) give(most int) int {
 	return n
 }
 
-// actor has one actor play, turn after turn, until no steps are left or ctx ends.
-func (d *driver) actor(ctx context.Context, i int) error {
+// actor has one actor play, turn after turn, until no steps are left or ctx ends. first is the number of its first turn.
+func (d *driver) actor(ctx context.Context, i int, first uint64) error {
 	share := min(turnSteps, max(1, d.plan.Steps/(10*max(1, d.plan.Actors))))
 	g := d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))
 	var failed failures
-	for attempt := uint64(0); ctx.Err() == nil; attempt++ {
+	for attempt := first; ctx.Err() == nil; attempt++ {
 		n := d.give(share)
 		if n == 0 {
 			if !pause(ctx, pauseLeast) { // another may give back what it could not make

@@ -63,17 +63,30 @@ type came struct {
 }
 
 func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p came, err error) {
+	if g.saved.Exists() {
+		if err := g.saved.Value.of(o.Run, o.Seed); err != nil {
+			return p, err
+		}
+	}
 	if g.learner == nil {
 		if err := g.wake(ctx, e, o); err != nil {
 			return p, err
 		}
 	}
 	if o.MaxSteps > 0 {
-		if p, err = g.work(ctx, e, o); err != nil {
+		whole := false
+		defer func() {
+			if !whole { // it panicked or diverged: the next call goes on from the checkpoint
+				g.learner = nil
+			}
+		}()
+		p, err = g.work(ctx, e, o)
+		if whole = err == nil || lost(err) || ctx.Err() != nil; err != nil {
 			return p, err
 		}
 	}
-	if o.Save || time.Since(g.savedAt) >= rest*g.saveTook {
+	// A driver that only asks how far the run has come has no steps to save: it is told those of the checkpoint.
+	if o.Save || o.MaxSteps > 0 && time.Since(g.savedAt) >= rest*g.saveTook {
 		if err := g.save(ctx, o); err != nil {
 			return p, err
 		}
@@ -106,6 +119,14 @@ func (g *learnerGrain) wake(ctx context.Context, e *Experiment, o order) error {
 		return g.save(ctx, o)
 	}
 	return nil
+}
+
+// of refuses the checkpoint of a run of another seed.
+func (c *checkpoint) of(run string, seed uint64) error {
+	if c.Seed == seed {
+		return nil
+	}
+	return fmt.Errorf("%w: the run %q has seed %d and has not ended: go on with that seed, or give the run of seed %d another name", ErrPlan, run, c.Seed, seed)
 }
 
 func (c *checkpoint) restore(ctx context.Context, l Learner) error {
@@ -166,6 +187,7 @@ func (g *learnerGrain) clear(ctx context.Context, e *Experiment, run string) err
 
 // keep and kept are for a run in one goroutine, whose checkpoints are here too.
 func (g *learnerGrain) keep(ctx context.Context, c checkpoint) error {
+	g.learner = nil // it would go on from an older one
 	return g.write(ctx, c)
 }
 

@@ -91,7 +91,7 @@ func (s *single) resume(ctx context.Context) error {
 	if err != nil || c.Model == "" {
 		return err
 	}
-	if err := c.restore(ctx, s.learner); err != nil {
+	if err := errors.Join(c.of(s.plan.Name, s.plan.Seed), c.restore(ctx, s.learner)); err != nil {
 		return err
 	}
 	s.now.Steps, s.now.Episodes, s.now.LearnerSteps = c.EnvSteps, c.Episodes, c.Steps

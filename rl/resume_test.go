@@ -1,0 +1,136 @@
+package rl_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/testkit"
+)
+
+var (
+	seedsMu  sync.Mutex
+	envSeeds map[uint64]bool // that environments of lateArms were made with
+)
+
+var lateArms = rl.Define("rl-test-late", rl.Setup[int]{
+	Env: func(seed uint64) rl.Env[int] {
+		seedsMu.Lock()
+		defer seedsMu.Unlock()
+		envSeeds[seed] = true
+		return bandit(seed)
+	},
+	Agent: arms{loss: func(steps int) float64 {
+		if f := at.Load(); f != nil {
+			(*f)(steps)
+			if steps >= 2500 {
+				return math.NaN()
+			}
+		}
+		return 1
+	}},
+})
+
+// TestGoesOnFromCheckpoint: a run whose learner diverges goes on by its name from the checkpoint before, with its counters, on other nodes and on the
+// same. Its actors do not play the episodes of the first time again.
+func TestGoesOnFromCheckpoint(t *testing.T) {
+	for name, restart := range map[string]bool{"other nodes": true, "same nodes": false} {
+		t.Run(name, func(t *testing.T) {
+			k := testkit.New(t, testkit.Nodes(2))
+			envSeeds = map[uint64]bool{}
+			nothing := func(int) {}
+			at.Store(&nothing)
+			defer at.Store(nil)
+			plan := rl.Plan{Steps: 8000, Actors: 2, Name: "late", Progress: io.Discard}
+			if _, err := lateArms.Train(k.Context(), plan); !errors.Is(err, rl.ErrDiverged) {
+				t.Fatal(err)
+			}
+			if restart {
+				for i := 1; i <= 2; i++ {
+					k.Cluster().Kill(i)
+					k.Cluster().Restart(i)
+				}
+			}
+			before := envSeeds
+			envSeeds = map[uint64]bool{}
+			at.Store(nil)
+			r, err := lateArms.Train(k.Context(), plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first := r.Points[0]; first.Steps < 1000 || first.LearnerSteps < 1000 || first.LearnerSteps > 2500 {
+				t.Errorf("it goes on with %+v", first)
+			}
+			same := 0
+			for s := range envSeeds {
+				if before[s] {
+					same++
+				}
+			}
+			if same > 1 { // random actions are measured in the same one
+				t.Errorf("%d of %d environments are the same as before", same, len(envSeeds))
+			}
+		})
+	}
+}
+
+// TestAnotherSeed: a name does not mix runs of two seeds.
+func TestAnotherSeed(t *testing.T) {
+	for name, actors := range map[string]int{"single": 1, "nodes": 2} {
+		t.Run(name, func(t *testing.T) {
+			k := testkit.New(t, testkit.Nodes(min(actors-1, 1)*2))
+			plan := rl.Plan{Steps: 3000, Actors: actors, Name: "seeds", Progress: io.Discard}
+			abandon(t, k, plan)
+			plan.Seed = 2
+			if _, err := watched.Train(k.Context(), plan); !errors.Is(err, rl.ErrPlan) || !strings.Contains(err.Error(), "seed 1") {
+				t.Error(err)
+			}
+			plan.Seed = 1
+			if _, err := watched.Train(k.Context(), plan); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestFormsAlternate: a run of grains goes on in one goroutine, and again with grains, each from the checkpoint of the other.
+func TestFormsAlternate(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(0))
+	plan := rl.Plan{Steps: 6000, Actors: 2, Name: "forms", Progress: io.Discard}
+	ctx, cancel := context.WithCancel(k.Context())
+	stop := func(steps int) {
+		if steps >= 300 {
+			cancel()
+		}
+	}
+	at.Store(&stop)
+	defer at.Store(nil)
+	if _, err := watched.Train(ctx, plan); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	stop = func(steps int) {
+		if steps >= 1500 {
+			panic("enough")
+		}
+	}
+	plan.Actors = 1
+	func() {
+		defer func() { _ = recover() }()
+		r, err := watched.Train(k.Context(), plan)
+		t.Error(r, err)
+	}()
+	at.Store(nil)
+	plan.Actors = 2
+	r, err := watched.Train(k.Context(), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := r.Points[0]; first.Steps < 1500 || first.LearnerSteps < 1300 || r.Weights.Steps != r.LearnerSteps || r.LearnerSteps < 2600 {
+		t.Errorf("it goes on with %+v, and ends with %d learner steps and weights of step %d", first, r.LearnerSteps, r.Weights.Steps)
+	}
+}
