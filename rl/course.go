@@ -29,7 +29,9 @@ const nearby = 20
 
 // begin looks at the environment, and measures what random actions return in it.
 func (e *Experiment) begin(ctx context.Context, plan Plan) (*course, error) {
-	first, err := newLoop(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, nil)
+	life, end := context.WithCancel(ctx)
+	defer end()
+	first, err := newLoop(life, e.make, seedOf(plan.Seed, seedRandom), nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ type driver struct {
 }
 
 func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
+	if system.NodeOf(ctx) == nil {
+		return nil, fmt.Errorf("%d actors are grains: %w", plan.Actors, raysys.ErrNoRuntime)
+	}
 	c, err := e.begin(ctx, plan)
 	if err != nil {
 		return nil, err

@@ -11,19 +11,23 @@ func Evaluate[A Action](env func(seed uint64) Env[A], seed uint64, policy Policy
 }
 
 func evaluate(ctx context.Context, make maker, seed uint64, policy Policy, episodes int) (mean float64, err error) {
-	l, err := newLoop(ctx, make, seed, policy, nil)
+	life, end := context.WithCancel(ctx) // of the environment
+	defer end()
+	l, err := newLoop(life, make, seed, policy, nil)
 	if err != nil {
 		return 0, err
 	}
-	for range episodes {
-		if ctx.Err() != nil {
+	for steps := 0; episodes > l.number; steps++ {
+		if steps%64 == 0 && ctx.Err() != nil { // an episode may have no end
 			return 0, context.Cause(ctx)
 		}
-		e, err := l.Episode()
+		e, err := l.Step()
 		if err != nil {
 			return 0, err
 		}
-		mean += e.Return
+		if e != nil {
+			mean += e.Return
+		}
 	}
 	return mean / float64(episodes), nil
 }

@@ -26,6 +26,8 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 	}
 	defer c.record.close()
 	s := &single{course: c}
+	ctx, end := context.WithCancel(ctx) // the environment ends with the run
+	defer end()
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}

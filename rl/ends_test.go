@@ -1,0 +1,84 @@
+package rl_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/testkit"
+)
+
+// longCalls is called at each step of an environment whose episodes have no end, with the number of steps that it has made.
+var longCalls func(calls int)
+
+var longEpisodes = rl.Define("rl-test-long", rl.Setup[int]{Agent: arms{}, Env: madeInts(func(w *ints) {
+	w.spec.MaxSteps = 0
+	w.took = func(w *ints, s *rl.Step, _ int) { s.Terminated = false; longCalls(w.calls) }
+})})
+
+// TestEpisodeWithoutEnd: a run ends with its ctx while an episode of an evaluation has no end.
+func TestEpisodeWithoutEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	longCalls = func(calls int) {
+		if calls == 1000 {
+			cancel()
+		}
+		if calls > 2000 {
+			panic("it goes on")
+		}
+	}
+	if _, err := longEpisodes.Train(ctx, rl.Plan{Steps: 100, Progress: io.Discard}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+var (
+	livesMu sync.Mutex
+	lives   []context.Context // of the environments of livesArms
+)
+
+var livesArms = rl.Define("rl-test-lives", rl.Setup[int]{Agent: arms{}, EnvOn: func(ctx context.Context, seed uint64) rl.Env[int] {
+	livesMu.Lock()
+	defer livesMu.Unlock()
+	lives = append(lives, ctx)
+	return bandit(seed)
+}})
+
+func living() (n int) {
+	livesMu.Lock()
+	defer livesMu.Unlock()
+	for _, ctx := range lives {
+		if ctx.Err() == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestEnvironmentsEnd: the ctx of an environment ends with its use, before that of the run: an environment may be a process. One evaluation is at an
+// end before the next begins.
+func TestEnvironmentsEnd(t *testing.T) {
+	for _, actors := range []int{1, 3} {
+		lives = nil
+		k := testkit.New(t, testkit.Nodes(min(actors-1, 2)))
+		if _, err := livesArms.Train(k.Context(), rl.Plan{Steps: 1000, Actors: actors, Evaluate: true, Progress: io.Discard}); err != nil {
+			t.Fatal(err)
+		}
+		if actors == 1 && living() > 0 {
+			t.Errorf("%d of %d environments have not ended", living(), len(lives))
+		}
+		testkit.Eventually(t, 10*time.Second, "all environments have ended", func() bool { return living() == 0 }) // grains end after their last turn
+	}
+}
+
+// TestNoRuntime: actors that are grains need a runtime.
+func TestNoRuntime(t *testing.T) {
+	if _, err := chooses.Train(t.Context(), rl.Plan{Steps: 100, Actors: 2, Progress: io.Discard}); !errors.Is(err, raysys.ErrNoRuntime) {
+		t.Error(err)
+	}
+}
