@@ -58,7 +58,7 @@ type Batch = replay.Samples[Trajectory]
 // Experience says how steps become items, and how they are sampled.
 type Experience struct {
 	Adder Adder
-	Table replay.Table // its name is set where it is empty
+	Table replay.Table // its name is set where it is empty; its limiter bounds the samples for each item
 	Batch int          // items in a batch
 	Extra int          // numbers that a policy writes beside each number of an action
 }

@@ -194,7 +194,7 @@ var broken = []struct {
 		}
 		return 1
 	}})},
-	{"never enough", "it has 1000 items and needs 5000", define("never", arms{size: 10_000, limiter: replay.MinSize(5000)})},
+	{"never enough", "it has 1000 items and needs 5000", define("never", arms{size: 10_000, limiter: replay.SampleToInsertRatio(2, 5000, 40)})},
 }
 
 // TestBroken: what breaks the rules ends the run with an error that says so, in one goroutine and on nodes.
@@ -255,6 +255,7 @@ func TestPlans(t *testing.T) {
 		"no adder":            {Env: bandit, Agent: wrong{}},
 		"NStep(0, 1)":         {Env: bandit, Agent: arms{adder: rl.NStep(0, 1)}},
 		"NStep(2, 1.5)":       {Env: bandit, Agent: arms{adder: rl.NStep(2, 1.5)}},
+		"samples without end": {Env: bandit, Agent: arms{limiter: replay.MinSize(10)}},
 		"Sequence(2, 3)":      {Env: bandit, Agent: arms{adder: rl.Sequence(2, 3)}},
 	} {
 		if _, err := rl.Define("rl-test-bad", s).Train(t.Context(), rl.Plan{Steps: 1}); !errors.Is(err, rl.ErrPlan) || !strings.Contains(err.Error(), says) {

@@ -106,12 +106,15 @@ func (x *Experience) complete() error {
 	if x.Batch < 1 || x.Extra < 0 {
 		return fmt.Errorf("%w: Experience.Batch is %d and Extra %d: give 1 and 0 at least", ErrPlan, x.Batch, x.Extra)
 	}
+	if x.Table.Endless() { // the learner of one goroutine would never end
+		return fmt.Errorf("%w: Experience.Table gives samples without end, whether actors insert or not: give a Limiter such as replay.SampleToInsertRatio", ErrPlan)
+	}
 	_, err := replay.NewLocal[Trajectory](x.Table, 1)
 	return err
 }
 
 // Train runs the experiment as the plan says. ctx comes from a runtime, such as that of system.Main; without one everything happens in the goroutine of
-// the caller.
+// the caller, and more than one actor is ErrNoRuntime.
 //
 // It fails with ErrPlan where plan or setup cannot be meant, with an *EnvError where an environment or a policy breaks the rules, with ErrDiverged where
 // a loss is not a number, and with ErrModel where the checkpoint that it would go on from is of another net. What a node's death takes away

@@ -32,6 +32,11 @@ const (
 	maxItems  = 1 << 30
 )
 
+// Endless reports whether the table may be sampled again and again while nothing is inserted: its limiter is MinSize, and items stay.
+func (t Table) Endless() bool {
+	return t.MaxTimesSampled == 0 && (t.Limiter.name == "" || t.Limiter.minDiff <= -math.MaxFloat64)
+}
+
 func (c Config) complete() (Config, error) {
 	if c.Shards == 0 {
 		c.Shards = 1

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -86,3 +87,16 @@ func TestBadConfig(t *testing.T) {
 }
 
 func nan() float64 { var zero float64; return zero / zero }
+
+func TestEndless(t *testing.T) {
+	for want, tables := range map[bool][]Table{
+		true:  {{}, {Limiter: MinSize(5)}, {Limiter: SampleToInsertRatio(1, 1, math.Inf(1))}},
+		false: {{MaxTimesSampled: 1}, {Limiter: SampleToInsertRatio(4, 5, 100)}, {Limiter: Queue(3)}},
+	} {
+		for _, table := range tables {
+			if table.Endless() != want {
+				t.Errorf("%+v: want %v", table, want)
+			}
+		}
+	}
+}
