@@ -49,6 +49,7 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 			return p, err
 		}
 	}
+	defer func() { p.Acted = a.loop.acted }()
 	if full, err := a.insert(ctx, e, s.Wait); err != nil || full { // what the last turn had to leave
 		return p, err
 	}
@@ -78,7 +79,6 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 			break
 		}
 	}
-	p.Acted = a.loop.acted
 	_, err = a.insert(ctx, e, s.Wait)
 	return p, err
 }

@@ -55,21 +55,20 @@ type adding struct {
 	obs, action, extra int // numbers of one step
 
 	open  Trajectory // steps that may be in a later item
+	acted []int      // of each of them: how many steps the learner had made
 	fresh int        // steps at the end of open that are in no item yet
 }
 
 // first begins an episode.
 func (a *adding) first(obs []float32) {
 	a.open = Trajectory{Obs: append(a.open.Obs[:0], obs...), Actions: a.open.Actions[:0], Rewards: a.open.Rewards[:0], Discounts: a.open.Discounts[:0], Extras: a.open.Extras[:0]}
-	a.fresh = 0
+	a.acted, a.fresh = a.acted[:0], 0
 }
 
 // add adds a step, and what is complete by it to items, which share no memory with it.
 func (a *adding) add(items []Trajectory, action, extra []float32, s *Step, acted int) []Trajectory {
 	o := &a.open
-	if len(o.Rewards) == 0 {
-		o.Acted = acted
-	}
+	a.acted = append(a.acted, acted)
 	discount := float32(1)
 	if s.Terminated {
 		discount = 0
@@ -91,7 +90,7 @@ func (a *adding) add(items []Trajectory, action, extra []float32, s *Step, acted
 	}
 	if o.Len() == a.length || s.Done() && a.fresh > 0 {
 		items = append(items, Trajectory{
-			slices.Clone(o.Obs), slices.Clone(o.Actions), slices.Clone(o.Rewards), slices.Clone(o.Discounts), slices.Clone(o.Extras), o.Acted,
+			slices.Clone(o.Obs), slices.Clone(o.Actions), slices.Clone(o.Rewards), slices.Clone(o.Discounts), slices.Clone(o.Extras), a.acted[0],
 		})
 		a.fresh = 0
 	}
@@ -112,7 +111,7 @@ func (a *adding) fold(items []Trajectory) []Trajectory {
 	items = append(items, Trajectory{
 		Obs:     slices.Concat(o.Obs[:a.obs], o.Obs[len(o.Obs)-a.obs:]),
 		Actions: slices.Clone(o.Actions[:a.action]), Extras: slices.Clone(o.Extras[:a.extra]),
-		Rewards: []float32{float32(sum)}, Discounts: []float32{float32(discount)}, Acted: o.Acted,
+		Rewards: []float32{float32(sum)}, Discounts: []float32{float32(discount)}, Acted: a.acted[0],
 	})
 	a.forget(1)
 	return items
@@ -126,4 +125,5 @@ func (a *adding) forget(n int) {
 	o.Extras = slices.Delete(o.Extras, 0, n*a.extra)
 	o.Rewards = slices.Delete(o.Rewards, 0, n)
 	o.Discounts = slices.Delete(o.Discounts, 0, n)
+	a.acted = slices.Delete(a.acted, 0, n)
 }

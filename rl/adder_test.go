@@ -106,6 +106,33 @@ func TestAdders(t *testing.T) {
 	}
 }
 
+// TestActed: an item says which weights took its first action, also where it overlaps the one before.
+func TestActed(t *testing.T) {
+	for want, a := range map[string]rl.Adder{
+		"[0 1 2 3 4 5 6]": rl.NStep(3, 1), "[0 2 4]": rl.Sequence(3, 2), "[0 3 6]": rl.Sequence(3, 3), "[0]": rl.Episodes(),
+	} {
+		l, err := rl.NewLoop(func(uint64) rl.Env[int] { return &ramp{lengths: []int{7}} }, 1, counts{}, rl.Experience{Adder: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 7 {
+			if err := l.Load(rl.Weights{Steps: i}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []int
+		for _, item := range l.Take() {
+			got = append(got, item.Acted)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%v: %v, want %v", a, got, want)
+		}
+	}
+}
+
 // TestItemsStay: what Take returned is not written to by later steps.
 func TestItemsStay(t *testing.T) {
 	for _, a := range []rl.Adder{rl.NStep(3, 0.9), rl.Sequence(4, 2), rl.Episodes()} {

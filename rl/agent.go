@@ -82,7 +82,7 @@ type Trajectory struct {
 	Discounts []float32
 	// Extras has what the policy wrote beside each action.
 	Extras []float32
-	// Acted is how many steps the learner had made when it published the weights that acted.
+	// Acted is how many steps the learner had made when it published the weights that took the first action.
 	Acted int
 }
 

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains/replay"
 	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/rl/envs"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -80,5 +82,20 @@ func TestEnvironmentsEnd(t *testing.T) {
 func TestNoRuntime(t *testing.T) {
 	if _, err := chooses.Train(t.Context(), rl.Plan{Steps: 100, Actors: 2, Progress: io.Discard}); !errors.Is(err, raysys.ErrNoRuntime) {
 		t.Error(err)
+	}
+}
+
+var easyArms = rl.Define("rl-test-easy", rl.Setup[int]{
+	Env: func(seed uint64) rl.Env[int] { return envs.Bandit(seed, 1) }, Agent: arms{size: 1_000_000, limiter: replay.SampleToInsertRatio(1, 1_000_000, 40)},
+})
+
+// TestGoalAtOnce: a goal that is reached before the learner had a batch is reached.
+func TestGoalAtOnce(t *testing.T) {
+	for _, actors := range []int{1, 2} {
+		k := testkit.New(t, testkit.Nodes(min(actors-1, 2)))
+		plan := rl.Plan{Steps: 1_000_000, Actors: actors, Every: 10, Evaluate: true, Stop: rl.MeanReturn(10, 1), Progress: io.Discard}
+		if r, err := easyArms.Train(k.Context(), plan); err != nil || !r.Solved || r.LearnerSteps != 0 {
+			t.Errorf("%d actors: %v %v", actors, r, err)
+		}
 	}
 }

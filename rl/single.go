@@ -44,7 +44,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 			}
 		}
 	}
-	if c.now.LearnerSteps == 0 {
+	if c.now.LearnerSteps == 0 && !c.last.Reached {
 		_, shut := s.table.Sample(e.x.Batch)
 		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", c.now.Steps, shut)
 	}
