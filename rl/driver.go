@@ -90,7 +90,7 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := again(ctx, func(ctx context.Context) raysys.Ref[Weights] {
+	w, err := found(ctx, d, func(ctx context.Context) raysys.Ref[Weights] {
 		return raysys.Lookup[Weights](ctx, weightsName(d.e, d.key))
 	})
 	if err != nil {
@@ -238,8 +238,20 @@ func (d *driver) learn(ctx context.Context, o order) (came, error) {
 // evaluation has a grain of its own, on whichever node has room.
 func (d *driver) evaluation(ctx context.Context, q question) (measured, error) {
 	q.Run = d.key
-	return again(ctx, func(ctx context.Context) raysys.Ref[measured] {
+	return found(ctx, d, func(ctx context.Context) raysys.Ref[measured] {
 		return d.e.answers.Call(ctx, d.e.actors.Get(d.key+"/evaluator"), q)
+	})
+}
+
+// found makes a call that needs the weights, as again does. They are lost with the node of the learner, until a call wakes it on another.
+func found[T any](ctx context.Context, d *driver, call func(context.Context) raysys.Ref[T]) (T, error) {
+	wake := false
+	return again(ctx, func(ctx context.Context) raysys.Ref[T] {
+		if wake {
+			_, _ = d.learn(ctx, order{}) // where it fails, so does the call
+		}
+		wake = true
+		return call(ctx)
 	})
 }
 
