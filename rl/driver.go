@@ -24,6 +24,7 @@ const (
 type driver struct {
 	*course
 	key string
+	id  uint64 // tells it from another of the same key
 
 	mu         sync.Mutex
 	left       int // steps that no actor has been given
@@ -42,11 +43,11 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 		return nil, err
 	}
 	defer c.record.close()
-	d := &driver{course: c, key: plan.Name, results: make(chan any), failed: make(chan error, 1)}
+	d := &driver{course: c, key: plan.Name, id: raysys.Rand(ctx).Uint64(), results: make(chan any), failed: make(chan error, 1)}
 	if d.key == "" {
-		d.key = fmt.Sprintf("%v/%x", system.NodeOf(ctx).Job(), raysys.Rand(ctx).Uint64())
+		d.key = fmt.Sprintf("%v/%x", system.NodeOf(ctx).Job(), d.id)
 	}
-	first, err := d.learn(ctx, order{})
+	first, err := d.learn(ctx, order{First: true})
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +229,7 @@ func (d *driver) learner(ctx context.Context) error {
 
 // learn is one turn of the learner, again where it failed with its node.
 func (d *driver) learn(ctx context.Context, o order) (came, error) {
-	o.Run, o.Spec, o.Seed = d.key, d.spec, d.plan.Seed
+	o.Run, o.Driver, o.Spec, o.Seed = d.key, d.id, d.spec, d.plan.Seed
 	d.mu.Lock()
 	o.EnvSteps, o.Episodes = d.made, d.over
 	d.mu.Unlock()

@@ -30,6 +30,7 @@ type checkpoint struct {
 type learnerGrain struct {
 	saved grains.State[checkpoint]
 
+	driver                uint64  // the last that began
 	learner               Learner // nil before the first call of an activation
 	steps                 int
 	loss                  float64
@@ -44,6 +45,8 @@ type learnerGrain struct {
 // order is a turn of the learner: it learns MaxSteps at most, until For is over, or the table stays shut for as long as Wait.
 type order struct {
 	Run       string
+	Driver    uint64 // which makes the call
+	First     bool   // of this driver: from now on those of others are refused
 	Spec      Spec
 	Seed      uint64
 	EnvSteps  int // that the run has made, for the checkpoint
@@ -63,6 +66,11 @@ type came struct {
 }
 
 func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p came, err error) {
+	if o.First || g.driver == 0 {
+		g.driver = o.Driver
+	} else if g.driver != o.Driver {
+		return p, fmt.Errorf("%w: another Train, which began later, goes on with the run %q", ErrPlan, o.Run)
+	}
 	if g.saved.Exists() {
 		if err := g.saved.Value.of(o.Run, o.Seed); err != nil {
 			return p, err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/testkit"
 )
@@ -133,4 +134,31 @@ func TestFormsAlternate(t *testing.T) {
 	if first := r.Points[0]; first.Steps < 1500 || first.LearnerSteps < 1300 || r.Weights.Steps != r.LearnerSteps || r.LearnerSteps < 2600 {
 		t.Errorf("it goes on with %+v, and ends with %d learner steps and weights of step %d", first, r.LearnerSteps, r.Weights.Steps)
 	}
+}
+
+// TestTwoTrains: where two go on with one run the later one has it, and the earlier one hears of that.
+func TestTwoTrains(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(2))
+	plan := rl.Plan{Steps: 12_000, Actors: 2, Name: "two", Progress: io.Discard}
+	later := raysys.Branch(k.Context(), 1)
+	var once sync.Once
+	var all sync.WaitGroup
+	hook := func(steps int) {
+		if steps < 200 {
+			return
+		}
+		once.Do(func() {
+			all.Go(func() {
+				if r, err := watched.Train(later, plan); err != nil || r.Weights.Steps != r.LearnerSteps {
+					t.Errorf("the later one: %v %v", r, err)
+				}
+			})
+		})
+	}
+	at.Store(&hook)
+	defer at.Store(nil)
+	if _, err := watched.Train(k.Context(), plan); !errors.Is(err, rl.ErrPlan) || !strings.Contains(err.Error(), "another Train") {
+		t.Errorf("the earlier one: %v", err)
+	}
+	all.Wait()
 }
