@@ -43,8 +43,14 @@ func (e *Experiment) begin(ctx context.Context, plan Plan) (*course, error) {
 	if c.random, err = evaluate(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes()); err != nil {
 		return nil, err
 	}
-	c.record, err = newRecord(e.name, &c.plan, c.random)
-	return c, err
+	return c, nil
+}
+
+// open makes the record, once the counters of a run that goes on are known.
+func (c *course) open() (err error) {
+	c.skip()
+	c.record, err = newRecord(c.e.name, &c.plan, c.random, c.now.Steps > 0)
+	return err
 }
 
 // ended counts an episode of training.

@@ -42,7 +42,6 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.record.close()
 	d := &driver{course: c, key: plan.Name, id: raysys.Rand(ctx).Uint64(), results: make(chan any), failed: make(chan error, 1)}
 	if d.key == "" {
 		d.key = fmt.Sprintf("%v/%x", system.NodeOf(ctx).Job(), d.id)
@@ -53,7 +52,6 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	}
 	d.now.Steps, d.now.Episodes, d.now.LearnerSteps = first.EnvSteps, first.Episodes, first.Steps
 	d.made, d.over = d.now.Steps, d.now.Episodes
-	d.skip()
 	run, err := d.run(ctx)
 	if err == nil || plan.Name == "" {
 		d.clear(ctx)
@@ -63,6 +61,10 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 
 // run has all play and learn until the steps are made or the goal is reached.
 func (d *driver) run(ctx context.Context) (*Run, error) {
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	defer d.record.close()
 	d.left = max(0, d.plan.Steps-d.now.Steps)
 	if err := d.together(ctx); err != nil {
 		return nil, err

@@ -25,7 +25,8 @@ type Plan struct {
 	Every int
 	// Evaluate has every Point measured by fresh episodes. Unless set only those are at which the Stop may be reached, and the last.
 	Evaluate bool
-	// Log is a file that gets a line for each Point as it is made: CSV, or JSON where its name ends in .jsonl. Empty: none.
+	// Log is a file that gets a line for each Point as it is made: CSV, or JSON where its name ends in .jsonl. Empty: none. A run
+	// that goes on by its Name adds its lines to those of before, where those after the checkpoint come again, and its Points are the new ones.
 	Log string
 	// Progress gets a line on how the run goes, again and again: the standard error where it is a terminal, unless set. io.Discard: none.
 	Progress io.Writer

@@ -176,7 +176,7 @@ func TestDueShows(t *testing.T) {
 }
 
 func TestCloseTwice(t *testing.T) {
-	r, err := newRecord("x", &Plan{Steps: 1, Log: t.TempDir() + "/run.csv", Progress: io.Discard}, 0)
+	r, err := newRecord("x", &Plan{Steps: 1, Log: t.TempDir() + "/run.csv", Progress: io.Discard}, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

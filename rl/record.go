@@ -10,14 +10,22 @@ type record struct {
 	progress *progress // nil: nothing is shown
 }
 
-// newRecord makes one, and a new log where the plan wants a log. random is the mean return of random actions.
-func newRecord(name string, p *Plan, random float64) (r *record, err error) {
+// newRecord makes one, and a log where the plan wants one: a new one, or one to which a run that goes on adds. random is the mean return of random
+// actions.
+func newRecord(name string, p *Plan, random float64, goesOn bool) (r *record, err error) {
 	r = &record{progress: newProgress(name, p, random), form: formOf(p.Log)}
 	if p.Log == "" {
 		return r, nil
 	}
-	if r.log, err = os.Create(p.Log); err != nil {
+	how := os.O_TRUNC
+	if goesOn {
+		how = os.O_APPEND
+	}
+	if r.log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|how, 0o666); err != nil {
 		return nil, err
+	}
+	if i, err := r.log.Stat(); err == nil && i.Size() > 0 {
+		return r, nil // it has a header
 	}
 	if _, err := r.log.WriteString(r.form.header); err != nil {
 		r.log.Close()

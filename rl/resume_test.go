@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -161,4 +162,34 @@ func TestTwoTrains(t *testing.T) {
 		t.Errorf("the earlier one: %v", err)
 	}
 	all.Wait()
+}
+
+// TestLogGoesOn: a run that goes on keeps the lines of its log.
+func TestLogGoesOn(t *testing.T) {
+	for name, actors := range map[string]int{"single": 1, "nodes": 2} {
+		t.Run(name, func(t *testing.T) {
+			k := testkit.New(t, testkit.Nodes(min(actors-1, 1)*2))
+			plan := rl.Plan{Steps: 8000, Actors: actors, Name: "log", Log: filepath.Join(t.TempDir(), "run.csv"), Progress: io.Discard}
+			stop := func(steps int) {
+				if steps >= 2500 {
+					panic("enough")
+				}
+			}
+			at.Store(&stop)
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = watched.Train(k.Context(), plan)
+			}()
+			at.Store(nil)
+			before := read(t, plan.Log)
+			r, err := watched.Train(k.Context(), plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after := read(t, plan.Log); len(before) < 500 || !strings.HasPrefix(after, before) || strings.Count(after, "steps,") != strings.Count(before, "steps,") ||
+				strings.Count(after, "\n") != strings.Count(before, "\n")+len(r.Points) {
+				t.Errorf("%s\nwas, and %d points later it is\n%s", before, len(r.Points), after)
+			}
+		})
+	}
 }

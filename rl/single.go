@@ -24,13 +24,16 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.record.close()
 	s := &single{course: c}
 	ctx, end := context.WithCancel(ctx) // the environment ends with the run
 	defer end()
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	defer c.record.close()
 	for c.now.Steps < plan.Steps && !c.last.Reached {
 		if c.now.Steps%64 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -97,7 +100,6 @@ func (s *single) resume(ctx context.Context) error {
 		return err
 	}
 	s.now.Steps, s.now.Episodes, s.now.LearnerSteps = c.EnvSteps, c.Episodes, c.Steps
-	s.skip()
 	return nil
 }
 
