@@ -151,7 +151,9 @@ func (a *actorGrain) insert(ctx context.Context, e *Experiment, wait time.Durati
 	defer cancel()
 	err = a.table.Insert(ctx, e.x.Table.Name, items, nil)
 	if shut := (*replay.ShutError)(nil); errors.As(err, &shut) {
-		a.loop.items = items[shut.Done:]
+		for _, i := range shut.Left {
+			a.loop.items = append(a.loop.items, items[i])
+		}
 		return true, nil
 	}
 	return false, err

@@ -39,3 +39,14 @@ func TestShortTurns(t *testing.T) {
 		t.Errorf("the newest weights that acted were of step %d: %v", newest.Load(), err)
 	}
 }
+
+// TestSamplesForItems: the turn of the learner that is cancelled at the end of a run learns nothing twice.
+func TestSamplesForItems(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(2))
+	for range 10 {
+		r, err := chooses.Train(k.Context(), rl.Plan{Steps: 3000, Actors: 2, Progress: io.Discard})
+		if err != nil || r.LearnerSteps > 1500 || r.LearnerSteps < 1400 {
+			t.Errorf("%v %v", r, err)
+		}
+	}
+}

@@ -105,6 +105,8 @@ type sent struct {
 	batch  batch
 	shards []int     // that are left to try
 	done   int       // how many of its items are in
+	first  int       // place of its first item among those of all batches
+	items  int       // how many it has
 	until  time.Time // the deadline of the ctx that it was sent with; zero for none
 	call   raysys.Ref[uint64]
 }

@@ -51,12 +51,12 @@ func (c *Client[T]) Insert(ctx context.Context, table string, items []T, priorit
 		}
 		if w.full() {
 			if err := w.send(ctx, w.take()); err != nil {
-				return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err))
+				return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err, len(items)))
 			}
 		}
 	}
 	if err := w.last(ctx, w.take()); err != nil {
-		return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err))
+		return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err, len(items)))
 	}
 	return nil
 }

@@ -39,8 +39,10 @@ type ShutError struct {
 	// of the limiter, less the samples: Needs is the least that a sample leaves, or the most that an insert may lead to.
 	Items      bool
 	Has, Needs float64
-	// Done is how many items of an insert are in.
+	// Done is how many items of an insert are in. Left are the places of those that are not, of Client.Insert: batches go to several shards, so one
+	// that is in may come after one that is not.
 	Done int
+	Left []int
 }
 
 func (e *ShutError) Error() string {

@@ -438,3 +438,61 @@ func TestAppendHasItsOwnTime(t *testing.T) {
 		}
 	})
 }
+
+// TestSamplerKeepsWhenCancelled: what a Next has taken when its ctx is cancelled is in the one after it.
+func TestSamplerKeepsWhenCancelled(t *testing.T) {
+	queue := Table{Name: "q", Sampler: FIFO, MaxSize: 10, MaxTimesSampled: 1, Limiter: Queue(10)}
+	bytesOf(t, oneTable(queue), func(k *testkit.Kit, ctx context.Context, c *Client[string]) {
+		if err := c.Insert(ctx, "q", []string{"a", "b", "c"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		s := c.Sampler("q", 5, 0)
+		short, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Second, cancel) // it has three then
+		if b, err := s.Next(short); !errors.Is(err, context.Canceled) {
+			t.Error(b.Len(), err)
+		}
+		if err := c.Insert(ctx, "q", []string{"d", "e"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		long, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if b, err := s.Next(long); err != nil || strings.Join(b.Steps, "") != "abcde" {
+			t.Error(b.Steps, err)
+		}
+	})
+}
+
+// TestWhatIsLeft: an insert of several batches that ends early says which items are not in, also where a later batch went to a shard that took it.
+func TestWhatIsLeft(t *testing.T) {
+	queue := Table{Name: "q", Sampler: FIFO, MaxSize: 10, MaxTimesSampled: 1, Limiter: Queue(3)}
+	bytesOf(t, Config{Tables: []Table{queue}, Shards: 2}, func(k *testkit.Kit, ctx context.Context, c *Client[string]) {
+		large := func(i int) string { return strings.Repeat(string(rune('a'+i)), batchBytes/4) }
+		var items []string
+		for i := range 17 { // four make a batch, of which a shard takes three
+			items = append(items, large(i))
+		}
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		shut := shutIn(c.Insert(short, "q", items, nil))
+		if shut == nil {
+			t.Fatal("it takes all")
+		}
+		in := map[string]bool{}
+		b, err := c.Sample(ctx, "q", shut.Done)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range b.Steps {
+			in[x[:1]] = true
+		}
+		for _, i := range shut.Left {
+			if in[items[i][:1]] {
+				t.Errorf("item %d is in", i)
+			}
+		}
+		if len(in) != shut.Done || shut.Done+len(shut.Left) != len(items) {
+			t.Errorf("%d are in, of %+v", len(in), shut)
+		}
+	})
+}

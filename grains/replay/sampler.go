@@ -58,7 +58,7 @@ func (s *Sampler[T]) next(ctx context.Context) (collected, error) {
 
 func (s *Sampler[T]) collect(ctx context.Context, first func() (int, answer, error)) (collected, error) {
 	got, err := s.b.sample(ctx, s.table, s.n, s.got, first)
-	if s.got = (collected{}); shutIn(err) != nil || errors.Is(err, context.DeadlineExceeded) {
+	if s.got = (collected{}); err != nil && (shutIn(err) != nil || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil) {
 		s.got = got
 	}
 	return got, err

@@ -18,6 +18,8 @@ type sending struct {
 	kept  int     // how many bytes of the batch are of the one before: cut copied them
 	open  []*sent // the oldest first
 	done  int     // how many items are in a shard
+	sent  int     // how many items batches had that were sent
+	left  []int   // places of items whose batch has failed
 }
 
 const (
@@ -119,7 +121,10 @@ func (w *sending) take() batch {
 func (w *sending) send(ctx context.Context, x batch) error {
 	err := w.wait(ctx, batchOpen-1)
 	if err == nil && len(x.Tables) > 0 {
-		w.open = append(w.open, w.b.send(ctx, x))
+		s := w.b.send(ctx, x)
+		s.first, s.items = w.sent, len(x.Tables)
+		w.sent += s.items
+		w.open = append(w.open, s)
 	}
 	return err
 }
@@ -130,11 +135,14 @@ func (w *sending) last(ctx context.Context, x batch) error {
 	return errors.Join(err, w.wait(ctx, 0))
 }
 
-// gaveUp waits for the batches that are on their way, and says in a ShutError how many items are in, of all batches.
-func (w *sending) gaveUp(ctx context.Context, err error) error {
+// gaveUp waits for the batches that are on their way, and says in a ShutError which of n items are in, of all batches.
+func (w *sending) gaveUp(ctx context.Context, err error, n int) error {
 	err = errors.Join(err, w.wait(ctx, 0))
 	if shut := shutIn(err); shut != nil {
-		shut.Done = w.done
+		for i := w.sent; i < n; i++ { // in no batch that was sent
+			w.left = append(w.left, i)
+		}
+		shut.Done, shut.Left = w.done, w.left
 	}
 	return err
 }
@@ -143,7 +151,11 @@ func (w *sending) gaveUp(ctx context.Context, err error) error {
 func (w *sending) wait(ctx context.Context, most int) (err error) {
 	for len(w.open) > most {
 		bad := w.open[0].end(ctx)
-		w.done += w.open[0].done
+		s := w.open[0]
+		w.done += s.done
+		for i := s.first + s.done; bad != nil && i < s.first+s.items; i++ {
+			w.left = append(w.left, i)
+		}
 		if err == nil {
 			err = bad
 		}
