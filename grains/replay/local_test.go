@@ -148,3 +148,26 @@ func TestSamplerKeeps(t *testing.T) {
 		}
 	})
 }
+
+// TestLocalRunsOut: items that may be sampled several times, and have been, are not counted as whole ones.
+func TestLocalRunsOut(t *testing.T) {
+	l, err := replay.NewLocal[int](replay.Table{Name: "t", MaxSize: 10, MaxTimesSampled: 3}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if err := l.Insert(i, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var shut *replay.ShutError
+	if s, err := l.Sample(4); err != nil || s.Len() != 4 {
+		t.Fatal(s, err)
+	}
+	if s, err := l.Sample(3); !errors.As(err, &shut) || l.Len() == 0 {
+		t.Error(s, err)
+	}
+	if s, err := l.Sample(2); err != nil || s.Len() != 2 || l.Len() != 0 {
+		t.Error(s, err)
+	}
+}

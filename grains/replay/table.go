@@ -41,6 +41,7 @@ type table struct {
 	heads            []int32 // of keys, as many as a power of two
 	sampler, remover selector
 	inserts, samples uint64
+	used             int // how often all items have been sampled
 }
 
 func newTable(cfg Table) *table {
@@ -73,6 +74,7 @@ func (t *table) remove(slot int) {
 	t.sampler.remove(slot)
 	t.remover.remove(slot)
 	t.unlink(slot)
+	t.used -= int(t.items[slot].times)
 	t.items[slot] = item{}
 	t.free = append(t.free, int32(slot))
 }
@@ -82,6 +84,7 @@ func (t *table) sample(r *rand.Rand) (it item, probability float64) {
 	slot, probability := t.sampler.pick(r)
 	at := &t.items[slot]
 	at.times++
+	t.used++
 	it = *at
 	t.samples++
 	if t.MaxTimesSampled > 0 && int(it.times) >= t.MaxTimesSampled {
@@ -119,7 +122,7 @@ func (t *table) mayInsert() bool { return t.Limiter.mayInsert(t.size(), t.insert
 func (t *table) maySample(n int) int {
 	n = t.Limiter.maySample(t.size(), t.inserts, t.samples, n)
 	if t.MaxTimesSampled > 0 { // each sample may take an item away
-		n = min(n, t.size()*t.MaxTimesSampled)
+		n = min(n, t.size()*t.MaxTimesSampled-t.used)
 	}
 	return n
 }
