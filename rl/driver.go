@@ -53,9 +53,7 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	d.now.Steps, d.now.Episodes, d.now.LearnerSteps = first.EnvSteps, first.Episodes, first.Steps
 	d.made, d.over = d.now.Steps, d.now.Episodes
 	run, err := d.run(ctx)
-	if err == nil || plan.Name == "" {
-		d.clear(ctx)
-	}
+	d.clear(ctx, err == nil || plan.Name == "")
 	return run, err
 }
 
@@ -275,17 +273,24 @@ func (d *driver) heard(p came) {
 	}
 }
 
-// clear lets go of what the run has on the nodes. An error leaves memory behind and nothing else.
-func (d *driver) clear(ctx context.Context) {
+// clear lets go of what the run has on the nodes: of its actors, with their environments, and of what it would go on from where it is over. An error
+// leaves memory behind and nothing else.
+func (d *driver) clear(ctx context.Context, over bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutWait)
 	defer cancel()
-	list := []grains.Done{d.e.clear.Call(ctx, d.e.learners.Get(d.key), d.key)}
+	var list []grains.Done
+	if over {
+		list = append(list, d.e.clear.Call(ctx, d.e.learners.Get(d.key), d.key))
+	}
 	for i := range max(1, d.plan.Actors) {
 		list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))))
 	}
 	list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(d.key+"/evaluator")))
 	_, err := raysys.GetAll(ctx, list).Values()
-	if err = errors.Join(err, d.e.replay.Get(d.key).Clear(ctx)); err != nil {
+	if over {
+		err = errors.Join(err, d.e.replay.Get(d.key).Clear(ctx))
+	}
+	if err != nil {
 		system.NodeOf(ctx).Log().Warn("the end of a run of rl left something behind", "run", d.key, "error", err)
 	}
 }

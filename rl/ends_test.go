@@ -44,12 +44,30 @@ var (
 	lives   []context.Context // of the environments of livesArms
 )
 
-var livesArms = rl.Define("rl-test-lives", rl.Setup[int]{Agent: arms{}, EnvOn: func(ctx context.Context, seed uint64) rl.Env[int] {
+var livesArms = rl.Define("rl-test-lives", rl.Setup[int]{Agent: watchedArms, EnvOn: func(ctx context.Context, seed uint64) rl.Env[int] {
 	livesMu.Lock()
 	defer livesMu.Unlock()
 	lives = append(lives, ctx)
 	return bandit(seed)
 }})
+
+// TestEnvironmentsOfAFailedRun: a run that may go on later keeps its checkpoint, and no environments.
+func TestEnvironmentsOfAFailedRun(t *testing.T) {
+	lives = nil
+	k := testkit.New(t, testkit.Nodes(2))
+	ctx, cancel := context.WithCancel(k.Context())
+	lived := func(int) {
+		if living() >= 2 {
+			cancel()
+		}
+	}
+	at.Store(&lived)
+	defer at.Store(nil)
+	if _, err := livesArms.Train(ctx, rl.Plan{Steps: 1_000_000, Actors: 2, Name: "lives", Progress: io.Discard}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 10*time.Second, "all environments have ended", func() bool { return living() == 0 })
+}
 
 func living() (n int) {
 	livesMu.Lock()

@@ -20,12 +20,14 @@ import (
 // at is told how many steps the learner of an experiment has made.
 var at atomic.Pointer[func(steps int)]
 
-var watched = rl.Define("rl-test-watched", rl.Setup[int]{Env: bandit, Agent: arms{loss: func(steps int) float64 {
+var watchedArms = arms{loss: func(steps int) float64 {
 	if f := at.Load(); f != nil {
 		(*f)(steps)
 	}
 	return 1
-}}})
+}}
+
+var watched = rl.Define("rl-test-watched", rl.Setup[int]{Env: bandit, Agent: watchedArms})
 
 // TestNodesDie: each node dies in mid-run, the learner's among them. The run goes on from the checkpoint, and no counter goes back.
 func TestNodesDie(t *testing.T) {

@@ -186,7 +186,7 @@ func TestLogGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if after := read(t, plan.Log); len(before) < 500 || !strings.HasPrefix(after, before) || strings.Count(after, "steps,") != strings.Count(before, "steps,") ||
+			if after := read(t, plan.Log); len(before) < 150 || !strings.HasPrefix(after, before) || strings.Count(after, "steps,") != strings.Count(before, "steps,") ||
 				strings.Count(after, "\n") != strings.Count(before, "\n")+len(r.Points) {
 				t.Errorf("%s\nwas, and %d points later it is\n%s", before, len(r.Points), after)
 			}
