@@ -44,7 +44,7 @@
 //     they play by those that they have.
 //  4. The learner's State has a checkpoint. When its node dies it goes on from there on another; the steps that a Run counts are those that a
 //     checkpoint has, and never go back. What the replay table held on a dead node is gone, and the learner waits until there is enough
-//     again. A Plan with a Name goes on even when the program ended.
+//     again. A Plan with a Name goes on even when the program ended, by the Seed that it began with.
 //  5. A Policy, a Learner and an Env are each for one goroutine. Slices that they return have the rules that their methods say.
 //
 // What is wrong with an environment or an action is an *EnvError, with its seed, episode and step; the other errors are ErrPlan, ErrModel,

@@ -116,9 +116,11 @@ func (x *Experience) complete() error {
 // Train runs the experiment as the plan says. ctx comes from a runtime, such as that of system.Main; without one everything happens in the goroutine of
 // the caller, and more than one actor is ErrNoRuntime.
 //
-// It fails with ErrPlan where plan or setup cannot be meant, with an *EnvError where an environment or a policy breaks the rules, with ErrDiverged where
-// a loss is not a number, and with ErrModel where the checkpoint that it would go on from is of another net. What a node's death takes away
-// comes back, and is no error.
+// Goroutines that train at the same time take a raysys.Branch each. Of two that go on with one name the earlier one fails.
+//
+// It fails with ErrPlan where plan or setup cannot be meant, or the name is that of a run of another seed, with an *EnvError where an environment or a
+// policy breaks the rules, with ErrDiverged where a loss is not a number, and with ErrModel where the checkpoint that it would go on from is of another
+// net. What a node's death takes away comes back, and is no error.
 func (e *Experiment) Train(ctx context.Context, plan Plan) (*Run, error) {
 	plan, err := plan.complete()
 	if err == nil {
