@@ -452,6 +452,7 @@ func TestSamplerKeepsWhenCancelled(t *testing.T) {
 		if b, err := s.Next(short); !errors.Is(err, context.Canceled) {
 			t.Error(b.Len(), err)
 		}
+		<-time.After(time.Second) // until the shard knows: its question would take these, too
 		if err := c.Insert(ctx, "q", []string{"d", "e"}, nil); err != nil {
 			t.Fatal(err)
 		}
