@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -17,6 +18,7 @@ const (
 	turnSteps = 1000
 	shutWait  = 10 * time.Second       // for a table to take items
 	dryWait   = 500 * time.Millisecond // for a table to have some
+	landWait  = 4 * turnTime
 )
 
 // driver is a run whose actors and learner are grains. It has the counters, and makes the calls: a grain that died with its node is
@@ -27,10 +29,12 @@ type driver struct {
 	id  uint64 // tells it from another of the same key
 
 	mu         sync.Mutex
-	left       int // steps that no actor has been given
-	made, over int // steps and episodes, for checkpoints
+	left       int  // steps that no actor has been given
+	landing    bool // no more are given
+	made, over int  // steps and episodes, for checkpoints
 
-	results chan any // played, came and measured
+	flying  atomic.Int64 // turns of actors that the driver has not heard of
+	results chan any     // played, came and measured
 	failed  chan error
 }
 
@@ -130,14 +134,10 @@ func (d *driver) together(ctx context.Context) error {
 		case err := <-d.failed:
 			return err
 		case r := <-d.results:
-			switch r := r.(type) {
-			case played:
-				d.acted(r)
-			case came:
-				d.heard(r)
-			case measured:
+			d.hear(r)
+			if m, ok := r.(measured); ok {
 				measuring = false
-				if err := d.point(r); err != nil {
+				if err := d.point(m); err != nil {
 					return err
 				}
 			}
@@ -160,7 +160,38 @@ func (d *driver) together(ctx context.Context) error {
 			return err
 		}
 	}
+	d.land(ctx)
 	return nil
+}
+
+// land hears of the turns that actors are in when the goal is reached: their steps are made, and count.
+func (d *driver) land(ctx context.Context) {
+	d.mu.Lock()
+	d.landing = true
+	d.mu.Unlock()
+	late := time.NewTimer(landWait)
+	defer late.Stop()
+	for d.flying.Load() > 0 {
+		select {
+		case r := <-d.results:
+			d.hear(r)
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hear counts what an actor or the learner did.
+func (d *driver) hear(r any) {
+	switch r := r.(type) {
+	case played:
+		d.flying.Add(-1)
+		d.acted(r)
+	case came:
+		d.heard(r)
+	}
 }
 
 // report ends the run with an error, the first one.
@@ -185,6 +216,9 @@ func (d *driver) give(most int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := min(most, d.left)
+	if d.landing && n > 0 {
+		return 0
+	}
 	d.left -= n
 	return n
 }
@@ -203,12 +237,16 @@ func (d *driver) actor(ctx context.Context, i int, first uint64) error {
 			continue
 		}
 		s := stint{Run: d.key, Seed: d.plan.Seed, Actor: uint64(i), Attempt: attempt, Steps: n, For: turnTime, Wait: shutWait}
+		d.flying.Add(1)
 		p, err := d.e.play.Call(ctx, g, s).Get(ctx)
 		d.give(p.Steps - n)
 		if err == nil {
 			failed = 0
 			d.tell(ctx, p)
-		} else if err := failed.another(ctx, err); err != nil {
+			continue
+		}
+		d.flying.Add(-1)
+		if err := failed.another(ctx, err); err != nil {
 			return err
 		}
 	}
