@@ -10,9 +10,13 @@ import (
 // TestSnippets: each piece of Go in a page stands in the tests beside it, in the file of the page's name, where it is compiled and
 // run. Indentation does not count.
 func TestSnippets(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatal(pages, err)
+	var pages []string
+	for _, pattern := range []string{"*.md", "rl/*.md"} {
+		some, err := filepath.Glob(pattern)
+		if err != nil || len(some) == 0 {
+			t.Fatal(pattern, some, err)
+		}
+		pages = append(pages, some...)
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
