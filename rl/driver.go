@@ -50,6 +50,7 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	if d.key == "" {
 		d.key = fmt.Sprintf("%v/%x", system.NodeOf(ctx).Job(), d.id)
 	}
+	ctx = raysys.Branch(ctx, int(d.id>>1)) // of no other run: those below count from 0
 	first, err := d.learn(ctx, order{First: true})
 	if err != nil {
 		return nil, err

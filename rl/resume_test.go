@@ -60,13 +60,18 @@ func TestGoesOnFromCheckpoint(t *testing.T) {
 			}
 			before := envSeeds
 			envSeeds = map[uint64]bool{}
-			at.Store(nil)
+			goesOn := 0 // after so many steps of the learner
+			one := func(steps int) {
+				goesOn = steps
+				at.Store(nil) // one that goes on where it diverged does so again at this step
+			}
+			at.Store(&one)
 			r, err := lateArms.Train(k.Context(), plan)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first := r.Points[0]; first.Steps < 1000 || first.LearnerSteps < 1000 || first.LearnerSteps > 2500 {
-				t.Errorf("it goes on with %+v", first)
+			if first := r.Points[0]; first.Steps < 1000 || first.LearnerSteps < 1000 || goesOn < 1000 || goesOn > 2500 {
+				t.Errorf("it goes on at step %d of the learner, with %+v", goesOn, first)
 			}
 			same := 0
 			for s := range envSeeds {
