@@ -9,7 +9,7 @@ import (
 
 // Branch returns a context for one of several goroutines that submit within one turn. Ids count submissions in
 // program order; goroutines have none between them, so each takes a Branch with its own i and the ids stay the same
-// in every run. Without a runtime in ctx it returns ctx.
+// in every run. Two with the same i under one ctx submit under the same ids: take another i for each. Without a runtime in ctx it returns ctx.
 func Branch(ctx context.Context, i int) context.Context { return core.Branch(ctx, i) }
 
 // Rand returns the turn's random source, seeded by the id of the task, grain call or driver, so that a re-run draws

@@ -318,16 +318,13 @@ func (d *driver) clear(ctx context.Context, over bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutWait)
 	defer cancel()
 	var list []grains.Done
-	if over {
-		list = append(list, d.e.clear.Call(ctx, d.e.learners.Get(d.key), d.key))
-	}
 	for i := range max(1, d.plan.Actors) {
 		list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))))
 	}
 	list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(d.key+"/evaluator")))
 	_, err := raysys.GetAll(ctx, list).Values()
 	if over {
-		err = errors.Join(err, d.e.replay.Get(d.key).Clear(ctx))
+		err = errors.Join(err, d.e.forget(ctx, d.key))
 	}
 	if err != nil {
 		system.NodeOf(ctx).Log().Warn("the end of a run of rl left something behind", "run", d.key, "error", err)

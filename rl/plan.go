@@ -19,7 +19,7 @@ type Plan struct {
 	// Seed decides all chance of a run in one goroutine: 1 unless set.
 	Seed uint64
 	// Name keeps the run: Train with the name of a run that has not ended goes on from its last checkpoint. A run without a name keeps its checkpoints
-	// only until it ends.
+	// only until it ends. Experiment.Forget drops what is kept of a name.
 	Name string
 	// Every is after how many steps of the environment a Point is made: a fiftieth of Steps unless set.
 	Every int

@@ -105,6 +105,33 @@ func TestAnotherSeed(t *testing.T) {
 	}
 }
 
+// TestForget: a run that is forgotten begins anew, with another seed too.
+func TestForget(t *testing.T) {
+	for name, actors := range map[string]int{"single": 1, "nodes": 2} {
+		t.Run(name, func(t *testing.T) {
+			k := testkit.New(t, testkit.Nodes(min(actors-1, 1)*2))
+			plan := rl.Plan{Steps: 3000, Actors: actors, Name: "forgotten", Progress: io.Discard}
+			abandon(t, k, plan)
+			if err := watched.Forget(k.Context(), plan.Name); err != nil {
+				t.Fatal(err)
+			}
+			plan.Seed = 2
+			if r, err := watched.Train(k.Context(), plan); err != nil || r.Points[0].Steps > 1000 {
+				t.Errorf("%+v %v", r, err)
+			}
+			if err := watched.Forget(k.Context(), "of nobody"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := watched.Forget(t.Context(), ""); !errors.Is(err, rl.ErrPlan) {
+		t.Error(err)
+	}
+	if err := watched.Forget(t.Context(), "x"); !errors.Is(err, raysys.ErrNoRuntime) {
+		t.Error(err)
+	}
+}
+
 // TestFormsAlternate: a run of grains goes on in one goroutine, and again with grains, each from the checkpoint of the other.
 func TestFormsAlternate(t *testing.T) {
 	k := testkit.New(t, testkit.Nodes(0))

@@ -2,6 +2,7 @@ package rl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys"
@@ -134,6 +135,26 @@ func (e *Experiment) Train(ctx context.Context, plan Plan) (*Run, error) {
 		return nil, fmt.Errorf("train %q: %w", e.name, err)
 	}
 	return run, nil
+}
+
+// Forget drops what a run that has ended early left on the nodes: its checkpoint, the weights under their name and the replay table. Train with that name
+// begins anew. Of a run that goes on meanwhile it takes these away.
+func (e *Experiment) Forget(ctx context.Context, name string) error {
+	if e.bad != nil {
+		return e.bad
+	}
+	if name == "" {
+		return fmt.Errorf("%w: a run without a name leaves nothing to forget", ErrPlan)
+	}
+	if err := e.forget(ctx, name); err != nil {
+		return fmt.Errorf("forget %q of %q: %w", name, e.name, err)
+	}
+	return nil
+}
+
+func (e *Experiment) forget(ctx context.Context, run string) error {
+	_, err := e.clear.Call(ctx, e.learners.Get(run), run).Get(ctx)
+	return errors.Join(err, e.replay.Get(run).Clear(ctx))
 }
 
 func (e *Experiment) train(ctx context.Context, plan Plan) (*Run, error) {
