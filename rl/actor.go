@@ -49,6 +49,12 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 			return p, err
 		}
 	}
+	// The driver cancels when the run is over: its call to leave may have come before this turn.
+	defer func() {
+		if ctx.Err() != nil {
+			a.stop()
+		}
+	}()
 	defer func() { p.Acted = a.loop.acted }()
 	if full, err := a.insert(ctx, e, s.Wait); err != nil || full { // what the last turn had to leave
 		return p, err
@@ -109,10 +115,15 @@ func (a *actorGrain) wake(ctx context.Context, e *Experiment, s stint) error {
 
 // OnDeactivate ends the environment.
 func (a *actorGrain) OnDeactivate(context.Context) error {
-	if a.end != nil {
-		a.end()
-	}
+	a.stop()
 	return nil
+}
+
+func (a *actorGrain) stop() {
+	if a.loop != nil {
+		a.end()
+		*a = actorGrain{}
+	}
 }
 
 // pull looks for new weights, and never waits for them: what an earlier call asked for is taken once it is there. While the learner is
