@@ -18,7 +18,6 @@ const (
 	turnSteps = 1000
 	shutWait  = 10 * time.Second       // for a table to take items
 	dryWait   = 500 * time.Millisecond // for a table to have some
-	landWait  = 4 * turnTime
 )
 
 // driver is a run whose actors and learner are grains. It has the counters, and makes the calls: a grain that died with its node is
@@ -170,7 +169,7 @@ func (d *driver) land(ctx context.Context) {
 	d.mu.Lock()
 	d.landing = true
 	d.mu.Unlock()
-	late := time.NewTimer(landWait)
+	late := time.NewTimer(shutWait)
 	defer late.Stop()
 	for d.flying.Load() > 0 {
 		select {

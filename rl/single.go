@@ -123,10 +123,7 @@ func (s *single) forget(ctx context.Context) error {
 	if s.plan.Name == "" {
 		return nil
 	}
-	_, err := again(ctx, func(ctx context.Context) grains.Done {
-		return s.e.clear.Call(ctx, s.e.learners.Get(s.plan.Name), s.plan.Name)
-	})
-	return err
+	return s.e.forget(ctx, s.plan.Name) // with the table that a run of grains may have left
 }
 
 func (s *single) weights() Weights {

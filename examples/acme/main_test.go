@@ -68,6 +68,8 @@ func TestLearns(t *testing.T) {
 					t.Error(err)
 				case r.MeanReturn < 0.95 || r.RandomReturn < -1 || r.RandomReturn > -0.3 || r.Steps > 20_000 || r.LearnerSteps < 1:
 					t.Errorf("%+v", r)
+				case float64(r.LearnerSteps) > float64(r.Steps-1000)/4+30: // 16 samples of 64 for each step, and the buffer of the limiter
+					t.Errorf("%+v: steps were made that do not count", r)
 				case r.Actors != c.actors || r.Seed != seed+1:
 					t.Errorf("%+v, want seed %d and %d actors", r, seed+1, c.actors)
 				}
