@@ -84,7 +84,7 @@ func TestRequestsToActorsThatStop(t *testing.T) {
 	var n atomic.Int64
 	load(t, clusters(k), func(c *cluster.Cluster, id string) error {
 		what := "hi"
-		if n.Add(1)%7 == 0 {
+		if n.Add(1)%40 == 0 {
 			what = "poison"
 		}
 		_, err := c.Request(id, "echo", wrapperspb.String(what), cluster.WithTimeout(patient), cluster.WithRetryCount(100))
