@@ -50,6 +50,8 @@ type cluster struct {
 	lineage   *lineage.Lineage // nil where that is not durable
 	objects   *objects.Objects
 	watches   watches
+	bodies    bodies
+	lines     lines
 	view      nodeView
 	affinity  affinity
 	askers    roomAskers
@@ -216,6 +218,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.serve(r, to) }
 	m.Questions[wire.KindProbe] = c.onProbe
+	m.Questions[wire.KindActorBody] = c.bodies.serve
 	m.Questions[wire.KindAdmin] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.onAdmin(r, to) }
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCallForget, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(refs.Of(p), k, b) }
@@ -247,6 +250,7 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)
 	c.objects.PeerDown(p.Key(), cause)
+	c.bodies.down(mp)
 }
 
 // changed notes that placement may choose another node from now on.

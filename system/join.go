@@ -36,7 +36,7 @@ func newCluster(n *Node) *cluster {
 		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), rest: make(chan struct{}, 1), short: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
 		jobs: map[wire.JobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
 	}
-	c.ctx = c.runner.Context()
+	c.ctx, c.lines.c = c.runner.Context(), c
 	c.mesh = c.newMesh()
 	c.refs = refs.New(c.mesh, c.runner, (*nodeRuntime)(n), n.job)
 	return c

@@ -1,8 +1,10 @@
 package system
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +25,7 @@ import (
 
 // A PID of another node works like one of this node: messages to it are sent over the link, and an actor that watches
 // it is told of its end, and of the end of its node. Messages are protobuf messages, or values of types registered with
-// raysys.Register.
+// raysys.Register. They have at most maxMessage bytes.
 
 // actorAddress is the Address of the PIDs of an incarnation. It ends with :0 because proto.Actor takes the address of a member
 // apart into a host and a port.
@@ -81,16 +83,44 @@ func (p remoteProcess) send(pid, sender *actor.PID, header actor.ReadonlyMessage
 		}
 	}
 	if err != nil {
-		p.c.log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
-		p.undelivered(pid, sender, msg)
+		p.refused(pid, sender, msg, err)
 		return
 	}
 	p.c.connect(p.to, func(to *refs.Session, err error) {
 		if err == nil {
 			err = to.Send(wire.Requests, wire.KindActor, frame)
 		}
-		if err != nil {
+		if errors.Is(err, raysys.ErrTooLarge) {
+			err = p.c.bodies.send(to, frame, func() { p.undelivered(pid, sender, msg) })
+		}
+		switch {
+		case errors.Is(err, raysys.ErrTooLarge): // its header is
+			p.refused(pid, sender, msg, err)
+		case err != nil:
 			p.undelivered(pid, sender, msg)
+		}
+	})
+}
+
+// failer is a process that waits for the answer to a message and can hear why none comes.
+type failer interface{ Failed(error) }
+
+// refused is undelivered for a message that no other attempt can deliver. A failer hears why, whether it has sent the message or the
+// message was to be its answer.
+func (p remoteProcess) refused(pid, sender *actor.PID, msg any, err error) {
+	p.c.log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
+	if sender != nil && sender.Address == p.c.node.actors.Address() {
+		if f, ok := p.c.local(sender).(failer); ok {
+			f.Failed(err)
+			return
+		}
+	}
+	p.undelivered(pid, sender, msg)
+	p.c.connect(p.to, func(to *refs.Session, down error) {
+		if down == nil {
+			frame := appendAddressed(nil, pid, nil, 0)
+			frame = wire.AppendBytes(append(frame, formFailed), "")
+			_ = to.Send(wire.Requests, wire.KindActor, wire.AppendBytes(frame, wire.AppendError(nil, err)))
 		}
 	})
 }
@@ -111,19 +141,21 @@ func (c *cluster) toLocal(pid *actor.PID, system any) {
 	}
 }
 
-// Forms of a message on the wire.
+// Forms of a message on the wire. A node of an earlier version drops those that it does not know, with a line in its log.
 const (
 	formProto byte = iota
 	formRegistered
+	formHead   // the body has the message's form and a number: the rest is to be asked for
+	formFailed // an error: the message to this process could not be sent
 )
 
 const flagSystem byte = 1
 
-func appendActorMessage(dst []byte, to, sender *actor.PID, msg any, system bool) ([]byte, error) {
-	flags := byte(0)
-	if system {
-		flags = flagSystem
-	}
+// addressedSize is about what the rest of a message takes beside its body, its type and whom it is to.
+const addressedSize = 96
+
+// appendAddressed appends what a message begins with.
+func appendAddressed(dst []byte, to, sender *actor.PID, flags byte) []byte {
 	dst = append(dst, flags)
 	dst = wire.AppendBytes(dst, to.Id)
 	dst = wire.AppendUvarint(dst, uint64(to.RequestId))
@@ -131,15 +163,40 @@ func appendActorMessage(dst []byte, to, sender *actor.PID, msg any, system bool)
 		sender = &actor.PID{}
 	}
 	dst = wire.AppendBytes(wire.AppendBytes(dst, sender.Address), sender.Id)
-	dst = wire.AppendUvarint(dst, uint64(sender.RequestId))
+	return wire.AppendUvarint(dst, uint64(sender.RequestId))
+}
+
+// readAddressed is the counterpart of appendAddressed.
+func readAddressed(r *wire.Reader) (to, sender *actor.PID, flags byte) {
+	flags = r.Byte()
+	to = &actor.PID{Id: r.String(), RequestId: r.Uint32()}
+	return to, &actor.PID{Address: r.String(), Id: r.String(), RequestId: r.Uint32()}, flags
+}
+
+func appendActorMessage(dst []byte, to, sender *actor.PID, msg any, system bool) ([]byte, error) {
+	flags := byte(0)
+	if system {
+		flags = flagSystem
+	}
 	if m, ok := msg.(proto.Message); ok {
-		body, err := proto.Marshal(m)
+		size, name := proto.Size(m), string(m.ProtoReflect().Descriptor().FullName())
+		if size > maxMessage {
+			return nil, tooLarge(msg, size)
+		}
+		dst = slices.Grow(dst, size+len(name)+len(to.Id)+addressedSize)
+		dst = wire.AppendBytes(append(appendAddressed(dst, to, sender, flags), formProto), name)
+		dst = wire.AppendUvarint(dst, uint64(size))
+		from := len(dst)
+		dst, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(dst, m)
+		if err == nil && len(dst)-from != size {
+			err = errors.New("it was changed while it was sent")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %T: %w", raysys.ErrEncode, msg, err)
 		}
-		dst = wire.AppendBytes(append(dst, formProto), m.ProtoReflect().Descriptor().FullName())
-		return wire.AppendBytes(dst, body), nil
+		return dst, nil
 	}
+	dst = appendAddressed(dst, to, sender, flags)
 	if msg == nil {
 		return nil, fmt.Errorf("%w: nil message", raysys.ErrEncode)
 	}
@@ -159,16 +216,22 @@ func appendActorMessage(dst []byte, to, sender *actor.PID, msg any, system bool)
 		return nil, err
 	}
 	dst = wire.AppendBytes(append(dst, formRegistered), name)
+	if len(body) > maxMessage {
+		return nil, tooLarge(msg, len(body))
+	}
 	return wire.AppendBytes(dst, body), nil
+}
+
+func tooLarge(msg any, size int) error {
+	return fmt.Errorf("%w: %T has %d bytes encoded, and a message to another node at most %d: send several", raysys.ErrTooLarge, msg, size, maxMessage)
 }
 
 // onActor handles KindActor. A message of an unknown type is dropped with a line in the log: the sender may be a newer
 // version.
 func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 	r := wire.NewReader(frame)
-	flags := r.Byte()
-	to := &actor.PID{Address: c.node.actors.ProcessRegistry.Address, Id: r.String(), RequestId: r.Uint32()}
-	sender := &actor.PID{Address: r.String(), Id: r.String(), RequestId: r.Uint32()}
+	to, sender, flags := readAddressed(&r)
+	to.Address = c.node.actors.ProcessRegistry.Address
 	form, name, body := r.Byte(), r.String(), r.Bytes()
 	var header map[string]string
 	for r.Err() == nil && r.Len() > 0 {
@@ -181,23 +244,39 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	msg, err := readActorMessage(form, name, body)
-	if err != nil {
-		c.log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
-		return nil
-	}
 	if sender.Id == "" {
 		sender = nil
 	}
-	ref, ok := c.node.actors.ProcessRegistry.GetLocal(to.Id)
-	if flags&flagSystem == 0 {
-		if sender != nil || len(header) > 0 {
-			msg = &actor.MessageEnvelope{Header: header, Message: msg, Sender: sender}
+	m := inbound{to: to, sender: sender, header: header}
+	switch form {
+	case formHead:
+		of := wire.NewReader(body)
+		m.form, m.name, m.number = of.Byte(), name, of.Uvarint()
+		if err := of.Err(); err != nil {
+			return err
 		}
-		ref.SendUserMessage(to, msg) // the dead letter process when there is no such actor
+		return c.lines.head(p, m)
+	case formFailed:
+		of := wire.NewReader(body)
+		cause := wire.ReadError(&of)
+		if f, ok := c.local(to).(failer); ok && of.Err() == nil {
+			f.Failed(cause)
+		}
+		return of.Err()
+	}
+	var err error
+	if m.content, err = readActorMessage(form, name, body); err != nil {
+		c.log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
 		return nil
 	}
-	switch m := msg.(type) {
+	if flags&flagSystem == 0 {
+		if c.lines.count.Load() == 0 || !c.lines.behind(p, m) {
+			c.hand(m)
+		}
+		return nil
+	}
+	ref, ok := c.node.actors.ProcessRegistry.GetLocal(to.Id)
+	switch m := m.content.(type) {
 	case *actor.Watch:
 		if !ok {
 			c.node.actors.Root.Send(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
@@ -207,9 +286,24 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 		c.watches.remove(p.Key(), m.Who, to)
 	}
 	if ok {
-		ref.SendSystemMessage(to, msg)
+		ref.SendSystemMessage(to, m.content)
 	}
 	return nil
+}
+
+// local is the process with a PID of this node: the dead letter process when there is no such actor.
+func (c *cluster) local(pid *actor.PID) actor.Process {
+	ref, _ := c.node.actors.ProcessRegistry.GetLocal(pid.Id)
+	return ref
+}
+
+// hand hands a message of another node to its actor.
+func (c *cluster) hand(m inbound) {
+	msg := m.content
+	if m.sender != nil || len(m.header) > 0 {
+		msg = &actor.MessageEnvelope{Header: m.header, Message: msg, Sender: m.sender}
+	}
+	c.local(m.to).SendUserMessage(m.to, msg)
 }
 
 func readActorMessage(form byte, name string, body []byte) (any, error) {

@@ -31,7 +31,7 @@ var kinds = map[wire.Kind]wire.Class{
 	wire.KindCalls: wire.Requests, wire.KindCallResults: wire.Replies, wire.KindCallForget: wire.Control,
 	wire.KindAwait: wire.Requests, wire.KindAnswer: wire.Replies, wire.KindDrop: wire.Control,
 	wire.KindRegistry: wire.Requests, wire.KindLoad: wire.Control,
-	wire.KindBallot: wire.Control, wire.KindActor: wire.Requests,
+	wire.KindBallot: wire.Control, wire.KindActor: wire.Requests, wire.KindActorBody: wire.Control,
 	wire.KindProbe: wire.Requests, wire.KindBorrow: wire.Requests, wire.KindKeep: wire.Requests, wire.KindHeld: wire.Control,
 	wire.KindPull: wire.Control, wire.KindPulled: wire.Replies, wire.KindAsk: wire.Control, wire.KindPullEnd: wire.Control,
 	wire.KindRecord: wire.Requests, wire.KindBundles: wire.Requests,

@@ -63,6 +63,7 @@ const (
 	KindLoad        Kind = 66  // control: how busy a node is
 	KindBallot      Kind = 67  // control: votes on a silent node
 	KindActor       Kind = 72  // requests: a message to a PID, or protoactor's watch, unwatch and terminated
+	KindActorBody   Kind = 74  // control: asks for the rest of a message to a PID, of which a head came
 	KindAdmin       Kind = 80  // requests: status and drain
 	KindPull        Kind = 88  // control: a receiver wants an object; not a request, because requests may wait for arguments
 	KindPulled      Kind = 89  // replies: its version, the nodes to ask instead, or an error

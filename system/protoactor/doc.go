@@ -29,5 +29,6 @@
 //  2. An actor that stops itself has its next request answered by a new one. Messages that are queued behind a Stop are lost, as
 //     in proto.Actor; behind a Poison the sender hears so at once, and a request is tried again.
 //  3. State is stored with the grain. A database that an actor writes to by itself is not fenced.
-//  4. There is no gossip: consensus checks, and the gossip state of members, do not work.
+//  4. A message to another node, or an answer, has up to 4 MiB encoded. A larger one fails with raysys.ErrTooLarge.
+//  5. There is no gossip: consensus checks, and the gossip state of members, do not work.
 package protoactor

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -79,4 +80,63 @@ func TestPubSub(t *testing.T) {
 	k.Cluster().Kill(at)
 	left := slices.DeleteFunc(readers, func(r string) bool { return r == fmt.Sprint("pid-", at) })
 	publish(cs[0], "after the death", left)
+}
+
+// TestBatchingProducer: with its defaults it publishes 3,000 messages of 1 KB, in batches of up to 2,000, and each subscriber on each node
+// gets all of them once, in their order.
+func TestBatchingProducer(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(3))
+	cs := clusters(k)
+	const messages = 3000
+	var got sync.Map // of each subscriber, a *[]string
+	var subscribers []string
+	for i, c := range cs {
+		id := fmt.Sprint("of node ", i)
+		got.Store(id, &[]string{})
+		if _, err := c.SubscribeWithReceive("batches", func(c actor.Context) {
+			if m, ok := c.Message().(*wrapperspb.StringValue); ok {
+				list, _ := got.Load(id)
+				*list.(*[]string) = append(*list.(*[]string), strings.TrimSpace(m.Value))
+				if len(*list.(*[]string)) == messages {
+					deliver(id, "all")
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		subscribers = append(subscribers, id)
+	}
+	// The topic is on one of the nodes, so the batches of one of these two go to another.
+	for i, c := range cs[:2] {
+		for id := range subscribers {
+			got.Store(subscribers[id], &[]string{})
+		}
+		delivered.mu.Lock()
+		delivered.m = nil
+		delivered.mu.Unlock()
+		p := cluster.NewBatchingProducer(c.Publisher(), "batches")
+		defer p.Dispose()
+		var last *cluster.ProduceProcessInfo
+		for n := range messages {
+			info, err := p.Produce(t.Context(), wrapperspb.String(fmt.Sprintf("%-1000d", n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = info
+		}
+		if <-last.Finished; last.Err != nil {
+			t.Fatal("node", i, "publishes:", last.Err)
+		}
+		for _, s := range subscribers {
+			testkit.Eventually(t, patient, s+" gets all", func() bool { return has(s, "all") })
+			list, _ := got.Load(s)
+			for n, m := range *list.(*[]string) {
+				if m != fmt.Sprint(n) {
+					t.Fatal(s, "got", m, "as message", n)
+				}
+			}
+		}
+	}
+	_, err := cs[0].Publisher().Publish(t.Context(), "batches", encoded(4*mib)) // with its envelope it is larger
+	isTooLarge(t, "a batch", err)
 }

@@ -125,10 +125,14 @@ func (q *request) attempt() (any, error) {
 	defer t.Stop()
 	select {
 	case answer := <-q.wait.got:
-		if err, ok := answer.(error); ok && errors.Is(err, errGone) {
-			return nil, err
+		f, ok := answer.(failure)
+		switch {
+		case !ok:
+			return answer, nil
+		case errors.Is(f.err, errGone):
+			return nil, f.err
 		}
-		return answer, nil
+		return nil, fmt.Errorf("request to %s/%s: %w", q.kind, q.identity, f.err)
 	case <-t.C:
 		return nil, fmt.Errorf("request to %s/%s: %w", q.kind, q.identity, q.timeout())
 	case <-q.n.ctx.Done():
@@ -143,6 +147,9 @@ func (q *request) timeout() error {
 
 // errGone is what one hears who waits for an answer in vain.
 var errGone = fmt.Errorf("%w: the actor, or its node, is gone", raysys.ErrOutcomeUnknown)
+
+// failure is why there is no answer.
+type failure struct{ err error }
 
 // waiting is the process to which an actor answers.
 type waiting struct {
@@ -162,10 +169,13 @@ func (w *waiting) take(answer any) {
 func (w *waiting) SendUserMessage(_ *actor.PID, message any) {
 	answer := actor.UnwrapEnvelopeMessage(message)
 	if _, ok := answer.(*actor.DeadLetterResponse); ok {
-		answer = errGone
+		answer = failure{errGone}
 	}
 	w.take(answer)
 }
+
+// Failed is called by package system where the request, or the answer to it, cannot travel: no other attempt can deliver it.
+func (w *waiting) Failed(err error) { w.take(failure{err}) }
 
 // SendSystemMessage implements actor.Process.
 func (w *waiting) SendSystemMessage(_ *actor.PID, message any) { w.take(message) }
@@ -184,7 +194,7 @@ func (r *requests) await(at string) *waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dead[at] { // it died since its PID was found
-		w.take(errGone)
+		w.take(failure{errGone})
 	}
 	if r.open[at] == nil {
 		r.open[at] = map[*waiting]bool{}
@@ -209,6 +219,6 @@ func (r *requests) gone(at string) {
 	defer r.mu.Unlock()
 	r.dead[at] = true
 	for w := range r.open[at] {
-		w.take(errGone)
+		w.take(failure{errGone})
 	}
 }
