@@ -20,6 +20,7 @@ type activation struct {
 	pid   *actor.PID
 	node  *node
 	kind  *bound
+	key   string
 	grain grains.Grain[anchor]
 
 	handing sync.RWMutex // held while a message is handed over, so that none comes behind the pill
@@ -39,7 +40,7 @@ var serials atomic.Uint64
 // spawn starts the actor.
 func spawn(n *node, b *bound, key string, s stored) (*activation, error) {
 	a := &activation{
-		node: n, kind: b, grain: b.grain.Get(key), ended: make(chan struct{}), abandoned: make(chan struct{}), saves: make(chan save, 1), stored: s,
+		node: n, kind: b, key: key, grain: b.grain.Get(key), ended: make(chan struct{}), abandoned: make(chan struct{}), saves: make(chan save, 1), stored: s,
 	}
 	identity := func(c actor.Context) { cluster.SetClusterIdentity(c, cluster.NewClusterIdentity(key, b.kind.Kind)) }
 	props := b.kind.Props.Clone(actor.WithOnInit(identity, a.enter), actor.WithReceiverMiddleware(a.watch))
@@ -139,6 +140,7 @@ func (a *activation) survive(in string) {
 // end notes that the actor has stopped, and its children before it.
 func (a *activation) end() {
 	close(a.ended)
+	a.node.pids.remove(a.key, a.kind.kind.Kind, a.pid)
 	if !a.left.Load() { // else this would activate the grain again, while its node drains
 		_ = a.kind.gone.Tell(a.node.ctx, a.grain, a.pid.Id) // a node that has ended has no grains either
 	}

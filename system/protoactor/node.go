@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/cluster"
@@ -22,6 +23,8 @@ type node struct {
 	of       *system.Node
 	cluster  *cluster.Cluster
 	requests *requests
+	pids     pids
+	topology sync.Mutex // held while proto.Actor's list of members changes, and while a topic looks for those that left
 }
 
 // nodes has a *node for each *system.Node of the process that runs.
@@ -64,6 +67,7 @@ func Cluster(ctx context.Context) *cluster.Cluster {
 func start(ctx context.Context, of *system.Node) error {
 	n := nodeOf(of)
 	n.ctx, n.of = ctx, of
+	n.pids.turn()
 	registry := n.system().ProcessRegistry
 	if !strings.Contains(registry.Address, ":") {
 		registry.Address += ":0" // that of a node without a cluster; proto.Actor looks for members at host:port
@@ -105,18 +109,26 @@ func (n *node) await(ctx context.Context) error {
 
 // follow hands the members of raysys's cluster to that of proto.Actor, until the node ends.
 func (n *node) follow(known []system.Member, changed <-chan struct{}) {
+	turn := time.NewTicker(forgetAfter)
+	defer turn.Stop()
 	for {
 		select {
 		case <-changed:
+		case <-turn.C:
+			n.pids.turn()
+			continue
 		case <-n.ctx.Done():
 			nodes.Delete(n.of)
 			return
 		}
 		var list []system.Member
 		list, changed = n.of.Members()
-		n.cluster.MemberList.UpdateClusterTopology(membersOf(list)) // takes the PIDs of those that left out of the cache
+		n.topology.Lock()
+		n.cluster.MemberList.UpdateClusterTopology(membersOf(list))
+		n.topology.Unlock()
 		for _, m := range known {
 			if !slices.ContainsFunc(list, func(now system.Member) bool { return now.Actors == m.Actors }) {
+				n.pids.leave(membersOf([]system.Member{m}))
 				n.requests.gone(m.Actors)
 			}
 		}
@@ -154,7 +166,7 @@ func (l lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 
 // RemovePid implements cluster.IdentityLookup.
 func (l lookup) RemovePid(id *cluster.ClusterIdentity, pid *actor.PID) {
-	l.n.cluster.PidCache.RemoveByValue(id.Identity, id.Kind, pid) // the anchor knows by itself whether its actor lives
+	l.n.pids.remove(id.Identity, id.Kind, pid) // the anchor knows by itself whether its actor lives
 }
 
 // Setup implements cluster.IdentityLookup.

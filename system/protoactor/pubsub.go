@@ -31,6 +31,9 @@ type topic struct {
 // Receive implements actor.Actor.
 func (t *topic) Receive(c actor.Context) {
 	if _, ok := c.Message().(*actor.Started); ok {
+		n := cluster.GetCluster(c.ActorSystem()).IdentityLookup.(lookup).n
+		n.topology.Lock()
+		defer n.topology.Unlock()
 		var err error
 		if t.subscribers, err = State[cluster.Subscribers](c); err != nil {
 			panic(err) // only what was stored by this type is here

@@ -83,7 +83,7 @@ func (r *requests) request(identity, kind string, message any, opts []cluster.Gr
 
 // send begins an attempt. Who waits is known before the message leaves, so no answer and no death is missed.
 func (q *request) send() error {
-	q.pid, _ = q.c.PidCache.Get(q.identity, q.kind)
+	q.pid = q.n.pids.get(q.identity, q.kind)
 	if q.pid == nil {
 		ctx, cancel := context.WithDeadlineCause(q.n.ctx, q.until, q.timeout())
 		defer cancel()
@@ -95,7 +95,7 @@ func (q *request) send() error {
 			return fmt.Errorf("request to %s/%s: %w", q.kind, q.identity, err)
 		}
 		q.pid = pid
-		q.c.PidCache.Set(q.identity, q.kind, pid)
+		q.n.pids.set(q.identity, q.kind, pid)
 	}
 	q.wait = q.await(q.pid.Address)
 	q.cfg.Context.RequestWithCustomSender(q.pid, q.n.packed(q.pid, q.message), q.wait.pid)
@@ -109,7 +109,7 @@ func (q *request) answer() (any, error) {
 		if !errors.Is(err, errGone) {
 			return answer, err
 		}
-		q.c.PidCache.RemoveByValue(q.identity, q.kind, q.pid)
+		q.n.pids.remove(q.identity, q.kind, q.pid)
 		if q.tries = q.cfg.RetryAction(q.tries); q.tries >= q.cfg.RetryCount {
 			return nil, fmt.Errorf("request to %s/%s: %w: %w, at %s, attempt %d", q.kind, q.identity, actor.ErrDeadLetter, err, q.pid, q.tries)
 		}
