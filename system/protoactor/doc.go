@@ -29,6 +29,7 @@
 //  2. An actor that stops itself has its next request answered by a new one. Messages that are queued behind a Stop are lost, as
 //     in proto.Actor; behind a Poison the sender hears so at once, and a request is tried again.
 //  3. State is stored with the grain. A database that an actor writes to by itself is not fenced.
-//  4. A message to another node, or an answer, has up to 4 MiB encoded. A larger one fails with raysys.ErrTooLarge.
-//  5. There is no gossip: consensus checks, and the gossip state of members, do not work.
+//  4. An answer has no fence: it may be old after a node was evicted, unless the actor has written its State for it.
+//  5. A message to another node, or an answer, has up to 4 MiB encoded. A larger one fails with raysys.ErrTooLarge.
+//  6. There is no gossip: consensus checks, and the gossip state of members, do not work.
 package protoactor

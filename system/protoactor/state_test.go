@@ -198,3 +198,30 @@ func TestStateIsFenced(t *testing.T) {
 		t.Fatal("on", now, "not on", at)
 	}
 }
+
+// TestAnswersMayBeOld: a node that was evicted and cannot reach the store does not know it. Its own program gets answers of its old actors;
+// an answer for which the actor has written its State is none of them. The other nodes are answered by the next actor.
+func TestAnswersMayBeOld(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(3), testkit.TTL(2*time.Second))
+	cs := clusters(k)
+	tell(t, cs[0], "counter", "a", "x", "1")
+	host := hostOf(t, k, cs[0], "counter", "a")
+	tell(t, cs[host], "counter", "a", "read", "1 [x] true")
+	k.Cluster().StoreDown(host)
+	next := ""
+	testkit.Eventually(t, patient, "another node has the actor", func() bool {
+		pid := cs[0].Get("a", "counter")
+		if pid != nil {
+			next = pid.Address
+		}
+		return next != "" && next != cs[host].ActorSystem.Address()
+	})
+	tell(t, cs[0], "counter", "a", "y", "2")
+	tell(t, cs[0], "counter", "a", "read", "2 [x y] true")
+	tell(t, cs[host], "counter", "a", "read", "1 [x] true") // from memory
+	v, err := cs[host].Request("a", "counter", wrapperspb.String("z"), cluster.WithTimeout(patient))
+	if err != nil || !strings.HasPrefix(v.(*wrapperspb.StringValue).Value, "error: ") {
+		t.Error("an actor of a node that was evicted has written its State:", v, err)
+	}
+	tell(t, cs[0], "counter", "a", "read", "2 [x y] true")
+}
