@@ -52,7 +52,10 @@ func (c *ConsulServer) Token() string { return c.s.Token() }
 func (c *ConsulServer) Kill() { c.must("kill", c.s.Kill()) }
 
 // Start starts a server that was killed or stopped, and waits until it serves.
-func (c *ConsulServer) Start() { c.must("start", c.s.Start(c.t.Context())) }
+func (c *ConsulServer) Start() {
+	c.t.Helper()
+	c.must("start", unmarked(func() error { return c.s.Start(c.t.Context()) }))
+}
 
 func (c *ConsulServer) must(what string, err error) {
 	if err != nil {

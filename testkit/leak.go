@@ -52,6 +52,17 @@ func unmark(test string) {
 	delete(marks.live, test)
 }
 
+// unmarked runs f on a goroutine without a mark. What f starts serves a server that is older than the test's first Kit, and ends
+// with the server: after the Kit's look for goroutines.
+func unmarked(f func() error) error {
+	err := make(chan error, 1)
+	go func() {
+		pprof.SetGoroutineLabels(context.Background())
+		err <- f()
+	}()
+	return <-err
+}
+
 // left returns the stacks of marked goroutines that have not ended. Those on their way out are given some thousand
 // turns of the scheduler.
 func (m mark) left() []string {

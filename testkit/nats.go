@@ -72,7 +72,11 @@ func (n *NATSServer) URL() string { return n.s.URL() }
 func (n *NATSServer) Kill(i int) { n.on("kill", i, n.s.Process(n.number(i)).Kill()) }
 
 // Start starts server i, which was killed or stopped, and waits until it takes clients. In a cluster see Ready.
-func (n *NATSServer) Start(i int) { n.on("start", i, n.s.Start(n.t.Context(), n.number(i))) }
+func (n *NATSServer) Start(i int) {
+	n.t.Helper()
+	i = n.number(i)
+	n.on("start", i, unmarked(func() error { return n.s.Start(n.t.Context(), i) }))
+}
 
 // Ready waits until each server that runs knows who leads JetStream and its streams, which an election after a Kill takes some
 // seconds for. A cluster needs two of its three servers for that.

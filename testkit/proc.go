@@ -122,7 +122,7 @@ func (p *Proc) Kill() {
 func (p *Proc) Restart() {
 	p.t.Helper()
 	p.Kill()
-	if err := p.start(); err != nil {
+	if err := unmarked(p.start); err != nil {
 		p.t.Fatalf("testkit: %v", err)
 	}
 }
