@@ -17,7 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/shardlog"
 )
 
-// closeGrace is how long a program waits at its end for work that still runs.
+// closeGrace is how long a program waits at its end for work that still runs, and for the next of its grains to be deactivated.
 const closeGrace = 10 * time.Second
 
 // defaultGrace is Config.Grace unless set.
@@ -170,6 +170,10 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 		grace = n.closeShare()
 	}
 	end, cancel := within(grace, "end")
+	if drives { // else its supervisor waits no longer
+		cancel()
+		end, cancel = n.ends(grace)
+	}
 	defer cancel()
 	if closed := n.Close(end); !again {
 		err = errors.Join(err, closed)
@@ -203,6 +207,28 @@ func (n *Node) serve(ctx context.Context) (again bool, err error) {
 // closeShare is the part of Grace that is left for Close. A node that used up all of it for the drain would be killed
 // by its supervisor before it has left the cluster.
 func (n *Node) closeShare() time.Duration { return min(n.cfg.Grace/10, closeGrace) }
+
+// ends returns a context for Close, which ends when no grain has been deactivated for d: a program may have any number of them.
+func (n *Node) ends(d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	live := n.grains.Live()
+	go func() { // ends with ctx
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-tick.C:
+				if now := n.grains.Live(); now < live {
+					live = now
+				} else {
+					cancel(fmt.Errorf("it did not end within %v", d))
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
 
 func within(d time.Duration, verb string) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(context.Background(), d, fmt.Errorf("it did not %s within %v", verb, d))

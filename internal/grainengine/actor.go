@@ -76,12 +76,17 @@ func (h *kindActor) stopping(ctx actor.Context, a *activation) {
 		if !normal {
 			ctx.ActorSystem().ProcessRegistry.Remove(ctx.Self())
 		}
-		a.abandonCalls("its activation has ended")
-		a.giveBack()
-		a.leave()
+		a.ended()
 	}()
 	a.deactivate()
 	normal = true
+}
+
+// ended follows deactivate.
+func (a *activation) ended() {
+	a.abandonCalls("its activation has ended")
+	a.giveBack()
+	a.leave()
 }
 
 // find returns the activation of a PID: its id is kind/key$serial.

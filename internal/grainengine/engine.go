@@ -259,20 +259,29 @@ func (e *Engine) Close(ctx context.Context) error {
 	})
 	e.dropWaiting()
 	for {
-		left := int64(0)
-		e.kinds.Range(func(_, v any) bool {
-			left += v.(*boundKind).live.Load()
-			return true
-		})
+		left := e.Live()
 		if left == 0 {
 			return nil
 		}
 		select {
 		case <-e.poke:
 		case <-ctx.Done():
-			return fmt.Errorf("close: %d grains are still in a turn%s: %w", left, named(e.Busy(maxNamed)), context.Cause(ctx))
+			what, busy := "are still in a turn", e.Busy(maxNamed)
+			if len(busy) == 0 {
+				what = "wait to be deactivated"
+			}
+			return fmt.Errorf("close: %d grains %s%s: %w", left, what, named(busy), context.Cause(ctx))
 		}
 	}
+}
+
+// Live returns how many activations are in memory.
+func (e *Engine) Live() (n int64) {
+	e.kinds.Range(func(_, v any) bool {
+		n += v.(*boundKind).live.Load()
+		return true
+	})
+	return n
 }
 
 // activationGone counts an activation that is gone.

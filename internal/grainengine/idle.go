@@ -1,6 +1,10 @@
 package grainengine
 
-import "time"
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
 
 // ticksPerIdle is how many ticks of the idle clock make one idle period: an activation goes within a sixteenth after
 // it. Each tick looks at all activations of the kind.
@@ -61,6 +65,29 @@ func (k *boundKind) stop() {
 	}
 	k.timer.Unlock()
 	for _, a := range k.activations() {
-		a.post(&mail{msg: passivate{force: true}})
+		a.stop()
 	}
+}
+
+// stop ends an activation of an engine that closes. An idle one for whose end nothing is to run goes at once: with hundreds of
+// thousands of them, a goroutine and four messages each took longer than a program has for its end.
+func (a *activation) stop() {
+	reads := a.busy.CompareAndSwap(false, true) // then this goroutine is the mailbox's reader
+	if reads && a.endsUnheard() {
+		a.kind.engine.cfg.Actors.ProcessRegistry.Remove(actor.NewPID(a.kind.engine.cfg.Actors.Address(), a.id))
+		a.ended()
+		return
+	}
+	a.post(&mail{msg: passivate{force: true}})
+	if reads {
+		a.kind.engine.cfg.Pool.Go(&a.mailbox)
+	}
+}
+
+// endsUnheard reports whether neither the grain nor an actor hears of the activation's end, and nothing waits in it. Its reader asks.
+func (a *activation) endsUnheard() bool {
+	_, hears := a.state.(deactivator)
+	durable := a.tenure != nil && a.tenure.durable != nil // it has calls to write
+	return !hears && !durable && !a.watched && !a.suspended && a.pool == nil && a.inner.Load() == 0 && a.sysCount.Load() == 0 &&
+		a.head.Load().next.Load() == nil
 }

@@ -37,6 +37,7 @@ type mailbox struct {
 
 	sysCount  atomic.Int32
 	suspended bool                 // by supervision; only the reader looks
+	watched   bool                 // an actor watches the PID, or did; only the reader looks
 	popped    atomic.Uint64        // written by the reader
 	head      atomic.Pointer[mail] // the mail that was read last; others read it to look ahead
 }
@@ -201,6 +202,9 @@ func (m *mailbox) read() {
 				m.suspended = false
 			case supervised: // an interleaved turn panicked
 				m.invoker.EscalateFailure(msg, nil)
+			case *actor.Watch:
+				m.watched = true
+				m.invoker.InvokeSystemMessage(msg)
 			default:
 				m.invoker.InvokeSystemMessage(msg)
 			}
