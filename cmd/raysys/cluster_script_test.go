@@ -45,6 +45,7 @@ import (
 //	certs CLUSTER NAME...     write ca.crt, and NAME.crt and NAME.key of raysys://CLUSTER/NAME
 //	listed NODE [ABSENT...]   the nodes of the cluster in Consul's catalog, passing: NODE is, ABSENT are not
 //	consul stop|start         the script's own server
+//	killserver NAME N         SIGKILL the N-th process of a server of raysys local, which the file talk names
 //	explained FILE PATTERN    wait until raysys explain says so of the id in the file, of which it gets 12 digits
 func clusterParams(dir string, server *consulserver.Server, set ...string) testscript.Params {
 	return testscript.Params{
@@ -64,6 +65,7 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": makeCerts, "consul": consulCommand, "listed": listed, "explained": explained,
+			"killserver": killServer,
 		},
 	}
 }
@@ -163,6 +165,19 @@ func explained(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	await(ts, false, []string{args[0], "[0-9a-f]{32}"})
 	until(ts, false, []string{args[1], "raysys", "explain", ts.ReadFile(args[0])[:12]})
+}
+
+func killServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: killserver NAME N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	await(ts, false, []string{"talk", fmt.Sprintf("(?s)(%s: started process .*){%d}", args[0], n)})
+	pids := regexp.MustCompile(args[0]+": started process ([0-9]+)").FindAllStringSubmatch(ts.ReadFile("talk"), -1)
+	pid, err := strconv.Atoi(pids[n-1][1])
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 }
 
 func code(ts *testscript.TestScript, neg bool, args []string) {

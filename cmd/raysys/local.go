@@ -43,9 +43,9 @@ func localCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local --app PROGRAM [flags]",
 		Short: "Run a cluster on this host, to try things",
-		Long: `Start a Consul server in development mode, which keeps everything in memory, a NATS server for streams where one is found, and
-some nodes that run PROGRAM; say what can be done with them; end all of it on SIGINT or SIGTERM. A second signal does not wait for
-the nodes to drain. What NATS keeps is in a folder for temporary files, which goes with it.
+		Long: `Start a Consul server, a NATS server for streams where one is found, and some nodes that run PROGRAM; say what can be done with
+them; end all of it on SIGINT or SIGTERM. A second signal does not wait for the nodes to drain. What dies is started again. The data of
+the servers is in folders for temporary files, which go with them.
 
 The nodes share the host: each offers an equal part of its CPUs and memory, and the first node its GPUs. RAYSYS_MEMORY, RAYSYS_OBJECT_MEMORY,
 RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=fake:h100x8 gives each eight made-up GPUs.`,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
-	"github.com/raysys/raysys/internal/childserver"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/natskey"
 	"github.com/raysys/raysys/internal/natsserver"
@@ -24,22 +23,16 @@ import (
 type localCluster struct {
 	talk    io.Writer
 	kill    <-chan struct{} // closed by the second signal
-	servers int             // how many of members, the first ones, are what the nodes need: Consul and NATS
-	members []*child        // in the order of their start
+	servers []*localServer  // in the order of their start
+	members []*child        // the nodes
 }
 
-// child is one of them.
+// child is one of the nodes.
 type child struct {
 	name string
 	supervise.Process
 	over <-chan supervise.Exit // nil when it has ended
 }
-
-// The servers, which start first and end last.
-const (
-	consulName = "consul"
-	natsName   = "nats"
-)
 
 // localEnd is how long one of them may take to end, before it is killed: nodes of a local cluster have little to drain.
 const localEnd = 20 * time.Second
@@ -66,12 +59,11 @@ func (h *localCluster) start(name, path string, args, env []string) error {
 
 // startConsul starts the server that the others need, waits until it serves and returns its address.
 func (h *localCluster) startConsul(ctx context.Context, path string, port int) (address string, err error) {
-	s, err := consulserver.Run(ctx, consulserver.Options{Program: path, Port: localPort(port, consulPort), OwnGroup: true})
+	s, err := consulserver.Run(ctx, consulserver.Options{Program: path, Port: localPort(port, consulPort), Disk: true, OwnGroup: true})
 	if err != nil {
 		return "", err
 	}
-	h.serve(consulName, s)
-	return s.Address(), nil
+	return s.Address(), h.keep("consul", &s.Process, s.Start, s.Close)
 }
 
 // startNATS starts a server for streams, waits until it serves and writes where it is into the cluster's store.
@@ -81,56 +73,15 @@ func (h *localCluster) startNATS(ctx context.Context, path string, at operate.Wh
 	if err != nil {
 		return "", err
 	}
-	h.serve(natsName, struct {
-		*childserver.Process
-		io.Closer
-	}{s.Process(1), s})
+	if err := h.keep("nats", s.Process(1), func(ctx context.Context) error { return s.Start(ctx, 1) }, s.Close); err != nil {
+		return "", err
+	}
 	kv, err := openStore(at)
 	if err != nil {
 		return "", err
 	}
 	url = "nats://" + s.Address(1)
 	return url, errors.Join(natskey.Write(ctx, kv, natskey.Record{URL: url, Token: token}), kv.Close())
-}
-
-// server is a process of its own, with files.
-type server interface {
-	PID() int
-	Exited() <-chan struct{}
-	State() *os.ProcessState
-	Terminate() error
-	Kill() error
-	Log() string
-	Close() error
-}
-
-// serve adds a server that runs to the members.
-func (h *localCluster) serve(name string, s server) {
-	p := serverProcess{s, make(chan supervise.Exit, 1)}
-	begin := time.Now()
-	go func() { // ends with the server, which end sees to
-		<-s.Exited()
-		p.over <- supervise.ExitOf(s.State(), time.Since(begin))
-	}()
-	h.members = append(h.members, &child{name: name, Process: p, over: p.over})
-	h.servers++
-}
-
-// serverProcess is a server as one of the processes.
-type serverProcess struct {
-	server
-	over chan supervise.Exit
-}
-
-func (p serverProcess) Exited() <-chan supervise.Exit { return p.over }
-
-// Close removes the server's files and returns the end of its log.
-func (p serverProcess) Close() []string {
-	lines := strings.Split(p.Log(), "\n")
-	if err := p.server.Close(); err != nil {
-		lines = append(lines, err.Error())
-	}
-	return lines
 }
 
 func domestic(env []string) []string {
@@ -171,6 +122,13 @@ var errEnded = errors.New("ended by itself")
 
 // look finds the processes that have ended.
 func (h *localCluster) look() error {
+	for _, s := range h.servers {
+		select {
+		case <-s.over:
+			return s.ended()
+		default:
+		}
+	}
 	for _, m := range h.members {
 		select {
 		case e := <-m.over:
@@ -189,7 +147,11 @@ func lastOf(lines []string) string {
 	return "\n\t" + strings.Join(lines, "\n\t")
 }
 
-// watch waits for ctx. A node may be drained meanwhile; without a server, or with the last node gone, nothing is left to do.
+// ended is the error of a server that is not started again, though it was not asked to end.
+func (s *localServer) ended() error { return fmt.Errorf("%s %w: %w", s.name, errEnded, s.err) }
+
+// watch waits for ctx. A node may be drained meanwhile; with the last node gone, or with a server that does not come up again,
+// nothing is left to do.
 func (h *localCluster) watch(ctx context.Context) error {
 	type exit struct {
 		who *child
@@ -215,21 +177,28 @@ func (h *localCluster) watch(ctx context.Context) error {
 			}
 		}()
 	}
-	for {
+	gone := make(chan *localServer)
+	for _, s := range h.servers {
+		go func() { // ends with the server, which end sees to
+			<-s.over
+			select {
+			case gone <- s:
+			case <-ctx.Done():
+			}
+		}()
+	}
+	for left > 0 {
 		select {
 		case <-ctx.Done():
 			return nil
+		case s := <-gone:
+			return s.ended()
 		case e := <-exits:
 			left--
 			fmt.Fprintf(h.talk, "%s: %v\n", e.who.name, e.Exit)
-			switch {
-			case slices.Contains(h.members[:h.servers], e.who):
-				return fmt.Errorf("%s %w: %v:%s", e.who.name, errEnded, e.Exit, lastOf(e.who.Close()))
-			case left == h.servers:
-				return nil
-			}
 		}
 	}
+	return nil
 }
 
 // end ends the nodes together, waits for them, and ends the servers in the opposite order of their start.
@@ -237,19 +206,18 @@ func (h *localCluster) end() error {
 	var errs []error
 	limit, cancel := context.WithTimeout(context.Background(), localEnd)
 	defer cancel()
-	stop := func(members []*child) {
-		for _, m := range members {
-			if m.over != nil {
-				_ = m.Terminate() // one that has just ended needs none
-			}
-		}
-		for _, m := range members {
-			errs = append(errs, h.wait(m, limit.Done()))
+	for _, m := range h.members {
+		if m.over != nil {
+			_ = m.Terminate() // one that has just ended needs none
 		}
 	}
-	stop(h.members[h.servers:])
-	for i := h.servers - 1; i >= 0; i-- {
-		stop(h.members[i : i+1])
+	for _, m := range h.members {
+		errs = append(errs, h.wait(m, limit.Done()))
+	}
+	for _, s := range slices.Backward(h.servers) {
+		s.stop()
+		<-s.over // its Supervisor waits for localEnd, or for the second signal
+		errs = append(errs, s.files())
 	}
 	return errors.Join(errs...)
 }

@@ -100,6 +100,10 @@ func withoutConsul(env []string) []string {
 // Serving waits until the server answers consistent reads.
 func (s *Server) Serving(ctx context.Context) error {
 	return s.Await(ctx, func(ctx context.Context) error {
+		// A read holds out for a leader, looks again only at random times, and may find none in its time: this one answers at once.
+		if body, err := s.Call(ctx, http.MethodGet, "/v1/status/leader", nil); err != nil || string(body) == `""` {
+			return errors.Join(err, errors.New("it has no leader"))
+		}
 		// The catalog names the server itself once it leads and has settled.
 		var nodes []struct{}
 		body, err := s.Call(ctx, http.MethodGet, "/v1/catalog/nodes?consistent", nil)
