@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint demo cluster clean tools consul nats need-go need-cc
+.PHONY: help build build-gpu test test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,12 +28,22 @@ test: need-cc ## all tests, shuffled, against a real Consul and NATS; the race d
 quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, no NATS, -short
 	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
 
+# The machine with the GPU may lack Go: then bin/gpu comes from another one.
+test-gpu: ## tests on a GPU, in ten minutes at most, and rows for docs/benchmarks.md; where there is no GPU one line says so
+	$(if $(no-go),,@$(MAKE) -s build-gpu)
+	@test -x bin/gpu/run || { echo "make test-gpu: missing: go, or the folder bin/gpu, which make build-gpu makes on a machine that has it" >&2; exit 1; }
+	bin/gpu/run
+
+build-gpu: need-cc consul ## pack what test-gpu runs into bin/gpu (60 MB), for a machine without Go and network: gpu/run there
+	tools/buildgpu.sh
+
 # The packages that have long forms import internal/long in their tests. Of the others those that use rapid draw more.
-# examples/gpu is a module of its own: its tests run here as they are, first, because they take a minute.
+# examples/gpu is a module of its own: its tests run here as they are, first, because they take a minute, and then its long forms.
 test-long: need-cc consul nats ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
 	$(if $(filter ./...,$(PKG)),CGO_ENABLED=1 go test -race -shuffle=on -timeout 1h ./...)
 	$(if $(filter ./...,$(PKG)),go test -C examples/gpu -count=1 -p 1 ./...)
-	go test -long -count=1 -p 1 -timeout 4h $(if $(filter-out ./...,$(PKG)),$(PKG),$$(grep -rl --include='*_test.go' '"github.com/raysys/raysys/internal/long"' . | xargs -n1 dirname | sort -u))
+	$(if $(filter ./...,$(PKG)),go test -C examples/gpu -count=1 -p 1 ./train ./gputest -long)
+	go test -long -count=1 -p 1 -timeout 4h $(if $(filter-out ./...,$(PKG)),$(PKG),$$(grep -rl --include='*_test.go' --exclude-dir=gpu '"github.com/raysys/raysys/internal/long"' . | xargs -n1 dirname | sort -u))
 	$(if $(filter-out ./...,$(PKG)),,go test -count=1 -p 1 -timeout 4h $$(grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u | while read -r d; do \
 		grep -q '"github.com/raysys/raysys/internal/long"' $$d/*_test.go || echo $$d; done))
 

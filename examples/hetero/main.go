@@ -25,6 +25,7 @@ import (
 	"syscall"
 
 	"github.com/raysys/raysys"
+	_ "github.com/raysys/raysys/placement/nvml" // finds the GPUs of this host, where raysys node does not
 	"github.com/raysys/raysys/system"
 )
 
