@@ -70,7 +70,7 @@ func TestEndWhileGrainsGo(t *testing.T) {
 // bare hears nothing of its end, heedful does.
 type (
 	bare    struct{}
-	heedful struct{ bare }
+	heedful struct{}
 )
 
 func (*bare) Touch(context.Context) error           { return nil }
