@@ -296,6 +296,28 @@ func TestAdoptedOnce(t *testing.T) {
 			t.Errorf("w3 has weighed crate %d, want %d, which w1 has", n, seed)
 		}
 	})
+	for _, next := range []raysys.NodeID{"w3", "w1"} { // the owner may be the next submitter
+		t.Run("it is an input of a task that waits, which "+string(next)+" adopts", func(t *testing.T) {
+			f, sctx, ctx := newWill(t)
+			gate := newGate()
+			openGate(gate)
+			openGate(gate + " to weigh")
+			r := stamped.With(on("w1")).Go(sctx, gate)
+			if _, _, err := raysys.Wait(sctx, []raysys.Ref[parcel]{r}, 1); err != nil {
+				t.Fatal(err)
+			}
+			seed := int(crates.Load())
+			w := scales.With(on("w4"), raysys.WaitForResources()).Go(sctx, weighing{r, gate + " to weigh"})
+			hold(sctx, t, next, w.Handle())
+			settles(t, "the task that weighs is recorded", func() bool { return f.recordedAt("s") == 1 })
+			f.kill("s")
+			settles(t, "the owner counts the submitter no more", func() bool { return system.Held(f.node("w1"), "s") == 0 })
+			f.place("w4", system.Worker)
+			if n := summed(ctx, t, next); n != seed {
+				t.Errorf("%s has weighed crate %d, want %d, which w1 has", next, n, seed)
+			}
+		})
+	}
 }
 
 // TestJoinedObject: a parent's next attempt has the object that a child of the last attempt has computed.

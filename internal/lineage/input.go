@@ -24,10 +24,11 @@ const recordVersion = 1
 const (
 	inputGone  byte = iota // why
 	inputTask              // the run and the id of a recorded task
-	inputOther             // id and owner of a value that is not made again
+	inputOther             // id and owner of a value that is not made again: of a copy, or recorded before inputHeld was known
 	inputValue             // id, the value, and what it refers to
 	inputError             // id and the failure
 	inputNamed             // id of an object, and the name that it has in the cluster
+	inputHeld              // id, owner, and the owner's number of a value that is not made again
 )
 
 // appendInput appends what another node needs to find the input of a recorded task.
@@ -48,8 +49,10 @@ func appendFuture(dst []byte, c *core.Future, self core.NodeKey) []byte {
 			return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), run), id)
 		}
 		owner := self
-		if s := refs.RemoteOf(c); s != nil {
-			owner = s.Owner
+		if s := refs.RemoteOf(core.Behind(c)); s != nil {
+			if owner = s.Owner; s.Number != 0 {
+				return wire.AppendUvarint(wire.AppendNode(wire.AppendID(append(dst, inputHeld), id), owner), s.Number)
+			}
 		}
 		return wire.AppendNode(wire.AppendID(append(dst, inputOther), id), owner)
 	}
@@ -94,16 +97,18 @@ func appendOutcome(dst []byte, c *core.Future, self core.NodeKey) ([]byte, error
 
 // recorded is an input, or an outcome, as it was recorded.
 type recorded struct {
-	form  byte
-	name  string // of what is gone, or of an object
-	run   uint64
-	id    raysys.TaskID
-	owner core.NodeKey
-	value []byte
-	inner []*core.Future
-	err   error
+	form   byte
+	name   string // of what is gone, or of an object
+	run    uint64
+	id     raysys.TaskID
+	owner  core.NodeKey
+	number uint64 // of the owner's future there
+	value  []byte
+	inner  []*core.Future
+	err    error
 }
 
+// readInput reads what appendInput and appendOutcome append. A nil l reads over it: no node is asked for anything.
 func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
 	switch in.form = r.Byte(); in.form {
 	case inputGone:
@@ -112,6 +117,8 @@ func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
 		in.run, in.id = r.Uvarint(), r.ID()
 	case inputOther:
 		in.id, in.owner = r.ID(), wire.ReadNode(r)
+	case inputHeld:
+		in.id, in.owner, in.number = r.ID(), wire.ReadNode(r), r.Uvarint()
 	case inputNamed:
 		in.id, in.name = r.ID(), r.String()
 	case inputError:
@@ -125,35 +132,14 @@ func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
 			if err != nil {
 				return in, err
 			}
-			in.inner = append(in.inner, inner.future(l))
+			if l != nil {
+				in.inner = append(in.inner, inner.future(l))
+			}
 		}
 	default:
 		return in, errors.Join(r.Err(), errVersion)
 	}
 	return in, r.Err()
-}
-
-// skipInput reads over what readInput reads.
-func skipInput(r *wire.Reader) {
-	switch r.Byte() {
-	case inputGone:
-		r.Bytes()
-	case inputTask:
-		r.Uvarint()
-		r.ID()
-	case inputOther:
-		r.ID()
-		wire.ReadNode(r)
-	case inputError:
-		r.ID()
-		_ = wire.ReadError(r)
-	case inputValue:
-		r.ID()
-		r.Bytes()
-		for range r.Count(1) {
-			skipInput(r)
-		}
-	}
 }
 
 // future returns a future of the input.
@@ -174,6 +160,8 @@ func (in *recorded) source(l *Lineage) (src core.Source) {
 		src = s
 	case inputOther:
 		src = l.cfg.Refs.Uncounted(in.owner, in.id)
+	case inputHeld: // now, as above: the owner frees it soon after the death of the submitter
+		src = l.cfg.Refs.Borrow(in.owner, in.number, in.id)
 	case inputGone:
 		src = &failed{id: in.id, err: fmt.Errorf("%w: %s, which it needs, was released, and is not made again", raysys.ErrObjectLost, in.name)}
 	case inputError:
@@ -209,7 +197,7 @@ func (l *Lineage) readRecipe(r *wire.Reader) (inputs []*core.Future, body []byte
 			return nil, nil, err
 		}
 		src := in.source(l)
-		if in.form == inputTask || in.form == inputNamed {
+		if in.form == inputTask || in.form == inputNamed || in.form == inputHeld {
 			src = &patient{Source: src, lineage: l}
 		}
 		inputs = append(inputs, &core.NewUntyped(l.cfg.Job, src).Future)

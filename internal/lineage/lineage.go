@@ -23,6 +23,7 @@ type Records interface {
 // References are this node's references to other nodes. Package refs implements it.
 type References interface {
 	Uncounted(owner core.NodeKey, id raysys.TaskID) *refs.RemoteSource
+	Borrow(owner core.NodeKey, number uint64, id raysys.TaskID) core.Source
 	FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done func(core.Source, error))
 	FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source, error))
 	AtTick(f func())

@@ -3,6 +3,7 @@ package lineage_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -43,12 +44,15 @@ type bed struct {
 	open chan struct{} // lets the tasks end
 	held tasks.Task[string, string]
 	bulk tasks.Task[string, []byte] // gives an object
+	job  *core.Job
 
 	mu     sync.Mutex // guards the rest
 	now    int64
 	alarms []*core.Alarm
 	asked  []func(registry.TaskEntry, error) // of the store
 	found  []func(core.Source, error)        // of another node
+	// borrowed is what the node has asked owners to count it for.
+	borrowed []string
 }
 
 func newBed(t *testing.T) *bed {
@@ -67,6 +71,7 @@ func newBed(t *testing.T) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.job = turn.Job()
 	r := runner.New(b)
 	t.Cleanup(func() { r.End(raysys.ErrClosed) })
 	b.Lineage = lineage.New(lineage.Config{
@@ -150,6 +155,13 @@ func (b *bed) RetainAt(_ core.NodeKey, _ uint64, _ raysys.TaskID, _ string, done
 }
 
 func (b *bed) Uncounted(core.NodeKey, raysys.TaskID) *refs.RemoteSource { return nil }
+
+func (b *bed) Borrow(owner core.NodeKey, number uint64, _ raysys.TaskID) core.Source {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.borrowed = append(b.borrowed, fmt.Sprint(owner, " ", number))
+	return core.Through(core.Own(b.job, number, "the crate"))
+}
 
 func (b *bed) FindObject(owner core.NodeKey, number uint64, _ raysys.TaskID, done func(core.Source, error)) {
 	if owner != other || number != objectNumber {

@@ -151,7 +151,9 @@ func difference(recorded, body []byte) string {
 		return errVersion.Error()
 	}
 	for range r.Count(1) {
-		skipInput(&r)
+		if _, err := (*Lineage)(nil).readInput(&r); err != nil {
+			return err.Error()
+		}
 	}
 	recorded = r.Bytes()
 	if err := r.Err(); err != nil {

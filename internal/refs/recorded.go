@@ -294,7 +294,7 @@ func (r *References) FindObject(owner core.NodeKey, number uint64, id raysys.Tas
 	case number == 0:
 		s = r.Uncounted(owner, id)
 	default:
-		s = RemoteOf(r.imports.take(id, exportKey{owner, number}, exportKey{}))
+		s = r.Borrow(owner, number, id).(*RemoteSource)
 	}
 	s.Ask(func(err error) {
 		if e := (*core.Elsewhere)(nil); errors.As(err, &e) {

@@ -79,6 +79,18 @@ func (r *References) Uncounted(owner core.NodeKey, id raysys.TaskID) *RemoteSour
 	return &RemoteSource{refs: r, Owner: owner, id: id, borrow: &borrow{}}
 }
 
+// Borrow names the future that owner exports under number, by a record. The owner does not count this node as a holder yet: it is asked
+// to at once, and the reference counts until its Source is collected.
+func (r *References) Borrow(owner core.NodeKey, number uint64, id raysys.TaskID) core.Source {
+	if owner != r.mesh.Self() {
+		return RemoteOf(r.imports.take(id, exportKey{owner, number}, exportKey{}))
+	}
+	if c := r.exports.get(number); c != nil {
+		return Here(c)
+	}
+	return r.Uncounted(owner, id)
+}
+
 // Gone says that an incarnation has left the cluster. The references that it holds count for borrowGrace more; see borrow.
 func (r *References) Gone(holder core.NodeKey) {
 	r.runner.After(borrowGrace, func() { r.exports.died(holder) })
