@@ -89,6 +89,32 @@ func ExampleRef_Cancel() {
 	// true cancelled
 }
 
+// A job is found by its name and ended by it, in one process as in a cluster.
+func ExampleLookup() {
+	ctx, stop := serve()
+	defer stop()
+	forever.With(raysys.Detached("collect")).Go(ctx)
+	fmt.Println(raysys.Lookup[int](ctx, "collect").Cancel())
+	_, err := raysys.Lookup[int](ctx, "collect").Get(ctx) // its outcome stays
+	fmt.Println(errors.Is(err, raysys.ErrCancelled))
+	// Output:
+	// true
+	// true
+}
+
+// Forget ends a job that runs, and frees its name.
+func ExampleForget() {
+	ctx, stop := serve()
+	defer stop()
+	r := forever.With(raysys.Detached("collect")).Go(ctx)
+	fmt.Println(raysys.Forget(ctx, "collect"), raysys.PhaseOf(r))
+	_, err := raysys.Lookup[int](ctx, "collect").Get(ctx)
+	fmt.Println(errors.Is(err, raysys.ErrNotFound))
+	// Output:
+	// <nil> cancelled
+	// true
+}
+
 // Release says that this program needs the value no longer; the task that was given it before still gets it.
 func ExampleRef_Release() {
 	ctx, stop := serve()

@@ -51,6 +51,6 @@ func OnDisk() PutOption { return func(s *core.PutSpec) { s.OnDisk = true } }
 func Lookup[T any](ctx context.Context, name string) Ref[T] { return Ref[T](core.Lookup[T](ctx, name)) }
 
 // Forget takes the name from the object that has it; without other references the object is freed. If no object has it,
-// Forget takes it from the task: its outcome goes, and one that runs ends with its node from now on. A name that neither
-// has gives ErrNotFound.
+// Forget takes it from the task: its outcome goes, and one that runs is cancelled, wherever it runs. A name that neither has
+// gives ErrNotFound.
 func Forget(ctx context.Context, name string) error { return core.Forget(ctx, name) }

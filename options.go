@@ -138,9 +138,13 @@ const MaxTaskName = 512
 //
 // With a name, such as Detached("nightly"), a task outlives its driver and its node as well: it is recorded in the cluster's
 // store before it runs, and after the death of the node that submitted it a worker runs it again, in its next attempt. For Go
-// and On of tasks, which wait until it is recorded; in a cluster whose lineage is durable (system.Config.Lineage), elsewhere
-// ErrBadOption. Every node finds the task with Lookup, while it runs and after. Once it has settled its outcome, also a
-// failure, stays under the name until Forget, or until the next task is submitted under the name.
+// and On of tasks, which wait until it is recorded. In a cluster lineage must be durable (system.Config.Lineage), else
+// ErrBadOption; without a cluster the name is in the memory of the process. Every node finds the task with Lookup, while it
+// runs and after. Cancel of any reference to it ends it, wherever it runs, and so does Forget. Once it has settled its
+// outcome, also a failure, stays under the name until Forget, or until the next task is submitted under the name.
+//
+// A node that dies is no attempt that Retries counts, unless it dies within about a minute of the attempt's start: after
+// Retries of those in a row, and one more, the task fails with ErrNodeDead.
 //
 // A name is of one task while that runs. The same function submitted with the same argument joins it: that reference gets the
 // outcome of the task that runs. So a driver may submit it each time it starts. Other content fails with ErrNameTaken, as

@@ -38,6 +38,10 @@ func (r Ref[T]) IsZero() bool { return core.FutureOf(r.Link) == nil }
 // Cancel ends the work behind r, also when it runs already, and everything it submitted (but for Detached work).
 // The future settles at once with ErrCancelled; running code learns of it through its context. It reports whether
 // the future was still open.
+//
+// A task that is Detached with a name ends by Cancel of any reference to it: of the one that Lookup gave, of one that joined it,
+// on any node, also when its submitter is dead. Cancel then returns when the cluster's store has it, or after 5 s without the
+// store; its bool says, as ever, that this reference was open.
 func (r Ref[T]) Cancel() bool { return core.CancelOf(r.Link) }
 
 // Release says that this program needs the value no longer. Later Gets return ErrReleased; tasks that were given the

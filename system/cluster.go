@@ -96,7 +96,7 @@ func (c *cluster) job(k wire.JobKey) *core.Job {
 		j = &core.Job{
 			ID: k.ID, Run: k.Run, Namespace: k.Namespace, Weight: k.Weight, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
 			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Objects: own.Objects,
-			Prober: own.Prober, Gate: own.Gate,
+			Prober: own.Prober, Gate: own.Gate, Tasks: own.Tasks,
 		}
 		c.jobs[k] = j
 	}

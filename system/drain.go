@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -138,12 +139,21 @@ func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc
 	if left := c.node.groups.drain(moving); left > 0 {
 		c.log.Info("bundles of placement groups find no room elsewhere, and wait for it when this node has left", zap.Int("bundles", left))
 	}
-	err = errors.Join(c.cutShort(c.node.grains.Drain(moving)), c.cutShort(c.node.tasks.Drain(moving)))
+	err = errors.Join(c.cutShort(c.node.grains.Drain(moving)), c.cutShort(c.drainTasks(moving)))
 	c.moveObjects(moving, &came)
 	if errors.Is(context.Cause(moving), ErrDrainCancelled) {
 		return came, err
 	}
 	return came, errors.Join(err, c.handOverAll(ctx))
+}
+
+// drainTasks waits until no task is left here. Its error names those with names: another worker runs them again once this node has left.
+func (c *cluster) drainTasks(ctx context.Context) error {
+	err := c.node.tasks.Drain(ctx)
+	if named := c.unsettled(); err != nil && named != nil {
+		err = fmt.Errorf("%w; a worker that stays begins again: %s", err, strings.Join(named, ", "))
+	}
+	return err
 }
 
 // moveObjects has other nodes keep the objects that they need.
@@ -321,10 +331,25 @@ func (c *cluster) holding() []string {
 	if !draining {
 		return nil
 	}
-	return append(c.node.grains.Busy(maxHolding), c.node.tasks.Busy(maxHolding)...)
+	return slices.Concat(c.node.grains.Busy(maxHolding), c.unsettled(), c.node.tasks.Busy(maxHolding))
 }
 
-// maxHolding bounds the grains, and the tasks, that holding names.
+// unsettled names some of the detached tasks with names that this node has submitted or taken over: it waits for them.
+func (c *cluster) unsettled() (names []string) {
+	if c.lineage == nil {
+		return nil
+	}
+	list := c.lineage.ListTasks()
+	for _, j := range list[:min(len(list), maxHolding)] {
+		names = append(names, j.String())
+	}
+	if more := len(list) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d named tasks more", more))
+	}
+	return names
+}
+
+// maxHolding bounds the grains, the named tasks and the tasks of others that holding names.
 const maxHolding = 10
 
 // fence ends the node. Its session is gone, so other nodes have taken over its shards and grains, or will. Close closes

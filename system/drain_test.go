@@ -369,6 +369,41 @@ func TestDrainNamesWhatHolds(t *testing.T) {
 	runtime.KeepAlive(refs)
 }
 
+// TestDrainNamesNamedTasks: a node names the detached tasks with names that it has submitted or taken over, in its status and where a drain of it
+// does not end, wherever they run.
+func TestDrainNamesNamedTasks(t *testing.T) {
+	f := newFleet(t)
+	w, ctx := f.join("w", system.Both)
+	v, _ := f.join("v", system.Worker)
+	meet(t, w, v)
+	const job = "named task \"collect\" (drain.stall, attempt 1, runs)"
+	s := stallAt(t, "collect")
+	r := stallFor.With(raysys.Detached("collect"), raysys.Prefer(raysys.OnNode("v"))).Go(ctx, "collect")
+	<-s.begun
+	st, err := v.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []system.NamedTask{{Name: "collect", Function: "drain.stall", Attempt: 1, State: "runs"}}
+	for _, n := range st.Nodes {
+		if at := n.Name == "w"; at != slices.Equal(n.NamedTasks, want) {
+			t.Errorf("%s has the jobs %+v", n.Name, n.NamedTasks)
+		}
+	}
+	brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	drained := make(chan error, 1)
+	go func() { drained <- w.Drain(brief) }()
+	settles(t, "the node that drains is kept by the job", func() bool {
+		list, err := v.Holding(t.Context(), "w")
+		return slices.Contains(list, job) || err != nil
+	})
+	if err := <-drained; err == nil || !strings.Contains(err.Error(), job) {
+		t.Errorf("a drain that ran out of time says %v, and does not name the job", err)
+	}
+	r.Cancel()
+}
+
 // TestEveryoneLeaves: workers that are all asked to go do so within seconds, whatever runs, lives or lies on them, and
 // it is no error: there is nowhere to move anything.
 func TestEveryoneLeaves(t *testing.T) {

@@ -88,7 +88,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 			Log:    n.log.Sugar().Warnw,
 		})
 		c.refs.SetLineage(l)
-		n.job.Gate, c.lineage = l, l
+		n.job.Gate, n.job.Tasks, c.lineage = l, l, l
 	}
 	c.network = transport
 	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.parts.Chaos}); err != nil {

@@ -116,7 +116,7 @@ func New(cfg Config) (*Node, error) {
 		gc.Cluster, gc.States, gc.Hosts = locator{n.cluster}, states{n}, cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = newSolo(n)
-		n.job.Run = n.solo.run
+		n.job.Run, n.job.Tasks = n.solo.run, taskengine.NewNames(n.job)
 		gc.States = states{n}
 	}
 	gc.Retainer = retainer{n}

@@ -38,23 +38,32 @@ type NodeStatus struct {
 	Resources   raysys.Resources  `json:"resources"`
 	Free        raysys.Resources  `json:"free"` // of Resources, what nothing holds
 	Labels      map[string]string `json:"labels,omitempty"`
-	PID         int               `json:"pid"`               // of its process, on its host
-	Up          time.Duration     `json:"up"`                // since it joined, in nanoseconds
-	Queued      int               `json:"queued"`            // its own tasks that wait to start
-	Inbound     int               `json:"inbound"`           // tasks of other nodes that it has accepted and not answered
-	BusyCPU     float64           `json:"busy_cpu"`          // CPUs that run its own tasks
-	FreeCPU     float64           `json:"free_cpu"`          // CPUs that nothing holds
-	MeanTask    time.Duration     `json:"mean_task"`         // running time of recent tasks, in nanoseconds
-	Devices     []DeviceStatus    `json:"devices,omitempty"` // its accelerators
-	Demand      []Demand          `json:"demand,omitempty"`  // what waits for resources
-	Groups      []GroupDemand     `json:"groups,omitempty"`  // placement groups that wait for room, of the shards that it leads
-	Grains      map[string]int    `json:"grains"`            // activations by kind
-	Peers       int               `json:"peers"`             // nodes it is connected to
-	Connected   []PeerStatus      `json:"connected"`         // those nodes
-	Held        int               `json:"held"`              // its futures that other nodes hold
-	LeaseLeft   time.Duration     `json:"lease_left"`        // in nanoseconds
-	Holding     []string          `json:"holding,omitempty"` // of a node that drains: tasks and grains that keep it, some of them
+	PID         int               `json:"pid"`                   // of its process, on its host
+	Up          time.Duration     `json:"up"`                    // since it joined, in nanoseconds
+	Queued      int               `json:"queued"`                // its own tasks that wait to start
+	Inbound     int               `json:"inbound"`               // tasks of other nodes that it has accepted and not answered
+	BusyCPU     float64           `json:"busy_cpu"`              // CPUs that run its own tasks
+	FreeCPU     float64           `json:"free_cpu"`              // CPUs that nothing holds
+	MeanTask    time.Duration     `json:"mean_task"`             // running time of recent tasks, in nanoseconds
+	Devices     []DeviceStatus    `json:"devices,omitempty"`     // its accelerators
+	Demand      []Demand          `json:"demand,omitempty"`      // what waits for resources
+	Groups      []GroupDemand     `json:"groups,omitempty"`      // placement groups that wait for room, of the shards that it leads
+	Grains      map[string]int    `json:"grains"`                // activations by kind
+	Peers       int               `json:"peers"`                 // nodes it is connected to
+	Connected   []PeerStatus      `json:"connected"`             // those nodes
+	Held        int               `json:"held"`                  // its futures that other nodes hold
+	LeaseLeft   time.Duration     `json:"lease_left"`            // in nanoseconds
+	NamedTasks  []NamedTask       `json:"named_tasks,omitempty"` // detached tasks with names that it has submitted or taken over, and that have not settled; they may run elsewhere
+	Holding     []string          `json:"holding,omitempty"`     // of a node that drains: tasks and grains that keep it, some of them
 	Error       string            `json:"error,omitempty"`
+}
+
+// NamedTask is a detached task with a name (raysys.Detached) that has not settled.
+type NamedTask struct {
+	Name     string `json:"name"`
+	Function string `json:"function"`
+	Attempt  int    `json:"attempt"` // the first is 1
+	State    string `json:"state"`   // "waits" or "runs"
 }
 
 // The states of a node.
@@ -156,6 +165,11 @@ func (n *Node) report() NodeStatus {
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: n.grains.Kinds(), Devices: n.devices(), Demand: n.demand(), Groups: n.groupDemand(),
 	}
+	if n.job.Tasks != nil {
+		for _, j := range n.job.Tasks.ListTasks() {
+			s.NamedTasks = append(s.NamedTasks, NamedTask(j))
+		}
+	}
 	c := n.cluster
 	if c == nil {
 		return s
@@ -180,7 +194,7 @@ func (s NodeStatus) with(own NodeStatus) NodeStatus {
 	s.PID = own.PID
 	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
-	s.Holding, s.Devices, s.Demand, s.Groups = own.Holding, own.Devices, own.Demand, own.Groups
+	s.NamedTasks, s.Holding, s.Devices, s.Demand, s.Groups = own.NamedTasks, own.Holding, own.Devices, own.Demand, own.Groups
 	if own.State != "" {
 		s.State, s.Error = own.State, own.Error
 	}

@@ -54,12 +54,42 @@ func namesOf(t *Turn, verb string) (Names, error) {
 	return n, nil
 }
 
-// TaskNames is a Gate that knows detached tasks by their names.
+// TaskNames knows detached tasks by their names.
 type TaskNames interface {
 	// LookupTask returns a future of the task. The error matches ErrNotFound when no task has the name.
 	LookupTask(ctx context.Context, name string) (*Future, error)
-	// ForgetTask frees the name. The error matches ErrNotFound when no task has it.
+	// ForgetTask frees the name, and cancels its task. The error matches ErrNotFound when no task has it.
 	ForgetTask(ctx context.Context, name string) error
+	// EndTask returns what cancels the task with a name that c, which has not settled, refers to, wherever it runs; nil where c is of none,
+	// or is itself all that there is to cancel. It waits until the task will not run again, or for as long as a program may.
+	EndTask(c *Future) func()
+	// ListTasks lists the tasks with names of which this node is the submitter, and which have not settled, by name.
+	ListTasks() []NamedTask
+}
+
+// NamedTask is system.NamedTask.
+type NamedTask struct {
+	Name     string
+	Function string
+	Attempt  int
+	State    string // "waits" or "runs"
+}
+
+// String shows it, for logs.
+func (t NamedTask) String() string {
+	return fmt.Sprintf("named task %q (%s, attempt %d, %s)", t.Name, t.Function, t.Attempt, t.State)
+}
+
+// NamedTaskOf describes the task of c, which this node has submitted.
+func NamedTaskOf(c *Future, name, function string) NamedTask {
+	t := NamedTask{Name: name, Function: function, Attempt: 1, State: "runs"}
+	if own := c.OwnTurn(); own != nil {
+		t.Attempt = own.Attempt()
+	}
+	if c.Pending() {
+		t.State = "waits"
+	}
+	return t
 }
 
 // ObjectHasName reports whether an object has the name. After an error it is not known.
@@ -132,7 +162,7 @@ func lookup(ctx context.Context, name string, of *ValueType) (*Future, error) {
 	}
 	again := blocked(t)
 	c, err := n.Lookup(ctx, name)
-	if tasks, ok := t.job.Gate.(TaskNames); ok && errors.Is(err, ErrNotFound) {
+	if tasks := t.job.Tasks; tasks != nil && errors.Is(err, ErrNotFound) {
 		c, err = tasks.LookupTask(ctx, name)
 	}
 	again()
@@ -157,7 +187,7 @@ func Forget(ctx context.Context, name string) error {
 	}
 	defer blocked(t)()
 	err = n.Forget(ctx, name)
-	if tasks, ok := t.job.Gate.(TaskNames); ok && errors.Is(err, ErrNotFound) {
+	if tasks := t.job.Tasks; tasks != nil && errors.Is(err, ErrNotFound) {
 		err = tasks.ForgetTask(ctx, name)
 	}
 	if err != nil {

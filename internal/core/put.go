@@ -164,4 +164,18 @@ func IDOf(l Link) TaskID {
 }
 
 // CancelOf ends the work behind a reference, and reports whether its future was still open.
-func CancelOf(l Link) bool { return l.future != nil && l.future.Cancel(ErrCancelled) }
+func CancelOf(l Link) bool {
+	c := l.future
+	if c == nil || c.Settled() {
+		return false
+	}
+	var end func()
+	if tasks := c.up.job.Tasks; tasks != nil {
+		end = tasks.EndTask(c)
+	}
+	open := c.Cancel(ErrCancelled)
+	if open && end != nil {
+		end()
+	}
+	return open
+}

@@ -229,7 +229,7 @@ func Local(c *Future) Source {
 	return Through(c)
 }
 
-// Through is Local whose Source keeps c in any case: the value may go with c.
+// Through is Local whose Source keeps c in any case: the value may go with c. It waits for a c that has not settled.
 func Through(c *Future) Alias { return &local{c} }
 
 // Alias is a Source whose value another future of this node has, or brings.
@@ -281,10 +281,13 @@ func (s *local) Fetch(into any, done func(error)) {
 		done(err)
 		return
 	}
-	(&localFetch{future: s.future, into: into, done: done}).look(s.future)
+	l := &localFetch{future: s.future, into: into, done: done}
+	if !s.future.Subscribe(&l.waiter, l) {
+		l.look(s.future)
+	}
 }
 
-// localFetch waits until the value of a settled future is here.
+// localFetch waits until a future has settled, and its value is here.
 type localFetch struct {
 	waiter Waiter
 	future *Future // pinned

@@ -51,6 +51,7 @@ type Job struct {
 	Objects   Objects                      // the node's store of large values; nil where there is none
 	Prober    Prober                       // looks for cycles over nodes; nil where there are no others
 	Gate      Gate                         // of what leaves the node; nil where all leaves at once
+	Tasks     TaskNames                    // the detached tasks with names, of the cluster or of this process; nil where a task has none
 	Weight    int                          // the job's share of a node among jobs whose work waits there; 0 stands for 1
 	Run       uint64                       // the incarnation of the node whose driver the work comes from, drawn where it is in no cluster; 0 before it has one
 

@@ -16,6 +16,11 @@ type holding struct {
 	key     registry.TaskKey
 	rec     *taskengine.Recipe
 	future  *core.Future
+
+	// Guarded by Lineage.mu:
+	attempt int   // that runs; 0: it waits
+	since   int64 // a look that has found it running first, by the node's clock
+	ran     bool  // for longRun
 }
 
 // hold makes this node the submitter of a task with a name.
@@ -29,6 +34,7 @@ func (l *Lineage) hold(k registry.TaskKey, rec *taskengine.Recipe, attempt uint3
 	if !c.Subscribe(&h.Waiter, h) {
 		h.Resolved(nil)
 	}
+	h.lookAgain()
 }
 
 // Resolved implements core.Resolved.

@@ -181,7 +181,11 @@ func (l *Lineage) remade(rec *registry.TaskRecord) (taskengine.Adopted, error) {
 	if err != nil {
 		return taskengine.Adopted{}, err
 	}
-	return l.cfg.Engine.Adopt(body, rec.Attempt, inputs, l.cfg.JobOf)
+	with := taskengine.Adoption{Submission: rec.Attempt, Inputs: inputs}
+	if rec.Start != (registry.TaskKey{}) {
+		with.Name, with.Early = rec.Name, rec.Early()
+	}
+	return l.cfg.Engine.Adopt(body, with, l.cfg.JobOf)
 }
 
 var errVersion = fmt.Errorf("%w: a newer node has recorded it: upgrade this node", registry.ErrUnreadable)

@@ -26,6 +26,7 @@ type References interface {
 	Borrow(owner core.NodeKey, number uint64, id raysys.TaskID) core.Source
 	FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done func(core.Source, error))
 	FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source, error))
+	TakeAt(k core.NodeKey, run uint64, id raysys.TaskID)
 	AtTick(f func())
 	RetainAt(k core.NodeKey, run uint64, id raysys.TaskID, state string, done func(error))
 }

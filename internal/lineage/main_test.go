@@ -154,6 +154,8 @@ func (b *bed) RetainAt(_ core.NodeKey, _ uint64, _ raysys.TaskID, _ string, done
 	done(raysys.ErrNodeDead)
 }
 
+func (b *bed) TakeAt(core.NodeKey, uint64, raysys.TaskID) {}
+
 func (b *bed) Uncounted(core.NodeKey, raysys.TaskID) *refs.RemoteSource { return nil }
 
 func (b *bed) Borrow(owner core.NodeKey, number uint64, _ raysys.TaskID) core.Source {

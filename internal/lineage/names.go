@@ -90,6 +90,7 @@ func (l *Lineage) ForgetTask(ctx context.Context, name string) error {
 	}
 	if _, err = runner.Wait(ctx, func(done func(registry.TaskEntry, error)) { l.cfg.Tasks.Change(registry.RemoveTask(k), done) }); err == nil {
 		l.dropObjects(rec)
+		l.cfg.Refs.TakeAt(rec.Submitter, k.Run, k.ID) // which finds that it is gone, and ends it
 	}
 	return err
 }

@@ -53,6 +53,9 @@ func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string
 			Digest: r.Digest, Detached: true, Name: name,
 			Start: registry.TaskKey{Run: r.Run, ID: r.ID}, Namespace: rec.Namespace(), Function: "task " + rec.Name(),
 		}
+		if l.cfg.Driver {
+			s.entry.Object.Number = 1 // see TaskRecord.Early
+		}
 		s.recipe = l.recipe(&r)
 		s.look()
 	})
@@ -100,8 +103,7 @@ func (s *start) enter() {
 			s.done(nil, fmt.Errorf("%w: the cluster holds this node for dead", raysys.ErrFenced))
 		case t.Name != s.entry.Name || t.Digest != s.entry.Digest:
 			s.large.drop()
-			s.done(nil, fmt.Errorf("%w: %q is the name of a task of function %q, which was submitted with another function or argument and has not settled: Lookup finds it, Forget frees the name",
-				raysys.ErrNameTaken, s.entry.Name, t.Function))
+			s.done(nil, taskengine.NameTaken(s.entry.Name, functionOf(t)))
 		case e.Refused || len(t.Outcome) > 0 || !l.start(s, t.Attempt):
 			l.Succeed(s.key.Run, t.Start.ID, nil, func(src core.Source, err error) {
 				if errors.Is(err, errUnrecorded) { // it has settled since, and another has its name, or none

@@ -17,6 +17,11 @@ import (
 func (l *Lineage) Take(run uint64, id raysys.TaskID) {
 	k := registry.TaskKey{Run: run, ID: id}
 	l.mu.Lock()
+	if h := l.held[k]; h != nil { // another node has ended it
+		l.mu.Unlock()
+		h.look()
+		return
+	}
 	busy := l.taking[k] || l.findLocked(k) != nil
 	l.taking[k] = l.taking[k] || !busy
 	l.mu.Unlock()
@@ -106,11 +111,14 @@ func (l *Lineage) begin(k registry.TaskKey, rec *registry.TaskRecord, large *lar
 		l.cfg.Log("a detached task waits for a newer program on this node", "task", rec.Name, "error", err)
 		return
 	}
-	if err != nil { // its record is damaged: no node can
-		err = fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
+	if err != nil { // it has ended as many nodes as it may, or its record is damaged: no node can
+		if !errors.Is(err, raysys.ErrNodeDead) {
+			err = fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
+		}
 		large.drop()
 		l.cfg.Log("a detached task cannot be run", "task", rec.Name, "error", err)
-		l.cfg.Tasks.Change(registry.SettleTask(k, rec.Attempt, appendFailure(nil, k.ID, err)), func(registry.TaskEntry, error) {})
+		tries := 0
+		l.change(registry.SettleTask(k, rec.Attempt, appendFailure(nil, k.ID, err)), &tries, func(registry.TaskEntry) {})
 		return
 	}
 	l.hold(k, t.Recipe, rec.Attempt, t.Future, large)

@@ -45,8 +45,13 @@ type TaskRecord struct {
 	// States are the keys of the States that refer to the task: the record stays for them, and the leader hands it to a worker
 	// after the death of its submitter, as one with a name. That needs Namespace and Function too.
 	States []string
-	Object TaskObject // the value, where that is an object
+	Object TaskObject // the value, where that is an object; of a task with a name see Early
 }
+
+// Early counts the submitters in a row, of a task with a name, that have died soon after they had become it: before they said RanTask. The
+// first does not count if it was a driver: one that ends at once is no fault of the task. The record has the last attempt that does not count in Object, which
+// no task with a name has: its object has a name of its own.
+func (t *TaskRecord) Early() int { return int(t.Attempt) - 1 - int(t.Object.Number) }
 
 // TaskObject says where the object is that a task has computed. It is a hint: the node may be dead, or have freed the object.
 type TaskObject struct {

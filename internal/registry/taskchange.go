@@ -68,6 +68,18 @@ func SettleTask(k TaskKey, attempt uint32, outcome []byte) TaskChange {
 	return TaskChange{kind: taskSettle, key: k, rec: &TaskRecord{Attempt: attempt, Outcome: outcome}}
 }
 
+// CancelTask ends a task with a name, if there is no outcome: outcome becomes that. Every node may ask. The answer names the submitter, which
+// is still to be told, while it lives.
+func CancelTask(k TaskKey, outcome []byte) TaskChange { return SettleTask(k, anyAttempt, outcome) }
+
+// anyAttempt is in the place of a number of CancelTask: submitters count from 1.
+const anyAttempt = 0
+
+// RanTask says that this attempt of a task with a name has run for a while: see TaskRecord.Early. It is refused as ComputedTask is.
+func RanTask(k TaskKey, attempt uint32) TaskChange {
+	return ComputedTask(k, attempt, TaskObject{Number: uint64(attempt)})
+}
+
 // ComputedTask says where the object is that a task has computed. It is refused unless this node is the submitter, and attempt is the
 // current one.
 func ComputedTask(k TaskKey, attempt uint32, at TaskObject) TaskChange {
@@ -224,7 +236,7 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		t.Attempt++
 		ch.renew(t)
 		return true, nil
-	case !mine:
+	case !mine && !ch.cancels():
 		e.Refused = true
 	case ch.kind == taskForget:
 		*e = TaskEntry{}
@@ -238,7 +250,7 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		}
 		t.States = slices.Delete(slices.Clone(t.States), i, i+1)
 		return true, nil
-	case t.Attempt != ch.rec.Attempt:
+	case t.Attempt != ch.rec.Attempt && !ch.cancels():
 		e.Refused = true
 	case ch.kind == taskComputed:
 		changed = t.Object != ch.rec.Object
@@ -257,6 +269,11 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		return true, nil
 	}
 	return false, nil
+}
+
+// cancels reports whether it is a CancelTask.
+func (ch *TaskChange) cancels() bool {
+	return ch.kind == taskSettle && ch.rec.Attempt == anyAttempt && ch.key.Named()
 }
 
 // renew gives a task whose submitter has died the recipe of the node that has entered it now: what it refers to is of that node.

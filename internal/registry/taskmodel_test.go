@@ -90,7 +90,7 @@ func specNamed(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(co
 		return before, !again
 	}
 	if before == nil || anotherStart(ch, before) {
-		return before, ch.kind == taskSettle
+		return before, ch.kind == taskSettle || ch.kind == taskComputed
 	}
 	mine, t := before.Submitter == by, *before
 	switch ch.kind {
@@ -107,9 +107,15 @@ func specNamed(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(co
 			return &t, false
 		}
 		return before, len(before.Outcome) > 0 || !mine
+	case taskComputed:
+		if !mine || before.Attempt != ch.rec.Attempt {
+			return before, true
+		}
+		t.Object = ch.rec.Object
+		return &t, false
 	case taskSettle:
-		if !mine || before.Attempt != ch.rec.Attempt || len(before.Outcome) > 0 {
-			return before, !mine || before.Attempt != ch.rec.Attempt || !bytes.Equal(before.Outcome, ch.rec.Outcome)
+		if stale := ch.rec.Attempt != 0 && (!mine || before.Attempt != ch.rec.Attempt); stale || len(before.Outcome) > 0 {
+			return before, stale || !bytes.Equal(before.Outcome, ch.rec.Outcome)
 		}
 		t.Outcome, t.Recipe = ch.rec.Outcome, nil
 		return &t, false
@@ -263,6 +269,12 @@ func drawNamed(n func(label string, limit int) int, run uint64) TaskChange {
 	case 5, 6, 7:
 		return SettleTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10), []byte{byte(n("outcome", 2))})
 	case 8:
+		switch n("other", 3) {
+		case 0:
+			return CancelTask(k, []byte{byte(n("outcome", 2))})
+		case 1:
+			return RanTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10))
+		}
 		return FindTask(k)
 	}
 	if n("remove", 3) == 0 {

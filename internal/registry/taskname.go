@@ -21,6 +21,8 @@ import (
 //	           │ ▲ the same content: refused, the asker joins it; other content: refused
 //	           ▼ │
 //	   the submitter is dead: the leader hands it to a worker, which claims it
+//
+// Cancel, which any node asks for, is a Settle for whichever attempt there is. Remove, which any node asks for too, leaves none.
 
 // namedRun is set in the Run of the key of a name. Incarnations are counted, and never have it.
 const namedRun = 1 << 63

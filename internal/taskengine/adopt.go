@@ -20,8 +20,16 @@ type Adopted struct {
 // Has reports whether the program has the task.
 func (e *Engine) Has(function string) bool { return e.cfg.Table.Lookup("task", function) != nil }
 
-// Adopt makes the task of a recording. inputs are futures for its inputs, and job is as in wire.Turns.
-func (e *Engine) Adopt(body []byte, submission uint32, inputs []*core.Future, job func(wire.JobKey) *core.Job) (a Adopted, err error) {
+// Adoption says what the record of a task tells beside the recording.
+type Adoption struct {
+	Submission uint32         // number of this node among the submitters
+	Name       string         // of a detached task; "" without
+	Early      int            // submitters of a named task in a row that died soon after they had become it: attempts, which Retries counts
+	Inputs     []*core.Future // futures for the inputs
+}
+
+// Adopt makes the task of a recording. job is as in wire.Turns.
+func (e *Engine) Adopt(body []byte, with Adoption, job func(wire.JobKey) *core.Job) (a Adopted, err error) {
 	plan, err := recordedPlan()
 	if err != nil {
 		return a, err
@@ -44,14 +52,30 @@ func (e *Engine) Adopt(body []byte, submission uint32, inputs []*core.Future, jo
 		return a, fmt.Errorf("the record of task %s: %w", t.Function, err)
 	}
 	up.Deadline = 0 // of a submitter that is dead
-	return impl.adopt(e, &t, up, t.Attempt+int(submission), inputs), nil
+	if with.Early > t.Options.Retries {
+		return a, &worksDeath{t.Function, with.Early}
+	}
+	return impl.adopt(e, &t, up, with), nil
 }
 
-func (s *spec) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attempt int, inputs []*core.Future) Adopted {
-	again := *s
+// worksDeath says that a task with a name has ended its nodes as often as it may. It matches raysys.ErrNodeDead.
+type worksDeath struct {
+	function string
+	nodes    int
+}
+
+func (e *worksDeath) Error() string {
+	return fmt.Sprintf("task %s: each of the last %d nodes that had it ended within a minute (raysys.Retries allows more): os.Exit, a fatal error or out of memory in it?", e.function, e.nodes)
+}
+
+func (e *worksDeath) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
+
+func (s *spec) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, with Adoption) Adopted {
+	again, attempt, inputs := *s, t.Attempt+int(with.Submission), with.Inputs
 	t.Options.set(&again.opts)
+	again.opts.Name = with.Name
 	n := newSpec(&again, nil)
-	rec := &recipe{spec: n, up: up, seq: t.Seq, byRef: t.ByRef, attempt: attempt, arg: t.Arg, weight: &weight{of: e.lineage}}
+	rec := &recipe{spec: n, up: up, seq: t.Seq, byRef: t.ByRef, attempt: attempt, arg: t.Arg, excused: -with.Early, weight: &weight{of: e.lineage}}
 	size := recipeSize + int64(len(t.Arg))
 	for _, c := range inputs {
 		rec.inputs = append(rec.inputs, input{held: c})

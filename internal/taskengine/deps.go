@@ -20,14 +20,15 @@ type deps struct {
 	job         *core.Job
 	waits       atomic.Pointer[inputWait] // the last
 	futures     []*core.Future
-	params      atomic.Pointer[[]*param] // the parameters, of a task that got them by reference; nil once they are returned
-	onTaken     func()                   // the parameters are in the argument; may be nil
-	fetch       bool                     // the task waits for values that are elsewhere; changed only while it waits for nothing
-	stays       bool                     // the task was given to this node, with its values; changed only while the task is held
-	remakes     bool                     // the task makes a lost value again, and takes no permit
-	byRef       []*core.Future           // what the program gave as parameters by reference
-	fetchPermit fetchPermit              // taken while the values of this task are fetched
-	dataLocal   atomic.Bool              // the argument is not complete, and the task goes to where its values are
+	params      atomic.Pointer[[]*param]    // the parameters, of a task that got them by reference; nil once they are returned
+	onTaken     func()                      // the parameters are in the argument; may be nil
+	fetch       bool                        // the task waits for values that are elsewhere; changed only while it waits for nothing
+	stays       bool                        // the task was given to this node, with its values; changed only while the task is held
+	remakes     bool                        // the task makes a lost value again, and takes no permit
+	byRef       []*core.Future              // what the program gave as parameters by reference
+	fetchPermit fetchPermit                 // taken while the values of this task are fetched
+	dataLocal   atomic.Bool                 // the argument is not complete, and the task goes to where its values are
+	joined      atomic.Pointer[core.Source] // the outcome of the task that has its name
 }
 
 // inputWait is one wait for futures. It alone is known to these: they may settle much later than the task, or never, and would keep

@@ -204,10 +204,14 @@ func (r *record) lost(x *exchange, node raysys.NodeID, cause error) {
 		return
 	}
 	attempt := r.attempt()
-	if attempt-r.spec.before > r.spec.opts.Retries {
+	if r.excuse(attempt, cause) {
+		r.again(attempt, 0)
+		return
+	}
+	if r.counted(attempt) > r.spec.opts.Retries {
 		r.settleFailed(&raysys.TaskError{
 			Task: r.Future.ID(), Function: r.Name(), Node: node, Attempt: attempt,
-			Err: &lostError{node: node, attempts: attempt, lost: attempt - r.spec.before - int(r.Future.Turn().Redraws()), cause: cause},
+			Err: &lostError{node: node, attempts: attempt, lost: r.counted(attempt) - int(r.Future.Turn().Redraws()), cause: cause},
 		})
 		return
 	}
@@ -235,7 +239,7 @@ func (r *record) again(attempt int, redraw uint32) {
 		rec.began(attempt+1, redraws)
 	}
 	id := r.Future.ID()
-	pause := r.spec.opts.Pause(attempt-r.spec.before, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
+	pause := r.spec.opts.Pause(max(r.counted(attempt), 1), rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
 	rt := r.Future.Up().Runtime()
 	rt.SetAlarm(&core.Alarm{At: core.After(rt.Now(), pause), Ring: r.ready})
 }

@@ -37,6 +37,8 @@ type recipe struct {
 	future  weak.Pointer[core.Future] // that has the value, or shall have it
 	why     error                     // it cannot be used; nil while it can
 	effects *core.Effect              // of the task, or of a child of it; nil for none
+	ran     int                       // the last attempt of a task with a name that has run for a while
+	excused int                       // attempts of a task with a name that Retries does not count
 }
 
 // input is one reference of an argument.

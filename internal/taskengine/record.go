@@ -302,7 +302,7 @@ func (r *record) failed(err error) {
 	}
 	o := &r.spec.opts
 	attempt := r.attempt()
-	if o.RetryIf == nil || attempt-r.spec.before > o.Retries || !accepts(o.RetryIf, err) {
+	if o.RetryIf == nil || r.counted(attempt) > o.Retries || !accepts(o.RetryIf, err) {
 		r.settleFailed(err)
 		return
 	}

@@ -240,6 +240,9 @@ func (rec *recipe) Namespace() string { return rec.up.Job.Namespace }
 // Name is the task's function.
 func (rec *recipe) Name() string { return rec.spec.function() }
 
+// GivenName is the name of a detached task; "" without.
+func (rec *recipe) GivenName() string { return rec.spec.opts.Name }
+
 // Run implements core.Recorded.
 func (rec *recipe) Run() uint64 { return rec.recorded.Load() }
 

@@ -15,7 +15,7 @@ import (
 //	                            ├── the same content runs under the name ──────► it settles when that one has
 //	                            └── other content does ────────────────────────► it fails
 
-// Starter is a core.Gate that starts detached tasks under names.
+// Starter is a core.TaskNames that starts detached tasks under names.
 type Starter interface {
 	// Start has the task of rec recorded under the name. done is called once, on any goroutine: with nil when the task is to
 	// run here, with the Source of the outcome of the task that has the name, or with why it must not run. While the store is
@@ -26,8 +26,8 @@ type Starter interface {
 // startable returns why a task of t cannot have a name.
 func (s *spec) startable(ctx context.Context, t *core.Turn) error {
 	name := s.opts.Name
-	if _, ok := t.Job().Gate.(Starter); !ok {
-		return fmt.Errorf("%w: Detached(%q): a task with a name is recorded in the cluster's store, and this node records none: it needs a cluster, and system.Config.Lineage durable; or give Detached() without a name", raysys.ErrBadOption, name)
+	if _, ok := t.Job().Tasks.(Starter); !ok {
+		return fmt.Errorf("%w: Detached(%q): in a cluster a task with a name is recorded in the store, and this node records none: set system.Config.Lineage to durable, or give Detached() without a name", raysys.ErrBadOption, name)
 	}
 	taken, err := core.ObjectHasName(ctx, t, name)
 	switch {
@@ -48,7 +48,7 @@ func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core
 		return s.failed(err)
 	}
 	told := make(chan error, 1)
-	t.Job().Gate.(Starter).Start(ctx, rec, s.opts.Name, func(src core.Source, err error) {
+	t.Job().Tasks.(Starter).Start(ctx, rec, s.opts.Name, func(src core.Source, err error) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("submit %s: %w", s.entry, err)
@@ -57,6 +57,7 @@ func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core
 			d.wait()
 		default:
 			rec.cut(errJoined)
+			d.joined.Store(&src)
 			r.fetch(src)
 		}
 		told <- err
@@ -85,6 +86,24 @@ func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core
 func (r *record) refuse(d *deps, err error) {
 	d.returnParams()
 	r.settleFailed(err)
+}
+
+// JoinedOf returns the Source of the outcome that c waits for, a task which was submitted under the name of one that runs; else nil.
+func JoinedOf(c *core.Future) core.Source {
+	if r := taskOf(c); r != nil && r.spec.opts.Name != "" {
+		if d := r.deps(); d != nil {
+			if src := d.joined.Load(); src != nil {
+				return *src
+			}
+		}
+	}
+	return nil
+}
+
+// NameTaken is why a task cannot have a name: another one of the function has it.
+func NameTaken(name, function string) error {
+	return fmt.Errorf("%w: %q is the name of a task of function %q, which was submitted with another function or argument and has not settled: Lookup finds it, Forget ends it and frees the name",
+		raysys.ErrNameTaken, name, function)
 }
 
 var errJoined = errors.New("its task runs under a name, which another submission has: look it up")

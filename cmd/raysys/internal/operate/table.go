@@ -64,7 +64,7 @@ func Table(w io.Writer, s Status) error {
 			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
 		}
 	}
-	if err := errors.Join(accelerators(w, s.Nodes), custom(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
+	if err := errors.Join(namedTasks(w, s.Nodes), accelerators(w, s.Nodes), custom(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
 		return err
 	}
 	if len(s.Shards) > 0 {
@@ -91,6 +91,19 @@ func Table(w io.Writer, s Status) error {
 	fmt.Fprintln(t, "GRAIN\tACTIVE")
 	for _, kind := range slices.Sorted(maps.Keys(active)) {
 		fmt.Fprintf(t, "%s\t%d\n", kind, active[kind])
+	}
+	return t.Flush()
+}
+
+// namedTasks shows the detached tasks with names, where there are any.
+func namedTasks(w io.Writer, nodes []Node) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head := "\nNAMED TASK\tFUNCTION\tATTEMPT\tSTATE\tOF NODE\n"
+	for _, n := range nodes {
+		for _, j := range n.NamedTasks {
+			fmt.Fprintf(t, "%s%s\t%s\t%d\t%s\t%s\n", head, j.Name, j.Function, j.Attempt, j.State, n.Name)
+			head = ""
+		}
 	}
 	return t.Flush()
 }

@@ -37,6 +37,7 @@ func example() operate.Status {
 					{UUID: "1", Total: 1, Free: 1, Sick: true, Busy: -1, Cause: "Xid 79: GPU has fallen off the bus"},
 				},
 				Queued: 120, Inbound: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
+				NamedTasks: []system.NamedTask{{Name: "nightly report", Function: "report", Attempt: 3, State: "runs"}},
 			},
 			{Name: "a", Incarnation: 7, Role: system.Worker, State: system.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
 			{Name: "laptop", Role: system.Driver, State: system.NodeUnknown, Error: "no answer within 3s"},
@@ -67,6 +68,9 @@ a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -               -
 b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/1, 1 sick  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
 laptop  driver  unknown   -              -        -     -      -               -              0       0       0       -
 laptop does not answer: no answer within 3s
+
+NAMED TASK      FUNCTION  ATTEMPT  STATE  OF NODE
+nightly report  report    3        runs   b
 
 NODE  DEVICE  MODEL                  USED    MEMORY         BUSY  IN USE    STATE
 b     GPU-b0  NVIDIA H100 80GB HBM3  0.25/1  20.0/80.0 GiB  70 %  31.0 GiB  well
