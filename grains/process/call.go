@@ -15,8 +15,9 @@ import (
 // and the method returns a dict with those of R. Fields of type Tensor are arrays; the rest travels as JSON. A field of R that is not in
 // the dict stays zero.
 //
-// It fails with *Error when the method raises an exception, with *ExitError when the child has ended or is killed, and with the cause
-// of ctx when that ends first: then the child is killed, since nobody knows how far it is. The next call starts another one.
+// It fails with *Error when the method raises an exception, with ErrValue where a text is no UTF-8 or a value does not fit, with
+// raysys.ErrTooLarge where the argument or the result is beyond Config.MaxFrame, with *ExitError when the child has ended or is killed, and
+// with the cause of ctx when that ends first: then the child is killed, since nobody knows how far it is. The next call starts another one.
 func Call[A, R any](ctx context.Context, c *Child, method string, arg A) (result R, err error) {
 	err = call(ctx, c, method, reflect.ValueOf(&arg).Elem(), reflect.ValueOf(&result).Elem())
 	return result, err
@@ -96,6 +97,9 @@ func (p *plan) encode(v reflect.Value, m *message) (err error) {
 
 func (p *plan) decode(m message, v reflect.Value) error {
 	if len(m.Values) > 0 {
+		if near := changed(m.Values, false); near != "" {
+			return fmt.Errorf("%w: text that is no UTF-8, near %s", ErrValue, near)
+		}
 		if err := json.Unmarshal(m.Values, v.Addr().Interface()); err != nil {
 			return fmt.Errorf("%w: %w", ErrValue, err)
 		}

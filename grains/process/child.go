@@ -10,6 +10,7 @@ import (
 	"math"
 	"runtime"
 	"time"
+	"unicode/utf8"
 
 	"github.com/raysys/raysys/grains"
 )
@@ -24,8 +25,8 @@ type Config struct {
 	Args map[string]any
 	// Python is the interpreter: what RAYSYS_PYTHON says on the node, else python3 in PATH, unless set.
 	Python string
-	// Command is a program in another language, with its arguments, in the place of Python. It speaks the protocol of frame.go, and gives
-	// signs of life while it works.
+	// Command is a program in another language, with its arguments, in the place of Python. It speaks the protocol of frame.go, gives
+	// signs of life while it works, and sends no result beyond the max_frame of its first message: that ends it.
 	Command []string
 
 	Dir string   // the working directory: that of the node unless set
@@ -37,7 +38,7 @@ type Config struct {
 	// Heartbeat is for how long a child that works may be silent before it is killed: 30 s unless set, and negative for ever. The worker
 	// sends a sign of life four times in that, from a thread of its own.
 	Heartbeat time.Duration
-	// MaxFrame bounds the bytes of one argument or result: 256 MiB unless set.
+	// MaxFrame bounds the bytes of one argument or result: 256 MiB unless set. What is larger is raysys.ErrTooLarge, and the child lives on.
 	MaxFrame int
 
 	// Envs makes N environments, for a Vector: New makes one of them, with gymnasium's methods reset and step, or a VectorEnv of gymnasium.
@@ -48,10 +49,14 @@ type Config struct {
 
 // check says what of c cannot be meant.
 func (c *Config) check() error {
-	_, bad := json.Marshal(c.Args)
+	args, bad := json.Marshal(c.Args)
 	switch {
 	case bad != nil:
 		return fmt.Errorf("bad Args: %w", bad)
+	case changed(args, true) != "":
+		return fmt.Errorf("bad Args: text that is no UTF-8, near %s", changed(args, true))
+	case !utf8.ValidString(c.Script):
+		return errors.New("bad Script: it is no UTF-8")
 	case len(c.Command) > 0 && c.Script+c.New+c.Gym+c.Python != "":
 		return errors.New("with Command leave Script, New, Gym and Python empty: it is in the place of Python")
 	case len(c.Command) == 0 && c.Script+c.New+c.Gym == "":
@@ -85,6 +90,7 @@ type beginning struct {
 	Beat   float64        `json:"beat"` // seconds between signs of life; 0 for none
 	Envs   int            `json:"envs"`
 	Gym    string         `json:"gym"`
+	Limit  int            `json:"max_frame"` // of a result: what is larger is a failure, with its length
 }
 
 // Child is a child process with an object whose methods are called. The zero Child has none. Embed it in the struct of a grain, whose
@@ -143,7 +149,7 @@ func (c *Child) ready(ctx context.Context) error {
 	}
 	// A grain whose struct is dropped after a panic has no OnDeactivate.
 	c.run, c.dropped = run, runtime.AddCleanup(c, (*running).kill, run)
-	b := beginning{Script: c.cfg.Script, New: c.cfg.New, Args: c.cfg.Args, Seed: c.cfg.seed(name), Envs: c.cfg.Envs, Gym: c.cfg.Gym}
+	b := beginning{Script: c.cfg.Script, New: c.cfg.New, Args: c.cfg.Args, Seed: c.cfg.seed(name), Envs: c.cfg.Envs, Gym: c.cfg.Gym, Limit: c.cfg.maxFrame()}
 	b.Beat = max(c.cfg.heartbeat().Seconds()/4, 0)
 	values, err := json.Marshal(b)
 	if err == nil {

@@ -282,6 +282,7 @@ func TestBadDefinitions(t *testing.T) {
 	for _, want := range []string{
 		"process bad.none at * give Script, New, Gym or Command", "process bad.both at * with Command leave Script, New, Gym and Python empty", "process bad.gym at * with Gym give Envs, and no New",
 		"process bad.args at * bad Args: json: unsupported type: chan int", "process bad.size at * bad Envs -1, or MaxFrame 0", "process bad.vector at * a Vector needs Envs",
+		"process bad.script at * bad Script: it is no UTF-8", `process bad.text at * bad Args: text that is no UTF-8, near "{\"c\":\"a\\ufffdb\"}"`,
 		"process bad.none.a at * the value does not fit: int is no struct", "process bad.none.b at * the value does not fit: process.Tensor is no struct",
 	} {
 		want = regexp.QuoteMeta(want)
@@ -298,6 +299,8 @@ func bad() {
 	process.Define("bad.both", process.Config{Script: script, Command: []string{"true"}})
 	process.Define("bad.gym", process.Config{Gym: "CartPole-v1"})
 	process.Define("bad.args", process.Config{Script: script, Args: map[string]any{"c": make(chan int)}})
+	process.Define("bad.script", process.Config{Script: script + " # \xff"})
+	process.Define("bad.text", process.Config{Script: script, Args: map[string]any{"c": "a\xffb"}})
 	process.Define("bad.size", process.Config{Script: script, Envs: -1})
 	process.DefineVector("bad.vector", process.Config{Script: script, New: "Env"})
 	process.Method[int, none](k, "a")

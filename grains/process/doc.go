@@ -23,7 +23,8 @@
 //  3. A call whose context ends before the answer has the child killed, since nobody knows how far it is: give long calls a
 //     raysys.Deadline, beyond the 30 s of grain calls. A child that is stopped, or holds Python's lock for longer than
 //     Config.Heartbeat, is killed too (ErrSilent).
-//  4. An exception in Python is an *Error with its traceback, and the child lives on.
+//  4. An exception in Python is an *Error with its traceback, and the child lives on: whatever the exception is, but for SystemExit. A text
+//     that is no UTF-8 and a result beyond Config.MaxFrame are errors, too.
 //  5. Descriptor 1 is free for libraries that print. What a child prints is logged with the name of the grain, and quoted where it is no
 //     text.
 //  6. A child sees the devices of its grain alone (raysys.DeviceEnv): a kind without grains.Holds(raysys.GPU(1)) has none.

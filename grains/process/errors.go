@@ -15,7 +15,7 @@ var (
 	ErrSilent = errors.New("the child process gave no heartbeat")
 	// ErrProtocol: the child wrote something to descriptor 4 that is no frame, and was killed.
 	ErrProtocol = errors.New("the child process did not send a frame")
-	// ErrValue: a value or a result does not fit the types of the method, or cannot be written as JSON.
+	// ErrValue: a value or a result does not fit the types of the method, cannot be written as JSON, or has text that is no UTF-8.
 	ErrValue = errors.New("the value does not fit")
 	// ErrTensor: type, shape and length of a tensor do not fit each other, or what was asked for.
 	ErrTensor = errors.New("the tensor does not fit")

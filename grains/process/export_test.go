@@ -26,6 +26,9 @@ func (d described) Tensor() Tensor { return d.tensor() }
 // Describe is a tensor in a message.
 func Describe(name string, t Tensor) Described { return described{name, t.DType, t.Shape, t.Data} }
 
+// Changed is where a text that a child has sent would be another.
+func Changed(b []byte) string { return changed(b, false) }
+
 // Lines is what of the pieces of an output is logged, and what is kept of it.
 func Lines(pieces ...string) (lines, kept []string) {
 	o := output{line: func(s string) { lines = append(lines, s) }}

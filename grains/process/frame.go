@@ -1,10 +1,14 @@
 package process
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // A frame is a length (uint32, little-endian, of what follows), a kind (1 byte) and a body. The body is the length of a header
@@ -20,8 +24,9 @@ const (
 )
 
 const (
-	frameHead = 5
-	align     = 8
+	frameHead  = 5
+	align      = 8
+	maxFailure = 512 << 10 // bytes of the frame of a failure, whatever Config.MaxFrame says: an error's text is not lost
 )
 
 // message is a frame's header, and the tensors behind it.
@@ -49,6 +54,7 @@ type failure struct {
 	Traceback string `json:"traceback"`
 	Env       *int   `json:"env,omitempty"`   // of a Vector: the environment that raised it
 	Shape     bool   `json:"shape,omitempty"` // it gave an observation of another shape
+	Large     int    `json:"large,omitempty"` // the frame of the result has so many bytes: more than Config.MaxFrame
 }
 
 // padding is how many bytes fill n up.
@@ -59,6 +65,9 @@ func (m *message) write(w io.Writer, kind frameKind, limit int) error {
 	header, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrValue, err)
+	}
+	if near := changed(header, true); near != "" {
+		return fmt.Errorf("%w: text that is no UTF-8, near %s: send bytes as a Tensor of uint8", ErrValue, near)
 	}
 	pad := padding(4 + len(header))
 	size := 4 + len(header) + pad
@@ -98,7 +107,7 @@ func readFrame(r io.Reader, limit int) (frameKind, []byte, error) {
 	switch {
 	case n < 1 || kind < callFrame || kind > beatFrame:
 		return 0, nil, fmt.Errorf("%w: it begins with %q", ErrProtocol, head[:])
-	case n > limit:
+	case n > limit && (kind != failureFrame || n > maxFailure):
 		return 0, nil, tooLarge(n, limit)
 	}
 	body := make([]byte, n-1)
@@ -136,3 +145,40 @@ func decode(body []byte) (m message, err error) {
 	}
 	return m, nil
 }
+
+// changed returns the surroundings of text in a JSON value that decodes to other text, because it is no UTF-8: bytes, or an escaped half of
+// a character. In JSON that is sent, also what json.Marshal writes for such bytes. It returns "" where there is none.
+func changed(b []byte, sent bool) string {
+	if !utf8.Valid(b) {
+		return around(b, bytes.IndexRune(b, utf8.RuneError))
+	}
+	for i := 0; i < len(b); i += 2 {
+		next := bytes.IndexByte(b[i:], '\\')
+		if next < 0 {
+			break
+		}
+		i += next
+		r := escaped(b[i:])
+		switch {
+		case utf16.IsSurrogate(r) && utf16.DecodeRune(r, escaped(b[i+6:])) != utf8.RuneError:
+			i += 10
+		case utf16.IsSurrogate(r), sent && r == utf8.RuneError:
+			return around(b, i)
+		}
+	}
+	return ""
+}
+
+// escaped is the character that \uXXXX says at the beginning of b, -1 where b begins otherwise.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	r, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(r)
+}
+
+func around(b []byte, i int) string { return fmt.Sprintf("%q", b[max(i-40, 0):min(i+20, len(b))]) }

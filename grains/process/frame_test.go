@@ -3,11 +3,15 @@ package process_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/process"
@@ -89,6 +93,44 @@ func TestFramesThatAreNone(t *testing.T) {
 	}
 }
 
+// TestText: a text is what it was on the other side, or it is refused.
+func TestText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", `\`, `"`, "u", "fffd", "d800", "\xff", "\xed\xa0\x80", "\ufffd", "é", "\U0001f600", "\n", "\u2028"})).Draw(t, "text"), "")
+		values, err := json.Marshal(map[string]string{s: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := process.Message{Values: values}
+		var sent bytes.Buffer
+		err = m.Write(&sent, process.CallFrame, limit)
+		if !utf8.ValidString(s) {
+			if !errors.Is(err, process.ErrValue) {
+				t.Fatalf("%q was sent: %v", s, err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := process.Decode(sent.Bytes()[5:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]string
+		if err := json.Unmarshal(back.Values, &got); err != nil || got[s] != s {
+			t.Fatalf("%q came as %q, %v", s, got, err)
+		}
+	})
+	for text, kept := range map[string]bool{
+		`"\ufffd"`: true, `"\ud83d\ude00"`: true, `"\\ud800"`: true, `"\ud800"`: false, `"\ud83d\ud83d\ude00"`: false, `"\ude00\ud83d"`: false, "\"\xff\"": false, `"\\\uDFFF"`: false,
+	} {
+		if near := process.Changed([]byte(text)); (near == "") != kept {
+			t.Errorf("%s: %s", text, near)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(frame(f, sample())[5:])
 	f.Add([]byte("\x02\x00\x00\x00{}"))
@@ -99,7 +141,9 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var b bytes.Buffer
-		if err := m.Write(&b, process.ResultFrame, 1<<30); err != nil {
+		if err := m.Write(&b, process.ResultFrame, 1<<30); errors.Is(err, process.ErrValue) {
+			return // text that is no UTF-8
+		} else if err != nil {
 			t.Fatal(err)
 		}
 		_, again, err := process.ReadFrame(&b, 1<<30)

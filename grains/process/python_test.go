@@ -104,6 +104,13 @@ var (
 	appended = process.Method[list, counted](boxes, "appended")
 	environ  = process.Method[none, around](boxes, "environ")
 	wrong    = process.Method[misplaced, none](boxes, "misplaced")
+	raises   = process.Method[word, none](boxes, "raises")
+	text     = process.Method[word, word](boxes, "text")
+
+	smalls = process.Define("box.small", process.Config{Script: childPy, New: "Box", Args: map[string]any{"scale": 1}, MaxFrame: 64 << 10})
+	large  = process.Method[counted, scaled](smalls, "large")
+	longer = process.Method[word, none](smalls, "raises")
+	counts = process.Method[none, counted](smalls, "count")
 
 	stopped = process.Define("box.stopped", boxed(3*time.Second))
 	stops   = process.Method[none, none](stopped, "stops")
@@ -199,6 +206,83 @@ func TestPythonRaises(t *testing.T) {
 	_, err = unmadeF.Call(ctx, unmade.Get("a"), none{}).Get(ctx)
 	if e, ok := errors.AsType[*process.Error](err); !ok || e.Method != "" || e.Type != "ModuleNotFoundError" {
 		t.Error(err)
+	}
+}
+
+// TestPythonRaisesAnything: exceptions that have no text, or are no Exception, do not end the child.
+func TestPythonRaisesAnything(t *testing.T) {
+	needs(t)
+	k := testkit.New(t)
+	ctx := k.Context()
+	a := boxes.Get("a")
+	for i, c := range []struct{ what, kind, message, trace string }{
+		{"mute", "Mute", "<no text: KeyboardInterrupt>", "raise raising(word)"},
+		{"half", "ValueError", `a \ud800 b`, `ValueError: a \ud800 b`},
+		{"cancelled", "CancelledError", "stop", "CancelledError: stop"},
+		{"interrupt", "KeyboardInterrupt", "by hand", "raise raising(word)"},
+		{"generator", "GeneratorExit", "", "raise raising(word)"},
+		{"group", "BaseExceptionGroup", "a group (1 sub-exception)", "raise raising(word)"},
+		{"name", strings.Repeat("N", 200), "so", "raise raising(word)"},
+	} {
+		_, err := raises.Call(ctx, a, word{c.what}).Get(ctx)
+		e, ok := errors.AsType[*process.Error](err)
+		if !ok || e.Type != c.kind || e.Message != c.message || !strings.Contains(e.Traceback, c.trace) {
+			t.Errorf("%s: %.1000s %+v", c.what, err, e)
+		}
+		if got, err := count.Call(ctx, a, none{}).Get(ctx); got.N != i+1 || err != nil {
+			t.Errorf("%s: the child did not live on: %v %v", c.what, got, err)
+		}
+	}
+}
+
+// TestPythonText: text comes back as it was, or is refused.
+func TestPythonText(t *testing.T) {
+	needs(t)
+	k := testkit.New(t)
+	ctx := k.Context()
+	a := boxes.Get("a")
+	for _, s := range []string{"", "\x00\u2028é\U0001f600\ufffd", `\ufffd \ud800 "\\`} {
+		if got, err := text.Call(ctx, a, word{s}).Get(ctx); got.Word != s || err != nil {
+			t.Errorf("%q came back as %q, %v", s, got.Word, err)
+		}
+	}
+	_, err := text.Call(ctx, a, word{"bytes: \xff\xfe"}).Get(ctx)
+	if !errors.Is(err, process.ErrValue) || !strings.Contains(err.Error(), "box/a: text: the value does not fit: text that is no UTF-8, near") {
+		t.Error(err)
+	}
+	_, err = text.Call(ctx, a, word{"half"}).Get(ctx)
+	if e, ok := errors.AsType[*process.Error](err); !ok || !strings.Contains(e.Message, `text returned text that is no UTF-8, near '{"word": "a \ud800 b"}': return bytes`) {
+		t.Error(err)
+	}
+	if got, err := count.Call(ctx, a, none{}).Get(ctx); got.N != 1 || err != nil {
+		t.Error(got, err)
+	}
+}
+
+// TestPythonLarge: a result beyond the bound of frames is an error, as the text of an exception is not.
+func TestPythonLarge(t *testing.T) {
+	needs(t)
+	k := testkit.New(t, testkit.Nodes(1))
+	ctx := k.Context()
+	a := smalls.Get("a")
+	const most = 64<<10 - 80 // for a header of 75 bytes and its length
+	if got, err := large.Call(ctx, a, counted{most}).Get(ctx); len(got.Y.Data) != most || err != nil {
+		t.Error(len(got.Y.Data), err)
+	}
+	for i, n := range []int{most + 8, 1 << 20} {
+		_, err := large.Call(ctx, a, counted{n}).Get(ctx)
+		if !errors.Is(err, raysys.ErrTooLarge) || errors.Is(err, process.ErrExited) || !strings.Contains(err.Error(), "box.small/a: the result of large: ") {
+			t.Error(err)
+		}
+		_, err = longer.Call(ctx, a, word{"long"}).Get(ctx)
+		e, ok := errors.AsType[*process.Error](err)
+		if !ok || len(e.Message) < 16000 || len(e.Message) > 16<<10 || len(e.Traceback) > 16<<10 || !strings.HasPrefix(e.Message, "beginéé") ||
+			!strings.HasSuffix(e.Message, "ééend") || !strings.Contains(e.Message, "\n... 6275180 bytes are left out ...\n") {
+			t.Errorf("%.200s %+v", err, ok)
+		}
+		if got, err := counts.Call(ctx, a, none{}).Get(ctx); got.N != i+1 || err != nil {
+			t.Error("the child did not live on:", got, err)
+		}
 	}
 }
 

@@ -194,6 +194,9 @@ func (r *running) raised(method string, f *failure) error {
 	if f == nil {
 		f = &failure{Type: "unknown"}
 	}
+	if f.Large > 0 {
+		return fmt.Errorf("%s: the result of %s: %w", r.name, method, tooLarge(f.Large, r.limit))
+	}
 	e := &Error{Process: r.name, Method: method, Type: f.Type, Message: f.Message, Traceback: f.Traceback}
 	if f.Env != nil {
 		return &envRaised{e, *f.Env, f.Shape}

@@ -110,6 +110,7 @@ func vectorFaults(t *testing.T, v process.Vectors) {
 		4: "environment 1 (seed 41) in step 3: wrong shape: an observation of shape (3,), and the first had (2,)",
 		5: "step: RuntimeError: the walk is over",
 		7: "step: ValueError: not enough values to unpack",
+		8: "step: KeyboardInterrupt",
 	} {
 		if _, err := v.Reset.Call(ctx, g, 40).Get(ctx); err != nil {
 			t.Fatal(err)

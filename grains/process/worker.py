@@ -23,12 +23,17 @@ FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint8": 
 NUMPY = {"<f4": "float32", "<f8": "float64", "<i4": "int32", "<i8": "int64", "|u1": "uint8", "|b1": "bool"}
 DTYPES = {("f", 4): "float32", ("d", 8): "float64", ("i", 4): "int32", ("l", 4): "int32", ("l", 8): "int64", ("q", 8): "int64",
           ("B", 1): "uint8", ("c", 1): "uint8", ("?", 1): "bool"}
-MAX_TRACEBACK = 16 << 10
+MAX_TEXT = 16 << 10  # bytes of a message, and of a traceback: frame.go has room for both
 
-encode = json.JSONEncoder(allow_nan=False).encode
+encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 replies = os.fdopen(4, "wb")
 sending = threading.Lock()  # guards replies
 working = False  # a call runs
+limit = 0  # of the frame of a result
+
+
+class TooLarge(Exception):
+    """A result is beyond the limit. Its argument is the length of the frame."""
 
 
 def detach():
@@ -49,6 +54,9 @@ def send(kind, text, tensors=()):
     parts = [struct.pack("<I", len(text)), text]
     for data in tensors:
         parts += [data, bytes(fill(len(data)))]
+    size = 1 + sum(map(len, parts))
+    if kind == RESULT and size > limit:
+        raise TooLarge(size)
     body = b"".join(parts)
     with sending:
         replies.write(struct.pack("<IB", 1 + len(body), kind) + body)
@@ -140,16 +148,35 @@ def answer(method, result):
             data.append(t[2])
     text = describe(tuple(described))
     if values:
-        text = text[:-1] + b', "values": ' + encode(values).encode() + b"}"
+        values = encode(values)
+        try:
+            text = text[:-1] + b', "values": ' + values.encode() + b"}"
+        except UnicodeEncodeError as e:
+            near = values[max(e.start - 40, 0):e.start + 20]
+            raise ValueError(f"{method} returned text that is no UTF-8, near {near!a}: return bytes") from None
     send(RESULT, text, data)
+
+
+def shown(make):
+    """Returns the text that make returns, or why there is none. The middle of a long one is left out."""
+    try:
+        text = str.encode(make(), "utf-8", "backslashreplace")
+    except BaseException as e:
+        return f"<no text: {type(e).__name__}>"
+    if len(text) > MAX_TEXT:
+        half = MAX_TEXT // 2 - 50
+        text = b"%s\n... %d bytes are left out ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
+    return text.decode("utf-8", "ignore")
 
 
 def fail(e):
     tb = e.__traceback__
     while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename == "worker.py":
         tb = tb.tb_next
-    text = "".join(traceback.format_exception(type(e), e, tb))
-    f = {"type": type(e).__name__, "message": str(e), "traceback": text[-MAX_TRACEBACK:]}
+    trace = shown(lambda: "".join(traceback.format_exception(type(e), e, tb)))
+    f = {"type": type(e).__name__[:200], "message": shown(lambda: str(e)), "traceback": trace}
+    if isinstance(e, TooLarge):
+        f["large"] = e.args[0]
     if hasattr(e, "raysys_env"):
         f["env"], f["shape"] = e.raysys_env, getattr(e, "raysys_shape", False)
     send(FAILURE, encode({"failure": f}).encode())
@@ -183,7 +210,7 @@ class Vector:
         for i, env in enumerate(self.envs):
             try:
                 observations.append(env.reset(seed=seed + i)[0])
-            except Exception as e:
+            except BaseException as e:
                 e.raysys_env = i
                 raise
         return self.batch(observations)
@@ -203,7 +230,7 @@ class Vector:
                     o, r, te, tr, _ = env.step(actions[i])
                 self.over[i] = bool(te or tr)
                 rewards.append(float(r))
-            except Exception as e:
+            except BaseException as e:
                 e.raysys_env = i
                 raise
             observations.append(o)
@@ -276,7 +303,7 @@ def target(start):
 
 
 def main():
-    global working
+    global working, limit
     for fd in 3, 4:
         os.set_inheritable(fd, False)
     os.register_at_fork(after_in_child=detach)
@@ -287,13 +314,16 @@ def main():
             header, tensors = call
             method, values = header.get("method", ""), {**(header.get("values") or {}), **tensors}
             if not method:
+                limit = values["max_frame"]
                 if values["beat"] > 0:
                     threading.Thread(target=beat, args=(values["beat"],), daemon=True).start()
                 called = target(values)
                 answer("", None)
             else:
                 answer(method, getattr(called, method)(**values))
-        except Exception as e:
+        except SystemExit:
+            raise
+        except BaseException as e:  # such as asyncio.CancelledError, KeyboardInterrupt
             fail(e)
         working = False
 

@@ -1,10 +1,37 @@
 """Methods of the tests."""
 import array
+import asyncio
 import os
 import random
 import signal
 import sys
 import time
+
+
+try:
+    BaseExceptionGroup
+except NameError:  # before Python 3.11
+    class BaseExceptionGroup(BaseException):
+        def __str__(self):
+            return f"{self.args[0]} ({len(self.args[1])} sub-exception)"
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise KeyboardInterrupt("no text")
+
+    __repr__ = __str__
+
+
+def raising(what):
+    if what == "group":
+        return BaseExceptionGroup("a group", [KeyboardInterrupt()])
+    if what == "long":
+        return ValueError("begin" + "é" * (3 << 20) + "end")
+    return {
+        "mute": Mute(), "half": ValueError("a \ud800 b"), "cancelled": asyncio.CancelledError("stop"), "interrupt": KeyboardInterrupt("by hand"),
+        "generator": GeneratorExit(), "name": type("N" * (1 << 20), (Exception,), {})("so"),
+    }[what]
 
 
 class Box:
@@ -34,6 +61,15 @@ class Box:
         if depth:
             return self.broken(depth - 1)
         raise ValueError("the box is empty: é")
+
+    def raises(self, word):
+        raise raising(word)
+
+    def text(self, word):
+        return {"word": "a \ud800 b" if word == "half" else word}
+
+    def large(self, n):
+        return {"y": bytes(n)}
 
     def value(self):
         return 7
