@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"reflect"
 	"runtime"
 	"time"
 	"unicode/utf8"
@@ -38,6 +39,9 @@ type Config struct {
 	// Heartbeat is for how long a child that works may be silent before it is killed: 30 s unless set, and negative for ever. The worker
 	// sends a sign of life four times in that, from a thread of its own.
 	Heartbeat time.Duration
+	// Start is for how long a child may start, from the start of its process until its object is made: 5 minutes unless set. It goes on when
+	// the call ends that began it (ErrStarting), and a later call finds it. As many children of a node start at once as it has CPUs.
+	Start time.Duration
 	// MaxFrame bounds the bytes of one argument or result: 256 MiB unless set. What is larger is raysys.ErrTooLarge, and the child lives on.
 	MaxFrame int
 
@@ -63,13 +67,15 @@ func (c *Config) check() error {
 		return errors.New("give Script, New, Gym or Command")
 	case c.Gym != "" && (c.Envs == 0 || c.New != ""):
 		return errors.New("with Gym give Envs, and no New: it is for a Vector")
-	case c.Envs < 0 || c.MaxFrame < 0 || c.MaxFrame > math.MaxInt32:
-		return fmt.Errorf("bad Envs %d, or MaxFrame %d", c.Envs, c.MaxFrame)
+	case c.Envs < 0 || c.MaxFrame < 0 || c.MaxFrame > math.MaxInt32 || c.Start < 0:
+		return fmt.Errorf("bad Envs %d, MaxFrame %d, or Start %v", c.Envs, c.MaxFrame, c.Start)
 	}
 	return nil
 }
 
 func (c *Config) heartbeat() time.Duration { return cmp.Or(c.Heartbeat, 30*time.Second) }
+
+func (c *Config) start() time.Duration { return cmp.Or(c.Start, 5*time.Minute) }
 
 func (c *Config) maxFrame() int { return cmp.Or(c.MaxFrame, 256<<20) }
 
@@ -97,17 +103,21 @@ type beginning struct {
 // OnDeactivate it brings along, or use Define. Only turns of the grain use it.
 type Child struct {
 	cfg     *Config
-	run     *running        // nil where the next call starts one
+	run     *running        // nil where the next call launches one
 	dropped runtime.Cleanup // of run
 }
 
-// Start starts the child, in the place of one that c has. The calls that follow start it again when it has ended.
+// Start starts the child and waits until it is up, in the place of one that c has. When ctx ends first it fails with ErrStarting: then the
+// child goes on starting, and the next Start with the same Config, or the next call, finds it. The calls that follow start it again when it
+// has ended.
 func (c *Child) Start(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return fmt.Errorf("start a child process: %w", err)
 	}
-	c.stop()
-	c.cfg = &cfg
+	if c.run == nil || c.run.seen || !reflect.DeepEqual(*c.cfg, cfg) {
+		c.stop()
+		c.cfg = &cfg
+	}
 	return c.ready(ctx)
 }
 
@@ -118,9 +128,9 @@ func (c *Child) OnDeactivate(context.Context) error {
 	return nil
 }
 
-// PID is the child's process id, 0 while there is none.
+// PID is the process id of a child that Start or a call has found up, else 0.
 func (c *Child) PID() int {
-	if c.run == nil {
+	if c.run == nil || !c.run.seen {
 		return 0
 	}
 	return c.run.cmd.Process.Pid
@@ -134,63 +144,44 @@ func nameOf(ctx context.Context) string {
 	return "process"
 }
 
-// ready starts a child where none is.
+// ready waits until the child is up, and launches one where there is none.
 func (c *Child) ready(ctx context.Context) error {
 	switch {
 	case c.cfg == nil:
 		return fmt.Errorf("%s: %w: Start it first", nameOf(ctx), ErrExited)
-	case c.run != nil:
+	case c.run != nil && c.run.seen:
 		return nil
+	case c.run == nil:
+		run, err := launch(ctx, c.cfg, nameOf(ctx))
+		if err != nil {
+			return fmt.Errorf("%s: start a child process: %w", nameOf(ctx), err)
+		}
+		// A grain whose struct is dropped after a panic has no OnDeactivate.
+		c.run, c.dropped = run, runtime.AddCleanup(c, func(r *running) { r.kill() }, run)
 	}
-	name := nameOf(ctx)
-	run, err := start(ctx, c.cfg, name)
-	if err != nil {
-		return fmt.Errorf("%s: start a child process: %w", name, err)
-	}
-	// A grain whose struct is dropped after a panic has no OnDeactivate.
-	c.run, c.dropped = run, runtime.AddCleanup(c, (*running).kill, run)
-	b := beginning{Script: c.cfg.Script, New: c.cfg.New, Args: c.cfg.Args, Seed: c.cfg.seed(name), Envs: c.cfg.Envs, Gym: c.cfg.Gym, Limit: c.cfg.maxFrame()}
-	b.Beat = max(c.cfg.heartbeat().Seconds()/4, 0)
-	values, err := json.Marshal(b)
-	if err == nil {
-		_, err = c.exchange(ctx, &message{Values: values})
-	}
-	if err != nil {
-		c.stop() // there is no object to call
+	over, err := c.run.await(ctx)
+	if over && err != nil {
+		c.stop()
 	}
 	return err
 }
 
-// call calls a method of the child's object.
+// call calls a method of the child's object. Where that fails the child is no more, unless the error is of its own code.
 func (c *Child) call(ctx context.Context, m *message) (message, error) {
 	if err := c.ready(ctx); err != nil {
 		return message{}, err
 	}
-	return c.exchange(ctx, m)
-}
-
-// exchange sends a message and waits for the answer. Where that fails the child is no more, unless the error is of its own code.
-func (c *Child) exchange(ctx context.Context, m *message) (message, error) {
-	r := c.run
-	kind, reply, err := r.exchange(ctx, m)
-	if err != nil {
-		if r.broken {
-			c.stop()
-		}
-		return reply, err
+	reply, err := c.run.exchange(ctx, m)
+	if c.run.broken {
+		c.stop()
 	}
-	if kind == failureFrame {
-		return reply, r.raised(m.Method, reply.Failure)
-	}
-	return reply, nil
+	return reply, err
 }
 
 // stop kills the child, if there is one, and waits until it is gone.
 func (c *Child) stop() {
 	if c.run != nil {
-		c.run.kill()
-		<-c.run.gone
-		c.run.close()
+		c.run.stop()
 		c.dropped.Stop()
 		c.run = nil
 	}

@@ -281,7 +281,7 @@ func TestBadDefinitions(t *testing.T) {
 	}
 	for _, want := range []string{
 		"process bad.none at * give Script, New, Gym or Command", "process bad.both at * with Command leave Script, New, Gym and Python empty", "process bad.gym at * with Gym give Envs, and no New",
-		"process bad.args at * bad Args: json: unsupported type: chan int", "process bad.size at * bad Envs -1, or MaxFrame 0", "process bad.vector at * a Vector needs Envs",
+		"process bad.args at * bad Args: json: unsupported type: chan int", "process bad.size at * bad Envs -1, MaxFrame 0, or Start 0s", "process bad.vector at * a Vector needs Envs",
 		"process bad.script at * bad Script: it is no UTF-8", `process bad.text at * bad Args: text that is no UTF-8, near "{\"c\":\"a\\ufffdb\"}"`,
 		"process bad.none.a at * the value does not fit: int is no struct", "process bad.none.b at * the value does not fit: process.Tensor is no struct",
 	} {

@@ -22,7 +22,7 @@
 //     pool of children does not say which of them has lost what it had: keep that in a State, or in an object.
 //  3. A call whose context ends before the answer has the child killed, since nobody knows how far it is: give long calls a
 //     raysys.Deadline, beyond the 30 s of grain calls. A child that is stopped, or holds Python's lock for longer than
-//     Config.Heartbeat, is killed too (ErrSilent).
+//     Config.Heartbeat, is killed too (ErrSilent). A start goes on when its call ends (ErrStarting), for as long as Config.Start says.
 //  4. An exception in Python is an *Error with its traceback, and the child lives on: whatever the exception is, but for SystemExit. A text
 //     that is no UTF-8 and a result beyond Config.MaxFrame are errors, too.
 //  5. Descriptor 1 is free for libraries that print. What a child prints is logged with the name of the grain, and quoted where it is no

@@ -11,6 +11,8 @@ import (
 var (
 	// ErrExited: the child has ended. ExitError says how, and what it said last.
 	ErrExited = errors.New("the child process has ended")
+	// ErrStarting: the call has ended before the child was up. It goes on starting, for as long as Config.Start says: call again.
+	ErrStarting = errors.New("the child process is not up yet")
 	// ErrSilent: the child gave no heartbeat for Config.Heartbeat, and was killed.
 	ErrSilent = errors.New("the child process gave no heartbeat")
 	// ErrProtocol: the child wrote something to descriptor 4 that is no frame, and was killed.
@@ -29,6 +31,7 @@ var (
 
 var (
 	_ = raysys.RegisterError("process.exited", ErrExited)
+	_ = raysys.RegisterError("process.starting", ErrStarting)
 	_ = raysys.RegisterError("process.silent", ErrSilent)
 	_ = raysys.RegisterError("process.protocol", ErrProtocol)
 	_ = raysys.RegisterError("process.value", ErrValue)

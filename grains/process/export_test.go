@@ -1,6 +1,9 @@
 package process
 
-import "io"
+import (
+	"io"
+	"testing"
+)
 
 // What a child in Go needs, and the tests of the format.
 type (
@@ -37,4 +40,11 @@ func Lines(pieces ...string) (lines, kept []string) {
 	}
 	o.flush()
 	return lines, o.last
+}
+
+// StartsAtOnce has so many children start at a time during a test.
+func StartsAtOnce(t *testing.T, n int) {
+	before := starts
+	starts = make(chan struct{}, n)
+	t.Cleanup(func() { starts = before })
 }

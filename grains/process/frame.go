@@ -20,7 +20,7 @@ const (
 	callFrame    frameKind = iota + 1 // to the child: method, values and tensors
 	resultFrame                       // from the child: values and tensors
 	failureFrame                      // from the child: what the method raised
-	beatFrame                         // from the child, while it works: an empty body
+	beatFrame                         // from the child, while it works: an empty body, or while it starts what it does
 )
 
 const (
@@ -35,6 +35,7 @@ type message struct {
 	Values  json.RawMessage `json:"values,omitempty"` // an object: keyword arguments, or what the method returned
 	Tensors []described     `json:"tensors,omitempty"`
 	Failure *failure        `json:"failure,omitempty"`
+	Doing   string          `json:"doing,omitempty"` // of a beat: what the child does while it starts
 }
 
 // described is a tensor in a header.

@@ -3,6 +3,8 @@ package process
 import (
 	"bytes"
 	"strconv"
+	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -15,8 +17,9 @@ const (
 // output makes lines of what a child prints.
 type output struct {
 	line func(string)
-	part []byte   // a line that has not ended
-	last []string // the last lines
+	part []byte // a line that has not ended
+	mu   sync.Mutex
+	last []string // the last lines; guarded by mu
 }
 
 // Write implements io.Writer.
@@ -48,10 +51,19 @@ func (o *output) flush() {
 	s := printable(o.part)
 	o.part = o.part[:0]
 	o.line(s)
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if len(o.last) == keptText {
 		o.last = o.last[1:]
 	}
 	o.last = append(o.last, s)
+}
+
+// tail is what was printed last.
+func (o *output) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.last, "\n")
 }
 
 // printable is a line as a terminal can bear it: quoted where it is no text.

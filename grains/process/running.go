@@ -6,11 +6,13 @@ import (
 	"context"
 	_ "embed"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -28,63 +30,156 @@ const bootstrap = "import os; frames = os.fdopen(3, 'rb'); " +
 // outputDelay is how long the output of a child that has ended is waited for. A process that it has left behind may hold it.
 const outputDelay = time.Second
 
-// running is one child process.
+// starts bounds how many children start at the same time: each takes a CPU or more for that. A process is a node, but for tests.
+var starts = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// running is one child process, or one that is to be.
 type running struct {
-	name     string
-	limit    int // of a frame
+	name  string
+	limit int // of a frame
+	begun time.Time
+	kill  context.CancelFunc     // ends the process, and a start
+	doing atomic.Pointer[string] // what it does while it starts
+	up    chan struct{}          // closed by start: the object is made, or err says why not
+	err   error
+	seen  bool // a turn has found it up
+
+	stderr *output
+
+	// Set before up is closed, and nil where there is no process.
 	cmd      *exec.Cmd
 	to, from *os.File
 	out      *bufio.Writer
 	in       *bufio.Reader
-	stderr   *output
+	patience time.Duration   // Config.Heartbeat
+	silence  time.Duration   // that a read, or a write, may take: patience, once the child has said something
 	ended    <-chan struct{} // closed by subprocess: it has ended
 	gone     chan struct{}   // closed by wait: its group, too
 	broken   bool            // it is of no use any more
 }
 
-// start starts a process for the turn of ctx.
-func start(ctx context.Context, cfg *Config, name string) (*running, error) {
+// launch starts a child for the grain of ctx: the turn may end before the child is up.
+func launch(ctx context.Context, cfg *Config, name string) (*running, error) {
 	node := system.NodeOf(ctx)
 	if node == nil {
 		return nil, raysys.ErrNoRuntime
 	}
+	life, kill := context.WithCancel(context.Background())
+	r := &running{name: name, limit: cfg.maxFrame(), patience: cfg.heartbeat(), begun: time.Now(), kill: kill, up: make(chan struct{})}
+	env := append(os.Environ(), fmt.Sprint("PYTHONHASHSEED=", cfg.seed(name)))
+	env = append(append(env, cfg.Env...), raysys.DeviceEnv(ctx)...)
+	log := node.Log().With("grain", name)
+	stdout := &output{line: func(s string) { log.Info("process output", "line", s) }}
+	r.stderr = &output{line: func(s string) { log.Info("process error output", "line", s) }}
+	r.does(fmt.Sprintf("waiting for others: %d children start at a time", cap(starts)))
+	go r.start(life, cfg, env, stdout, starts)
+	return r, nil
+}
+
+// start makes the process, and the object in it, when there is room in slots.
+func (r *running) start(life context.Context, cfg *Config, env []string, stdout *output, slots chan struct{}) {
+	defer close(r.up)
+	select {
+	case slots <- struct{}{}:
+	case <-life.Done():
+		r.err = life.Err()
+		return
+	}
+	defer func() { <-slots }()
+	r.does("")
+	if r.err = r.spawn(life, cfg, env, stdout); r.err == nil {
+		r.err = r.begin(life, cfg)
+	}
+	if r.err != nil {
+		r.kill() // there is no object to call
+	}
+}
+
+// begin sends the first message to the child, which makes the object.
+func (r *running) begin(life context.Context, cfg *Config) error {
+	values, err := json.Marshal(beginning{
+		Script: cfg.Script, New: cfg.New, Args: cfg.Args, Seed: cfg.seed(r.name), Envs: cfg.Envs, Gym: cfg.Gym, Limit: r.limit,
+		Beat: max(cfg.heartbeat().Seconds()/4, 0),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(life, cfg.start())
+	defer cancel()
+	if _, err = r.exchange(ctx, &message{Values: values}); r.broken && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w, and Config.Start is %v: %w", r.starting(), cfg.start(), r.exited())
+	}
+	return err
+}
+
+// spawn starts the process.
+func (r *running) spawn(life context.Context, cfg *Config, env []string, stdout *output) error {
 	command := cfg.Command
 	if len(command) == 0 {
 		command = []string{cmp.Or(cfg.Python, os.Getenv("RAYSYS_PYTHON"), "python3"), "-u", "-c", bootstrap}
 	}
 	theirIn, to, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	r.to = to
 	from, theirOut, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, theirIn.Close(), to.Close())
+		return errors.Join(err, theirIn.Close())
 	}
-	r := &running{name: name, limit: cfg.maxFrame(), to: to, from: from, gone: make(chan struct{})}
-	r.out = bufio.NewWriterSize(timed{to, to.SetWriteDeadline, cfg.heartbeat()}, 64<<10)
-	r.in = bufio.NewReaderSize(timed{from, from.SetReadDeadline, cfg.heartbeat()}, 64<<10)
-	r.cmd = exec.Command(command[0], command[1:]...)
-	r.cmd.Dir, r.cmd.WaitDelay = cfg.Dir, outputDelay
-	r.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
-	r.cmd.Env = append(os.Environ(), fmt.Sprint("PYTHONHASHSEED=", cfg.seed(name)))
-	r.cmd.Env = append(append(r.cmd.Env, cfg.Env...), raysys.DeviceEnv(ctx)...)
-	log := node.Log().With("grain", name)
-	stdout := &output{line: func(s string) { log.Info("process output", "line", s) }}
-	r.stderr = &output{line: func(s string) { log.Info("process error output", "line", s) }}
-	r.cmd.Stdout, r.cmd.Stderr = stdout, r.stderr
-	subprocess.InGroup(r.cmd)
-	r.ended, err = subprocess.Start(r.cmd)
-	err = errors.Join(err, theirIn.Close(), theirOut.Close())
-	if err != nil {
-		r.close()
-		return nil, err
+	r.from = from
+	r.out = bufio.NewWriterSize(timed{to, to.SetWriteDeadline, &r.silence}, 64<<10)
+	r.in = bufio.NewReaderSize(timed{from, from.SetReadDeadline, &r.silence}, 64<<10)
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = cfg.Dir, env, outputDelay
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	cmd.Stdout, cmd.Stderr = stdout, r.stderr
+	subprocess.InGroup(cmd)
+	ended, err := subprocess.Start(cmd)
+	if err = errors.Join(err, theirIn.Close(), theirOut.Close()); err != nil {
+		return fmt.Errorf("%s: start a child process: %w", r.name, err)
 	}
+	r.cmd, r.ended, r.gone = cmd, ended, make(chan struct{})
 	go r.wait(stdout)
+	context.AfterFunc(life, r.end)
 	if len(cfg.Command) == 0 {
 		_, _ = r.out.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(worker))))
 		_, _ = r.out.WriteString(worker) // what is wrong is found by the first message
 	}
-	return r, nil
+	return nil
+}
+
+// does notes what the child does while it starts.
+func (r *running) does(what string) { r.doing.Store(&what) }
+
+// starting says since when the child starts, and what it does.
+func (r *running) starting() error {
+	err := fmt.Errorf("%s: %w: starting since %v", r.name, ErrStarting, time.Since(r.begun).Round(100*time.Millisecond))
+	if what := *r.doing.Load(); what != "" {
+		err = fmt.Errorf("%w: %s", err, what)
+	}
+	return err
+}
+
+// await waits until the child is up, or cannot be. It ends before the deadline of ctx, so that the call still tells why it was in vain.
+func (r *running) await(ctx context.Context) (over bool, err error) {
+	if until, ok := ctx.Deadline(); ok {
+		left := time.Until(until)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, left-min(left/10, 250*time.Millisecond), raysys.ErrDeadline)
+		defer cancel()
+	}
+	select {
+	case <-r.up:
+		r.seen = r.err == nil
+		return true, r.err
+	case <-ctx.Done():
+	}
+	err = fmt.Errorf("%w: %w", r.starting(), context.Cause(ctx))
+	if last := r.stderr.tail(); last != "" {
+		err = fmt.Errorf("%w\n%s", err, last)
+	}
+	return false, err
 }
 
 // wait kills what the child has left behind.
@@ -96,8 +191,8 @@ func (r *running) wait(stdout *output) {
 	close(r.gone)
 }
 
-// kill kills the child and its group.
-func (r *running) kill() {
+// end kills the child and its group.
+func (r *running) end() {
 	select {
 	case <-r.ended:
 	default:
@@ -105,8 +200,14 @@ func (r *running) kill() {
 	}
 }
 
-func (r *running) close() {
-	_ = r.to.Close()
+// stop ends the child, or its start, and waits until it is gone.
+func (r *running) stop() {
+	r.kill()
+	<-r.up
+	if r.gone != nil {
+		<-r.gone
+	}
+	_ = r.to.Close() // nil.Close is an error, and no panic
 	_ = r.from.Close()
 }
 
@@ -114,12 +215,12 @@ func (r *running) close() {
 type timed struct {
 	f     *os.File
 	until func(time.Time) error
-	limit time.Duration
+	limit *time.Duration
 }
 
 func (t timed) begin() {
-	if t.limit > 0 {
-		_ = t.until(time.Now().Add(t.limit))
+	if *t.limit > 0 {
+		_ = t.until(time.Now().Add(*t.limit))
 	}
 }
 
@@ -128,12 +229,12 @@ func (t timed) Read(p []byte) (int, error) { t.begin(); return t.f.Read(p) }
 func (t timed) Write(p []byte) (int, error) { t.begin(); return t.f.Write(p) }
 
 // exchange sends a message and waits for the answer to it. It kills the child when ctx ends first.
-func (r *running) exchange(ctx context.Context, m *message) (frameKind, message, error) {
+func (r *running) exchange(ctx context.Context, m *message) (message, error) {
 	goes := context.AfterFunc(ctx, r.kill)
 	err := m.write(r.out, callFrame, r.limit)
 	if errors.Is(err, ErrValue) || errors.Is(err, raysys.ErrTooLarge) {
 		goes()
-		return 0, message{}, fmt.Errorf("%s: %s: %w", r.name, m.Method, err) // nothing was sent
+		return message{}, fmt.Errorf("%s: %s: %w", r.name, m.Method, err) // nothing was sent
 	}
 	if err == nil {
 		err = r.out.Flush()
@@ -141,9 +242,12 @@ func (r *running) exchange(ctx context.Context, m *message) (frameKind, message,
 	var kind frameKind
 	var body []byte
 	for err == nil {
-		if kind, body, err = readFrame(r.in, r.limit); kind != beatFrame {
+		kind, body, err = readFrame(r.in, r.limit)
+		r.silence = r.patience
+		if kind != beatFrame {
 			break
 		}
+		r.heard(body)
 	}
 	var reply message
 	if err == nil && kind == callFrame {
@@ -152,16 +256,28 @@ func (r *running) exchange(ctx context.Context, m *message) (frameKind, message,
 	if err == nil {
 		reply, err = decode(body)
 	}
-	if !goes() {
+	switch {
+	case !goes():
 		r.kill()
 		<-r.gone
 		r.broken = true
-		return 0, message{}, fmt.Errorf("%s: %s: the child process was killed: %w", r.name, m.Method, context.Cause(ctx))
+		return message{}, fmt.Errorf("%s: %s: the child process was killed: %w", r.name, m.Method, context.Cause(ctx))
+	case err != nil:
+		return message{}, r.exit(err)
+	case kind == failureFrame:
+		return reply, r.raised(m.Method, reply.Failure)
 	}
-	if err != nil {
-		return 0, message{}, r.exit(err)
+	return reply, nil
+}
+
+// heard takes a sign of life. One of a child that starts says what it does.
+func (r *running) heard(body []byte) {
+	if len(body) == 0 {
+		return
 	}
-	return kind, reply, nil
+	if m, err := decode(body); err == nil && m.Doing != "" {
+		r.does(printable([]byte(m.Doing)))
+	}
 }
 
 // exit kills a child with which no exchange is possible because of err, and says how it has ended.
@@ -182,11 +298,15 @@ func (r *running) exit(err error) error {
 	r.kill()
 	<-r.gone
 	r.broken = true
-	e := &ExitError{r.name, r.cmd.ProcessState.String(), strings.Join(r.stderr.last, "\n")}
 	if why != nil {
-		return fmt.Errorf("%w: %w", e, why)
+		return fmt.Errorf("%w: %w", r.exited(), why)
 	}
-	return e
+	return r.exited()
+}
+
+// exited says how the child, which is gone, has ended.
+func (r *running) exited() error {
+	return &ExitError{r.name, r.cmd.ProcessState.String(), r.stderr.tail()}
 }
 
 // raised makes an error of an exception of the child's.

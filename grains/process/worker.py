@@ -29,6 +29,7 @@ encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 replies = os.fdopen(4, "wb")
 sending = threading.Lock()  # guards replies
 working = False  # a call runs
+starting = True  # the object is not made yet
 limit = 0  # of the frame of a result
 
 
@@ -63,14 +64,26 @@ def send(kind, text, tensors=()):
         replies.flush()
 
 
+def doing():
+    """Returns what the main thread does: the import of the script that it is in, or the line of the script."""
+    what, where = "", ""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":
+            what = f"importing {frame.f_locals['name']}"
+        elif not where and code.co_filename == "script.py":
+            where = f"script.py, line {frame.f_lineno}, in {code.co_name}"
+        frame = frame.f_back
+    return (what or where)[:200]
+
+
 def beat(every):
-    while True:
-        time.sleep(every)
-        if not working:
-            continue
-        with sending:
-            replies.write(struct.pack("<IB", 1, BEAT))
-            replies.flush()
+    """Sends signs of life while a call runs. Those of a start come each second, and say what it does."""
+    while starting or every:
+        time.sleep(min(every or 1, 1) if starting else every)
+        if working:
+            send(BEAT, encode({"doing": doing() if starting else ""}).encode())
 
 
 @functools.lru_cache(1)  # the header of the next step is that of the last one
@@ -303,7 +316,7 @@ def target(start):
 
 
 def main():
-    global working, limit
+    global working, starting, limit
     for fd in 3, 4:
         os.set_inheritable(fd, False)
     os.register_at_fork(after_in_child=detach)
@@ -315,9 +328,9 @@ def main():
             method, values = header.get("method", ""), {**(header.get("values") or {}), **tensors}
             if not method:
                 limit = values["max_frame"]
-                if values["beat"] > 0:
-                    threading.Thread(target=beat, args=(values["beat"],), daemon=True).start()
+                threading.Thread(target=beat, args=(values["beat"],), daemon=True).start()
                 called = target(values)
+                starting = False
                 answer("", None)
             else:
                 answer(method, getattr(called, method)(**values))
