@@ -18,7 +18,7 @@ import (
 
 // Config is how a child is started.
 type Config struct {
-	// Script is the source of a Python file, usually embedded by go:embed.
+	// Script is the source of a Python file, usually embedded by go:embed: the module script, in processes of multiprocessing, too.
 	Script string
 	// New is the class or the function that makes the object whose methods are called: of Script, or as "module:name" of a module in
 	// Dir or among those of Python. "": the functions of Script are called. It gets Args, and a seed where it has a parameter of that name.
@@ -30,7 +30,7 @@ type Config struct {
 	// signs of life while it works, and sends no result beyond the max_frame of its first message: that ends it.
 	Command []string
 
-	Dir string   // the working directory: that of the node unless set
+	Dir string   // the working directory, which must exist: that of the node unless set
 	Env []string // as of exec.Cmd, beside the environment of the node and raysys.DeviceEnv
 
 	// Seed makes, with the grain's name, the seed of the child, the same at each start: of Python's random, of numpy's and torch's where
@@ -121,7 +121,7 @@ func (c *Child) Start(ctx context.Context, cfg Config) error {
 	return c.ready(ctx)
 }
 
-// OnDeactivate implements grains.Deactivator: it kills the child and its process group. A grain that has an OnDeactivate of its own
+// OnDeactivate implements grains.Deactivator: it kills the child, its process group and its descendants. A grain that has an OnDeactivate of its own
 // calls it there.
 func (c *Child) OnDeactivate(context.Context) error {
 	c.stop()

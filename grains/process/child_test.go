@@ -90,10 +90,17 @@ func child() {
 		case "header":
 			_, _ = out.Write([]byte{6, 0, 0, 0, byte(process.ResultFrame), 1, 0, 0, 0, '{'})
 			select {}
-		case "fork":
+		case "leave": // the group, for that of the node
+			group, err := syscall.Getpgid(os.Getppid())
+			if err = errors.Join(err, syscall.Setpgid(0, group)); err != nil {
+				panic(err)
+			}
+			send(process.Message{})
+		case "fork", "session":
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), role+"=sit")
 			cmd.Stdout = os.Stdout // it holds the pipe, beyond the life of this process
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: m.Method == "session"}
 			if err := cmd.Start(); err != nil {
 				panic(err)
 			}
@@ -121,6 +128,8 @@ var (
 	slow     = process.Method[none, none](others, "slow")
 	later    = process.Method[none, none](others, "later")
 	fork     = process.Method[none, pid](others, "fork")
+	session  = process.Method[none, pid](others, "session")
+	leave    = process.Method[none, none](others, "leave")
 	hang     = process.Method[none, none](strange, "hang")
 	ofChild  = grains.Method0(others.Kind, "pid", func(c *process.Child, _ context.Context) (int, error) { return c.PID(), nil })
 	faults   = map[string]grains.Func[process.Child, none, none]{}
@@ -266,6 +275,12 @@ func TestDeadline(t *testing.T) {
 func TestNoProgram(t *testing.T) {
 	k := testkit.New(t)
 	ctx := k.Context()
+	if _, err := noDirF.Call(ctx, noDir.Get("a"), none{}).Get(ctx); err == nil || !strings.Contains(err.Error(), "lost.dir/a: start a child process: Config.Dir: stat /nonexistent/dir: no such file") {
+		t.Error(err)
+	}
+	if _, err := fileDirF.Call(ctx, fileDir.Get("a"), none{}).Get(ctx); err == nil || !strings.Contains(err.Error(), "Config.Dir: child_test.go is no directory") {
+		t.Error(err)
+	}
 	if _, err := lostEcho.Call(ctx, lost.Get("a"), none{}).Get(ctx); err == nil || !strings.Contains(err.Error(), "lost/a: start a child process: fork/exec /nonexistent/program: no such file") {
 		t.Error(err)
 	}
@@ -312,6 +327,10 @@ func bad() {
 var (
 	lost     = process.Define("lost", process.Config{Command: []string{"/nonexistent/program"}})
 	lostEcho = process.Method[none, none](lost, "echo")
+	noDir    = process.Define("lost.dir", process.Config{Command: []string{os.Args[0]}, Dir: "/nonexistent/dir"})
+	noDirF   = process.Method[none, none](noDir, "echo")
+	fileDir  = process.Define("lost.file", process.Config{Command: []string{os.Args[0]}, Dir: "child_test.go"})
+	fileDirF = process.Method[none, none](fileDir, "echo")
 )
 
 // runs reports whether there is a process, which may wait to be reaped.

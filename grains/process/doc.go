@@ -14,9 +14,9 @@
 //
 // Rules for the user:
 //
-//  1. A grain has one child, and a child one call at a time. The first call starts it. It is killed, with its process group, when the
-//     activation ends or the node closes, and on Linux by the kernel when the node's process is killed: what the child has started
-//     itself then lives on.
+//  1. A grain has one child, and a child one call at a time. The first call starts it. It is killed, with its process group and its
+//     descendants, when the activation ends or the node closes, and on Linux by the kernel when the node's process is killed: what the
+//     child has started itself then lives on.
 //  2. What the child has in memory goes with it. When it ends, one call fails with *ExitError, which has its status and the last lines
 //     of its stderr; that is the call it served, or else the next one. The call after that starts another child, with the same seed. A
 //     pool of children does not say which of them has lost what it had: keep that in a State, or in an object.

@@ -3,6 +3,7 @@ package process_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/process"
 	"github.com/raysys/raysys/internal/subprocess"
@@ -67,6 +69,28 @@ func TestEndsWithTheActivation(t *testing.T) {
 		gone(t, e, f)
 		callEcho(t, ctx, "a")
 	})
+}
+
+// TestEndsOutsideTheGroup: a child that has joined the group of its node, and what it has started in a session of its own.
+func TestEndsOutsideTheGroup(t *testing.T) {
+	k := testkit.New(t)
+	ctx := k.Context()
+	f, err := session.Call(ctx, others.Get("a"), none{}).Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := ofChild.Call(ctx, others.Get("a")).Get(ctx)
+	if err != nil || !lives(child) || !lives(f.PID) {
+		t.Fatal(child, f.PID, err)
+	}
+	if _, err := leave.Call(ctx, others.Get("a"), none{}).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.With(raysys.Deadline(short)).Call(ctx, others.Get("a"), none{}).Get(ctx); !errors.Is(err, raysys.ErrDeadline) {
+		t.Error(err)
+	}
+	callEcho(t, ctx, "a")
+	gone(t, child, f.PID)
 }
 
 // TestGroupEndsWithTheChild: a child that ends by itself leaves no process behind.

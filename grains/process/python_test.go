@@ -106,6 +106,7 @@ var (
 	wrong    = process.Method[misplaced, none](boxes, "misplaced")
 	raises   = process.Method[word, none](boxes, "raises")
 	text     = process.Method[word, word](boxes, "text")
+	multi    = process.Method[word, counted](boxes, "multi").With(raysys.Deadline(busy))
 
 	smalls = process.Define("box.small", process.Config{Script: childPy, New: "Box", Args: map[string]any{"scale": 1}, MaxFrame: 64 << 10})
 	large  = process.Method[counted, scaled](smalls, "large")
@@ -256,6 +257,18 @@ func TestPythonText(t *testing.T) {
 	}
 	if got, err := count.Call(ctx, a, none{}).Get(ctx); got.N != 1 || err != nil {
 		t.Error(got, err)
+	}
+}
+
+// TestPythonMultiprocessing: functions of the script run in processes of multiprocessing, and in those that these start.
+func TestPythonMultiprocessing(t *testing.T) {
+	needs(t)
+	k := testkit.New(t)
+	ctx := k.Context()
+	for _, how := range []string{"fork", "spawn", "forkserver"} {
+		if got, err := multi.Call(ctx, boxes.Get("a"), word{how}).Get(ctx); got.N != 1014 || err != nil {
+			t.Error(how, got, err)
+		}
 	}
 }
 

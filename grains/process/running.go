@@ -114,6 +114,13 @@ func (r *running) begin(life context.Context, cfg *Config) error {
 
 // spawn starts the process.
 func (r *running) spawn(life context.Context, cfg *Config, env []string, stdout *output) error {
+	if cfg.Dir != "" { // the kernel's error would name the program
+		if dir, err := os.Stat(cfg.Dir); err != nil {
+			return fmt.Errorf("%s: start a child process: Config.Dir: %w", r.name, err)
+		} else if !dir.IsDir() {
+			return fmt.Errorf("%s: start a child process: Config.Dir: %s is no directory", r.name, cfg.Dir)
+		}
+	}
 	command := cfg.Command
 	if len(command) == 0 {
 		command = []string{cmp.Or(cfg.Python, os.Getenv("RAYSYS_PYTHON"), "python3"), "-u", "-c", bootstrap}
@@ -191,12 +198,12 @@ func (r *running) wait(stdout *output) {
 	close(r.gone)
 }
 
-// end kills the child and its group.
+// end kills the child, its group, and what descends from it.
 func (r *running) end() {
 	select {
 	case <-r.ended:
 	default:
-		subprocess.KillGroup(r.cmd)
+		subprocess.KillTree(r.cmd)
 	}
 }
 

@@ -54,7 +54,7 @@ func (v *Vector) Start(ctx context.Context, cfg Config) error {
 
 var errEnvs = errors.New("a Vector needs Envs of 1 or more")
 
-// OnDeactivate implements grains.Deactivator: it kills the child and its process group.
+// OnDeactivate implements grains.Deactivator: it kills the child, its process group and its descendants.
 func (v *Vector) OnDeactivate(ctx context.Context) error { return v.child.OnDeactivate(ctx) }
 
 // Reset begins new episodes in all environments and returns the first observations. Environment i gets seed+i, so that the same seed

@@ -25,6 +25,37 @@ DTYPES = {("f", 4): "float32", ("d", 8): "float64", ("i", 4): "int32", ("l", 4):
           ("B", 1): "uint8", ("c", 1): "uint8", ("?", 1): "bool"}
 MAX_TEXT = 16 << 10  # bytes of a message, and of a traceback: frame.go has room for both
 
+# Finds the module script in the processes that multiprocessing starts by spawn and forkserver. They get this text, too, before the functions
+# that they run, which are known by their module and name.
+SCRIPT = """
+import sys
+
+class Script:
+    def __reduce__(self):
+        return exec, (code, {"code": code, "source": source})
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "script":
+            from importlib.util import spec_from_loader
+            return spec_from_loader(name, self, origin="script.py")
+        if name in ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"):
+            from multiprocessing import spawn
+            prepare = spawn.get_preparation_data
+            spawn.get_preparation_data = lambda name: {"script": self, **prepare(name)}
+
+    def create_module(self, spec):
+        pass
+
+    def exec_module(self, module):
+        module.__file__ = "script.py"
+        exec(compile(source, "script.py", "exec"), module.__dict__)
+
+    def get_source(self, name):
+        return source
+
+sys.meta_path.insert(0, Script())
+"""
+
 encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 replies = os.fdopen(4, "wb")
 sending = threading.Lock()  # guards replies
@@ -288,6 +319,7 @@ def target(start):
     random.seed(start["seed"])
     module = None
     if start["script"]:
+        exec(SCRIPT, {"code": SCRIPT, "source": start["script"]})
         module = types.ModuleType("script")
         module.__file__ = "script.py"
         sys.modules["script"] = module

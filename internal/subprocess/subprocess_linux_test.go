@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,6 +31,21 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
 	case "sit":
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "tree": // a process in a session of its own, which has another one
+		next := again("leaf")
+		if os.Getenv("DEPTH") == "" {
+			next = again("tree")
+			next.Env = append(next.Env, "DEPTH=1")
+		}
+		next.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		next.Stdout = os.Stdout
+		if err := next.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Println(next.Process.Pid)
+		<-time.After(time.Hour)
+	case "leaf":
+		<-time.After(time.Hour)
 	case "fail":
 		os.Exit(3)
 	case "parent":
@@ -108,4 +124,39 @@ func TestEndsWithItsParent(t *testing.T) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ") // nobody may be there to reap it
 	})
+}
+
+// TestKillTree: what a process has started ends with it, in whichever session.
+func TestKillTree(t *testing.T) {
+	cmd := again("tree")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	subprocess.InGroup(cmd)
+	ended, err := subprocess.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids [2]int
+	if _, err := fmt.Fscan(out, &pids[0], &pids[1]); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(pids[:])
+	for name, of := range map[string]func(int) []int{"proc": subprocess.Children(), "ps": subprocess.Listed()} {
+		first := of(cmd.Process.Pid)
+		if len(first) != 1 || !slices.Contains(pids[:], first[0]) {
+			t.Errorf("%s: the children of %d are %v, and it has started %v", name, cmd.Process.Pid, first, pids)
+		} else if next := of(first[0]); len(next) != 1 || next[0] == first[0] || !slices.Contains(pids[:], next[0]) {
+			t.Errorf("%s: the children of %d are %v, and the tree is %v", name, first[0], next, pids)
+		}
+	}
+	subprocess.KillTree(cmd)
+	<-ended
+	for _, pid := range pids {
+		eventually.Holds(t, limit, "a descendant is gone", func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		})
+	}
 }

@@ -1,6 +1,7 @@
 """Methods of the tests."""
 import array
 import asyncio
+import multiprocessing
 import os
 import random
 import signal
@@ -32,6 +33,18 @@ def raising(what):
         "mute": Mute(), "half": ValueError("a \ud800 b"), "cancelled": asyncio.CancelledError("stop"), "interrupt": KeyboardInterrupt("by hand"),
         "generator": GeneratorExit(), "name": type("N" * (1 << 20), (Exception,), {})("so"),
     }[what]
+
+
+def square(x):
+    return x * x
+
+
+def inner(how):
+    """Runs in a process of multiprocessing, and starts another one."""
+    p = multiprocessing.get_context(how).Process(target=square, args=(3,))
+    p.start()
+    p.join()
+    sys.exit(10 + p.exitcode)
 
 
 class Box:
@@ -70,6 +83,14 @@ class Box:
 
     def large(self, n):
         return {"y": bytes(n)}
+
+    def multi(self, word):
+        context = multiprocessing.get_context(word)
+        p = context.Process(target=inner, args=(word,))
+        p.start()
+        p.join()
+        with context.Pool(1) as pool:
+            return {"n": 100 * p.exitcode + sum(pool.map(square, [1, 2, 3]))}
 
     def value(self):
         return 7

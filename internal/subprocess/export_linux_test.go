@@ -1,0 +1,6 @@
+package subprocess
+
+var (
+	Children = children
+	Listed   = listed
+)

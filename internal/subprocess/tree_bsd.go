@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package subprocess
+
+func children() func(pid int) []int { return listed() }
