@@ -30,8 +30,10 @@ type Config struct {
 	// signs of life while it works, and sends no result beyond the max_frame of its first message: that ends it.
 	Command []string
 
-	Dir string   // the working directory, which must exist: that of the node unless set
-	Env []string // as of exec.Cmd, beside the environment of the node and raysys.DeviceEnv
+	Dir string // the working directory, which must exist: that of the node unless set
+	// Env is as of exec.Cmd, beside raysys.DeviceEnv and the environment of the node. Of that the child does not get CONSUL_* and RAYSYS_*,
+	// which have tokens and passwords: a script that needs one finds it here.
+	Env []string
 
 	// Seed makes, with the grain's name, the seed of the child, the same at each start: of Python's random, of numpy's and torch's where
 	// Script imports them, and of its hashes. The children of a pool (grains.StatelessWorker) have the same.

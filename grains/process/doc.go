@@ -27,7 +27,8 @@
 //     that is no UTF-8 and a result beyond Config.MaxFrame are errors, too.
 //  5. Descriptor 1 is free for libraries that print. What a child prints is logged with the name of the grain, and quoted where it is no
 //     text.
-//  6. A child sees the devices of its grain alone (raysys.DeviceEnv): a kind without grains.Holds(raysys.GPU(1)) has none.
+//  6. A child sees the devices of its grain alone (raysys.DeviceEnv): a kind without grains.Holds(raysys.GPU(1)) has none. Nor does it
+//     see the node's variables CONSUL_* and RAYSYS_*, unless Config.Env gives them.
 //
 // A learner in Python, with this class in learner.py:
 //

@@ -78,6 +78,8 @@ type (
 		Devices string `json:"devices"`
 		Mine    string `json:"mine"`
 		Dir     string `json:"dir"`
+		Beside  string `json:"beside"`
+		Secrets string `json:"secrets"`
 	}
 	misplaced struct {
 		In struct{ X process.Tensor }
@@ -126,12 +128,14 @@ var (
 
 func boxed(beat time.Duration) process.Config {
 	return process.Config{
-		Script: childPy, New: "Box", Args: map[string]any{"scale": 2}, Seed: 5, Env: []string{"MINE=a", "CUDA_VISIBLE_DEVICES=7"}, Dir: "testdata", Heartbeat: beat,
+		Script: childPy, New: "Box", Args: map[string]any{"scale": 2}, Seed: 5, Env: []string{"MINE=a", "CUDA_VISIBLE_DEVICES=7", "RAYSYS_MINE=b"}, Dir: "testdata", Heartbeat: beat,
 	}
 }
 
 func TestPython(t *testing.T) {
 	needs(t)
+	t.Setenv("CONSUL_HTTP_TOKEN", "secret")
+	t.Setenv("RAYSYS_NATS", "nats://user:secret@127.0.0.1:1")
 	k := testkit.New(t)
 	ctx := k.Context()
 	a := boxes.Get("a")
@@ -165,8 +169,8 @@ func TestPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := environ.Call(ctx, a, none{}).Get(ctx); got != (around{Mine: "a", Dir: dir + "/testdata"}) || err != nil {
-		t.Error("a child without devices:", got, err)
+	if got, err := environ.Call(ctx, a, none{}).Get(ctx); got != (around{Mine: "a", Dir: dir + "/testdata", Beside: "beside", Secrets: "RAYSYS_MINE"}) || err != nil {
+		t.Error("a child without devices and secrets, whose own modules are its own:", got, err)
 	}
 }
 

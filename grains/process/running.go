@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +25,9 @@ import (
 //go:embed worker.py
 var worker string
 
-// bootstrap reads worker.py from descriptor 3, so that no file is needed and the list of processes stays readable.
-const bootstrap = "import os; frames = os.fdopen(3, 'rb'); " +
+// bootstrap reads worker.py from descriptor 3, so that no file is needed and the list of processes stays readable. It takes the working
+// directory, from which Python would import first, out of the path: worker.py brings it back behind its own imports.
+const bootstrap = "import sys; folder = sys.path.pop(0) if sys.path[:1] == [''] else None; import os; frames = os.fdopen(3, 'rb'); " +
 	"exec(compile(frames.read(int.from_bytes(frames.read(4), 'little')), 'worker.py', 'exec'))"
 
 // outputDelay is how long the output of a child that has ended is waited for. A process that it has left behind may hold it.
@@ -66,7 +69,7 @@ func launch(ctx context.Context, cfg *Config, name string) (*running, error) {
 	}
 	life, kill := context.WithCancel(context.Background())
 	r := &running{name: name, limit: cfg.maxFrame(), patience: cfg.heartbeat(), begun: time.Now(), kill: kill, up: make(chan struct{})}
-	env := append(os.Environ(), fmt.Sprint("PYTHONHASHSEED=", cfg.seed(name)))
+	env := append(inherited(os.Environ()), fmt.Sprint("PYTHONHASHSEED=", cfg.seed(name)))
 	env = append(append(env, cfg.Env...), raysys.DeviceEnv(ctx)...)
 	log := node.Log().With("grain", name)
 	stdout := &output{line: func(s string) { log.Info("process output", "line", s) }}
@@ -74,6 +77,11 @@ func launch(ctx context.Context, cfg *Config, name string) (*running, error) {
 	r.does(fmt.Sprintf("waiting for others: %d children start at a time", cap(starts)))
 	go r.start(life, cfg, env, stdout, starts)
 	return r, nil
+}
+
+// inherited is what of the node's environment its children get. Settings of the node and of its store have tokens and passwords.
+func inherited(env []string) []string {
+	return slices.DeleteFunc(env, func(s string) bool { return strings.HasPrefix(s, "CONSUL_") || strings.HasPrefix(s, "RAYSYS_") })
 }
 
 // start makes the process, and the object in it, when there is room in slots.

@@ -1,6 +1,6 @@
 """The Python side of package process. It reads calls from descriptor 3 and answers on descriptor 4; frame.go says what a frame is.
 
-The variable frames has descriptor 3, from which this text was read. Arguments are numpy arrays where numpy has been imported by the
+The variable frames has descriptor 3, from which this text was read, and folder the entry of sys.path for the working directory. Arguments are numpy arrays where numpy has been imported by the
 script, else memoryviews; both have shape and tolist().
 """
 import array
@@ -17,6 +17,9 @@ import threading
 import time
 import traceback
 import types
+
+if folder is not None:
+    sys.path.insert(0, folder)
 
 CALL, RESULT, FAILURE, BEAT = 1, 2, 3, 4
 FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint8": "B", "bool": "?"}

@@ -1,0 +1,1 @@
+"""A module in the working directory."""
