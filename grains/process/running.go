@@ -76,6 +76,13 @@ func launch(ctx context.Context, cfg *Config, name string) (*running, error) {
 	r.stderr = &output{line: func(s string) { log.Info("process error output", "line", s) }}
 	r.does(fmt.Sprintf("waiting for others: %d children start at a time", cap(starts)))
 	go r.start(life, cfg, env, stdout, starts)
+	go func() {
+		select {
+		case <-node.Done(): // Close waits for OnActivate
+			kill()
+		case <-r.up:
+		}
+	}()
 	return r, nil
 }
 
@@ -176,9 +183,11 @@ func (r *running) starting() error {
 	return err
 }
 
-// await waits until the child is up, or cannot be. It ends before the deadline of ctx, so that the call still tells why it was in vain.
+// await waits until the child is up, or cannot be: then it is over. It ends before the deadline of ctx, so that the call still tells why it
+// was in vain. A context without one is that of OnActivate: when it ends no grain is there for which the child could start.
 func (r *running) await(ctx context.Context) (over bool, err error) {
-	if until, ok := ctx.Deadline(); ok {
+	until, call := ctx.Deadline()
+	if call {
 		left := time.Until(until)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, left-min(left/10, 250*time.Millisecond), raysys.ErrDeadline)
@@ -194,7 +203,7 @@ func (r *running) await(ctx context.Context) (over bool, err error) {
 	if last := r.stderr.tail(); last != "" {
 		err = fmt.Errorf("%w\n%s", err, last)
 	}
-	return false, err
+	return !call, err
 }
 
 // wait kills what the child has left behind.
@@ -245,11 +254,11 @@ func (t timed) Write(p []byte) (int, error) { t.begin(); return t.f.Write(p) }
 
 // exchange sends a message and waits for the answer to it. It kills the child when ctx ends first.
 func (r *running) exchange(ctx context.Context, m *message) (message, error) {
-	goes := context.AfterFunc(ctx, r.kill)
+	goes, what := context.AfterFunc(ctx, r.kill), r.name+": "+cmp.Or(m.Method, "start")
 	err := m.write(r.out, callFrame, r.limit)
 	if errors.Is(err, ErrValue) || errors.Is(err, raysys.ErrTooLarge) {
 		goes()
-		return message{}, fmt.Errorf("%s: %s: %w", r.name, m.Method, err) // nothing was sent
+		return message{}, fmt.Errorf("%s: %w", what, err) // nothing was sent
 	}
 	if err == nil {
 		err = r.out.Flush()
@@ -276,7 +285,7 @@ func (r *running) exchange(ctx context.Context, m *message) (message, error) {
 		r.kill()
 		<-r.gone
 		r.broken = true
-		return message{}, fmt.Errorf("%s: %s: the child process was killed: %w", r.name, m.Method, context.Cause(ctx))
+		return message{}, fmt.Errorf("%s: the child process was killed: %w", what, context.Cause(ctx))
 	case err != nil:
 		return message{}, r.exit(err)
 	case kind == failureFrame:

@@ -24,12 +24,19 @@ func slowly(start time.Duration) process.Config {
 // own has a child of its own, whose start it asks for in each call until that is up.
 type own struct{ process.Child }
 
+// active has its child started when it is activated.
+type active struct{ process.Child }
+
+func (a *active) OnActivate(ctx context.Context) error { return a.Start(ctx, slowly(0)) }
+
 var (
 	slows      = process.Define("slow", slowly(0))
 	slowCount  = process.Method[none, counted](slows, "count")
 	slowPID    = grains.Method0(slows.Kind, "pid", func(c *process.Child, _ context.Context) (int, error) { return c.PID(), nil })
 	bounds     = process.Define("slow.bound", slowly(200*time.Millisecond))
 	boundCount = process.Method[none, counted](bounds, "count")
+	actives    = grains.Define[active]("slow.active")
+	activePID  = grains.Method0(actives, "pid", func(a *active, _ context.Context) (int, error) { return a.PID(), nil })
 	owns       = grains.Define[own]("slow.own")
 	ownCount   = grains.Method0(owns, "count", func(o *own, ctx context.Context) (int, error) {
 		if o.PID() == 0 {
@@ -139,18 +146,22 @@ func TestStartsAtOnce(t *testing.T) {
 
 // TestEndsWhileItStarts: a child that is not up yet ends with its grain, and one that waits for others never begins.
 func TestEndsWhileItStarts(t *testing.T) {
-	process.StartsAtOnce(t, 1)
-	started, _ := folder(t)
-	t.Run("closed", func(t *testing.T) {
-		ctx := testkit.New(t).Context()
-		for i, key := range []string{"a", "b"} {
+	for name, call := range map[string]func(context.Context, string){
+		"Define": func(ctx context.Context, key string) {
 			_ = slowCount.With(raysys.Deadline(short)).Call(ctx, slows.Get(key), none{})
-			if i == 0 {
-				testkit.Eventually(t, busy, "it starts", func() bool { return len(started()) == 1 })
-			}
+		},
+		"OnActivate": func(ctx context.Context, key string) { _ = activePID.Call(ctx, actives.Get(key)) },
+	} {
+		process.StartsAtOnce(t, 1)
+		started, _ := folder(t)
+		t.Run(name, func(t *testing.T) {
+			ctx := testkit.New(t).Context()
+			call(ctx, "a")
+			testkit.Eventually(t, busy, "it starts", func() bool { return len(started()) == 1 })
+			call(ctx, "b")
+		})
+		if pids := started(); len(pids) != 1 || runs(pids[0]) {
+			t.Error(name, pids)
 		}
-	})
-	if pids := started(); len(pids) != 1 || runs(pids[0]) {
-		t.Error(pids)
 	}
 }

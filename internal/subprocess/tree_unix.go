@@ -11,11 +11,14 @@ import (
 )
 
 // KillTree kills the process of cmd, its group, and its descendants, also those that have left the group or the session. It finds them by
-// their parents: a process whose parent has ended is found by the group alone. The process of cmd must not have been waited for.
+// their parents: a process whose parent has ended is found by the group alone.
 func KillTree(cmd *exec.Cmd) {
+	// What is stopped starts no other process, and its number is not given to another one.
+	if cmd.Process.Signal(syscall.SIGSTOP) != nil { // it has ended
+		KillGroup(cmd)
+		return
+	}
 	tree := []int{cmd.Process.Pid}
-	stop := func(pid int) { _ = syscall.Kill(pid, syscall.SIGSTOP) } // what is stopped starts no others, and its number is not given to another
-	stop(tree[0])
 	for found := true; found; {
 		found = false
 		of := children()
@@ -23,7 +26,7 @@ func KillTree(cmd *exec.Cmd) {
 			for _, pid := range of(tree[i]) {
 				if !slices.Contains(tree, pid) {
 					tree, found = append(tree, pid), true
-					stop(pid)
+					_ = syscall.Kill(pid, syscall.SIGSTOP)
 				}
 			}
 		}
