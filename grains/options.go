@@ -76,15 +76,17 @@ func Mailbox(n int) Option {
 // replies to calls of tasks and grains, and 512 KiB of them; beyond that the oldest go. A call that may have counted and whose reply
 // has gone is not run again: it fails with ErrReplyGone. So a task that made more than 4,096 calls of one grain cannot be repeated
 // after its node died. Of calls with a key it keeps 512 KiB of replies, and 16,384 keys: the oldest replies go first, and such
-// a call fails with ErrReplyGone, too. Drivers have 4,096 replies and 512 KiB of their own. Calls beyond the number of keys, or of
-// replies to drivers, fail with raysys.ErrOverloaded.
+// a call fails with ErrReplyGone, too. Drivers have 4,096 replies and 512 KiB of their own; from half of that on their nodes are asked
+// which they need no more, and a call without room waits for the answer. Calls beyond the number of keys, or of replies that drivers
+// still need, fail with raysys.ErrOverloaded. At 8,192 keys the node logs a warning.
 func Durable() Option {
 	return func(o *grainengine.KindOptions) error { o.Durable = true; return nil }
 }
 
 // KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again, and to calls
 // with a raysys.Key: 1 h unless set. It must be longer than such a task takes with all its attempts, and than a program
-// that was cut off takes to make its keyed calls again.
+// that was cut off takes to make its keyed calls again. A shorter one lets keys go earlier, of which a grain remembers 16,384: a call that
+// is repeated with its key after that counts again.
 func KeepReplies(d time.Duration) Option {
 	return func(o *grainengine.KindOptions) error {
 		if d <= 0 {

@@ -103,6 +103,9 @@ func New(cfg Config) (*Node, error) {
 	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
 		Unseen: n.unseen.happened, WaitForResources: cfg.WaitForResources,
+		Warn: func(event, grain, detail string) {
+			n.log.Warn(event, zap.String("node", string(cfg.Name)), zap.String("grain", grain), zap.String("detail", detail))
+		},
 		// Hooks still run while the node closes, so they are not below top.
 		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}

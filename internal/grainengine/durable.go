@@ -31,6 +31,8 @@ type durable struct {
 
 	mu      sync.Mutex // guards the rest
 	replies replies
+	asked   asked        // the nodes of drivers that own replies
+	warned  bool         // of keys
 	ended   []*endedTurn // in no commit yet, the oldest first
 	flight  []*endedTurn // in the commit that is on its way
 	version ETag         // of the counter

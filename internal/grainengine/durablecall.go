@@ -52,10 +52,19 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		case p.until != 0:
 			p.kind, p.turn, p.seq = ofTurn, c.Future.Up().RunID(), c.Future.Seq()
 		}
-		if known, err := d.known(p, named, time.Now()); known != nil {
+		known, crowded, err := d.known(p, named, time.Now())
+		switch {
+		case !crowded:
+		case p.kind == ofDriver:
+			known, err = a.roomFor(c, p)
+		default:
+			a.warnOfKeys()
+		}
+		switch {
+		case known != nil:
 			c.answerAgain(a, known)
 			return nil
-		} else if err != nil {
+		case err != nil:
 			c.Future.Fail(fmt.Errorf("%s (%s): %w", c.Name(), c.Future.ID(), err))
 			return nil
 		}
@@ -178,10 +187,17 @@ func keyedID(a *activation, named string) raysys.TaskID {
 }
 
 // known returns the reply to an earlier call with the id of p, and fails where that was another call, or no further
-// reply can be kept. A call with a key is a new one when the time is over for which the earlier one is remembered.
-func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
+// reply can be kept; crowded says that half of the room is taken. A call with a key is a new one
+// when the time is over for which the earlier one is remembered.
+func (d *durable) known(p *reply, named string, now time.Time) (known *reply, crowded bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	known, err = d.knownLocked(p, named, now)
+	return known, d.replies.crowded(p.kind), err
+}
+
+// knownLocked is known with mu locked.
+func (d *durable) knownLocked(p *reply, named string, now time.Time) (*reply, error) {
 	old := d.replies.byCall[p.call]
 	switch {
 	case old != nil && named != "" && !old.pending && old.over(now):
@@ -195,6 +211,27 @@ func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
 		return nil, fmt.Errorf("%w: it is among the first of a task or grain that has made more calls of this grain than it keeps replies for, and ran before: it is not run again", ErrReplyGone)
 	}
 	return nil, d.replies.room(p, now)
+}
+
+// warnOfKeys says once that half of the keys are there, and that calls with more than all of them will be refused.
+func (a *activation) warnOfKeys() {
+	d := a.tenure.durable
+	d.mu.Lock()
+	d.replies.sweep(ofKey, time.Now())
+	n := d.replies.kinds[ofKey].n
+	warn := !d.warned && n >= maxKeys/2
+	d.warned = d.warned || warn
+	d.mu.Unlock()
+	if warn {
+		a.warn("grain remembers many keys of calls", fmt.Sprintf("%d of at most %d, beyond which calls with a raysys.Key fail: %s", n, maxKeys, keysGo))
+	}
+}
+
+// warn tells the operator.
+func (a *activation) warn(event, detail string) {
+	if w := a.kind.engine.cfg.Warn; w != nil {
+		w(event, a.kind.def.name+"/"+shown(a.key), detail)
+	}
 }
 
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a

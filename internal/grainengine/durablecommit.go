@@ -148,6 +148,7 @@ func (d *durable) release(call raysys.TaskID) {
 	defer d.mu.Unlock()
 	if p := d.replies.byCall[call]; p != nil {
 		d.replies.spend(p)
+		d.asked.wake()
 	}
 }
 

@@ -28,6 +28,9 @@ type Config struct {
 	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // called with a hook's error; nil to ignore
 
+	// Warn is called with what the operator should know of a grain; nil to ignore.
+	Warn func(event, grain, detail string)
+
 	Cluster Cluster      // nil in a single process
 	States  States       // keeps grains.State; nil where no kind has one
 	Line    *ledger.Line // what the node has for kinds that ask for resources; nil where none does
@@ -71,6 +74,7 @@ type Engine struct {
 	nodeless  sync.Map      // *route -> Nodeless
 	entering  sync.Map      // *activation that waits for its bundle -> nil
 	forgets   forgets
+	open      openCalls
 
 	spawnMu  sync.Mutex // guards spawning, by which protoactor gets the mailbox of the one activation that is being spawned
 	spawning *activation
@@ -135,6 +139,18 @@ func (e *Engine) bind(def *kind) *boundKind {
 
 // deliver queues c at the grain, activating it if need be.
 func (e *Engine) deliver(def *kind, key string, c *call) error {
+	if !def.Durable || !c.byDriver() {
+		return e.queue(def, key, c)
+	}
+	e.open.enter(c.Future.RunID(), &c.Future, e.cfg.Rough())
+	err := e.queue(def, key, c)
+	if err != nil {
+		e.open.leave(c.Future.RunID())
+	}
+	return err
+}
+
+func (e *Engine) queue(def *kind, key string, c *call) error {
 	k := e.bind(def)
 	switch {
 	case e.cfg.Cluster != nil && def.Stateless && e.cfg.Hosts:

@@ -77,3 +77,10 @@ func Pushed(e *Engine, wp wire.Peer) (early, bytes, due int) {
 	defer p.mu.Unlock()
 	return len(p.pushed.early), p.pushed.bytes, len(p.pushed.due)
 }
+
+// Notes returns how many calls have their replies, and have not told so yet.
+func Notes(e *Engine) int {
+	e.forgets.mu.Lock()
+	defer e.forgets.mu.Unlock()
+	return len(e.forgets.soon)
+}

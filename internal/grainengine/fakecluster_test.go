@@ -218,7 +218,7 @@ func (n *fakeNode) Connect(k core.NodeKey, done func(wire.Peer, error)) {
 		to := net.nodeOf(grainengine.Place{NodeKey: k})
 		if to == nil || to.dead || n.dead {
 			net.mu.Unlock()
-			done(nil, fmt.Errorf("dial %s: %w", k.Node, raysys.ErrNotDelivered))
+			done(nil, fmt.Errorf("dial %s: %w", k.Node, raysys.ErrNodeDead))
 			return
 		}
 		p := net.linkLocked(n, to)

@@ -99,6 +99,7 @@ type fakeNode struct {
 	driver   bool
 	peers    map[string]*fakePeer
 	unseen   []string
+	warnings []string
 }
 
 // add makes a node that hosts grains, addAs may make a driver, addAlone one of no cluster, addBare one without a store.
@@ -141,7 +142,12 @@ func (net *fakeNet) make(name string, driver bool, change func(*grainengine.Conf
 	n.job.Top = n.top
 	cfg := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: net.table, CPUs: 2, Now: n.wheel.Now, Rough: n.wheel.Now, Unseen: n.job.Unseen,
-		Hooks:   core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
+		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
+		Warn: func(event, grain, detail string) {
+			net.mu.Lock()
+			defer net.mu.Unlock()
+			n.warnings = append(n.warnings, event+": "+grain+": "+detail)
+		},
 		Cluster: n, States: fakeStates{n}, Retainer: net.keeps, Hosts: !driver,
 	}
 	change(&cfg)

@@ -12,8 +12,8 @@ import (
 
 // The activation of a durable grain keeps the reply to a call until its caller cannot make the call again: a driver has the
 // reply; of any other turn the outermost task above it has its outcome at the driver that submitted it (core.Finality). The
-// caller's node says so in KindCallForget, of many calls at a time. A frame that is lost leaves a reply behind, which goes with
-// the driver's node, or after grains.KeepReplies.
+// caller's node says so in KindCallForget, of many calls at a time. A frame that is lost, or finds no activation, leaves a reply behind:
+// one of a driver goes when it is asked for (open.go), the others after grains.KeepReplies.
 
 // forgetSoon is the time between that and the frame.
 const forgetSoon = 20 * time.Millisecond
@@ -41,6 +41,9 @@ type forgets struct {
 // end by that.
 func (k *boundKind) replied(c *call, key string, at *peer) {
 	if k.def.Durable && !c.isReadOnly() && c.named() == "" {
+		if c.byDriver() {
+			k.engine.open.leave(c.Future.RunID())
+		}
 		f := &forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.Future.RunID()}
 		c.Future.Up().WhenFinal(f)
 	}
@@ -105,9 +108,14 @@ func appendForget(dst []byte, method uint32, key string, call raysys.TaskID) []b
 	return wire.AppendID(wire.AppendBytes(wire.AppendUvarint(dst, uint64(method)), key), call)
 }
 
-// forget drops the reply to a call, if the grain is active here.
+// forget drops the reply to a call, if the grain is active here; the zero id ends the answer to a question.
 func (k *boundKind) forget(key string, call raysys.TaskID) {
-	if a, _ := k.lookup(key); a != nil && a.tenure != nil && a.tenure.durable != nil {
+	a, _ := k.lookup(key)
+	switch {
+	case a == nil, a.tenure == nil, a.tenure.durable == nil:
+	case call.IsZero():
+		a.tenure.durable.answered()
+	default:
 		a.tenure.durable.release(call)
 	}
 }

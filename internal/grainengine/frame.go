@@ -14,7 +14,8 @@ import (
 //	                flags slot | argument                        when flagBody is set
 //	KindCallResult  slot status | value, error or place
 //	KindCallCancel  slot
-//	KindCallForget  method key id, of each call
+//	KindCallForget  method key id, of each call; a zero id ends the answer to a KindCallAsk
+//	KindCallAsk     method key count | id, of each call
 
 // Flags of a call.
 const (

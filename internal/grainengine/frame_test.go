@@ -249,6 +249,12 @@ func FuzzReceive(f *testing.F) {
 	f.Add(byte(wire.KindCallResult), []byte{0, 2, 1, 'a', 1, 1, 7})
 	f.Add(byte(wire.KindCallResult), []byte{0, 3})
 	f.Add(byte(wire.KindCallCancel), []byte{3})
+	for _, name := range []string{"method", "grain"} { // the second is an entry that is no method
+		m, _ := p.twin.Runs(r.net.table.Lookup(name, map[string]string{"method": "rover.add", "grain": "rover"}[name]))
+		f.Add(byte(wire.KindCallForget), wire.AppendID(wire.AppendBytes(wire.AppendUvarint(nil, uint64(m)), "x"), raysys.TaskID{Hi: 1}))
+		f.Add(byte(wire.KindCallAsk), wire.AppendID(append(wire.AppendBytes(wire.AppendUvarint(nil, uint64(m)), "x"), 1), raysys.TaskID{Hi: 1}))
+		f.Add(byte(wire.KindCallAsk), append(wire.AppendBytes(wire.AppendUvarint(nil, uint64(m)), "x"), 2))
+	}
 	f.Add(byte(wire.KindCallResults), []byte{7, 0, 0, 1, 0, 0, 0, 5, 2, 0, 3})
 	f.Add(byte(wire.KindCalls), wire.AppendBytes(nil, append(head(0, 3, scope, 1, "x", token), one...)))
 	f.Add(byte(wire.KindCalls), []byte{200, 1})

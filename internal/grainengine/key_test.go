@@ -3,6 +3,7 @@ package grainengine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -173,4 +174,33 @@ func TestKeyFormats(t *testing.T) {
 			t.Errorf("the reply is stored under %s, want %s", got, keyedOrder17)
 		}
 	}
+}
+
+// TestManyKeys: a grain that remembers half as many keys as it may says so once; what makes room is in that line, and in the error.
+func TestManyKeys(t *testing.T) {
+	v := newVaults(t)
+	a := v.net.addAlone("a")
+	ctx, g := a.context(), v.kind.Get("x")
+	refs := make([]raysys.Ref[int], 0, 1000)
+	var last error
+	for i := 0; i < 16_384+1000; {
+		for refs = refs[:0]; len(refs) < cap(refs); i++ {
+			refs = append(refs, v.add.With(raysys.Key(fmt.Sprint(i))).Call(ctx, g, 1))
+		}
+		for _, r := range refs {
+			if _, err := r.Get(ctx); err != nil {
+				last = err
+			}
+		}
+		v.net.mu.Lock()
+		warnings := slices.Clone(a.warnings)
+		v.net.mu.Unlock()
+		if want := min(i/8_193, 1); len(warnings) != want || want == 1 && !strings.Contains(warnings[0], "vault/x: 8192 of at most 16384") {
+			t.Fatalf("after %d keys: %q", i, warnings)
+		}
+	}
+	if !errors.Is(last, raysys.ErrOverloaded) || !strings.Contains(last.Error(), "a shorter one lets keys go earlier") {
+		t.Error(last)
+	}
+	wants(t, ctx, v.get.Call(ctx, g), 16_384)
 }

@@ -78,7 +78,7 @@ func (e *Engine) peer(p wire.Peer) *peer {
 	return nil
 }
 
-// Receive handles a frame of kind wire.KindCall, KindCallResult, KindCallCancel or KindCallForget, or a list of calls or results.
+// Receive handles a frame of kind wire.KindCall, KindCallResult, KindCallCancel, KindCallForget or KindCallAsk, or a list of calls or results.
 // Frames of one class come in the order they were sent. It does not block and keeps nothing of frame. An error means
 // that the peer breaks the rules: the link is to be closed.
 func (e *Engine) Receive(wp wire.Peer, kind wire.Kind, frame []byte) error {
@@ -103,6 +103,8 @@ func (e *Engine) Receive(wp wire.Peer, kind wire.Kind, frame []byte) error {
 			err = p.cancelled(&r)
 		case wire.KindCallForget:
 			err = p.forgotten(&r)
+		case wire.KindCallAsk:
+			err = p.askedOpen(&r)
 		default:
 			err = fmt.Errorf("%w: kind %d is not of grains", wire.ErrCorrupt, kind)
 		}

@@ -12,7 +12,7 @@ import (
 // replies are what a durable grain remembers of calls that may be made again. durable.mu guards them. They have bounds, by
 // who may make the call again:
 //
-//	a driver          its next call is refused until it has replies, or is gone
+//	a driver          its node is asked which it needs no more (open.go); the next call waits for that
 //	a task, a grain   the oldest goes. Its turn has a floor then: a call of the turn up to there that has no reply may have
 //	                  counted, and is not run
 //	who has its key   the oldest loses its body, and its key stays: such a call has counted, and is not run
@@ -34,6 +34,13 @@ type repliesOfKind struct {
 	order   []*reply // the oldest first: the next that is over
 }
 
+// crowded reports whether half of the room is taken of what has a bound beyond which calls are refused, and may go: of drivers' replies,
+// and of keys.
+func (r *replies) crowded(kind replyKind) bool {
+	k := &r.kinds[kind]
+	return kind == ofDriver && (k.n >= maxReplies/2 || k.size >= maxReplyBytes/2) || kind == ofKey && k.n >= maxKeys/2
+}
+
 // replyKind is who may make a call again.
 type replyKind uint8
 
@@ -52,6 +59,9 @@ const (
 	maxKeys       = 16384
 	maxFloors     = 16384
 )
+
+// keysGo says what makes room for keys.
+const keysGo = "a key goes when grains.KeepReplies of its kind is over, so a shorter one lets keys go earlier, and a call that is repeated later than that counts again; or spread the calls over more grains"
 
 // floorLook is how often floors are looked through for those that are over.
 const floorLook = time.Second
@@ -146,7 +156,7 @@ func (r *replies) room(p *reply, now time.Time) error {
 			r.strip(old)
 		}
 		if k.n >= maxKeys {
-			return fmt.Errorf("%w: the grain remembers %d keys of calls, which is the most: give no more keys until grains.KeepReplies is over", raysys.ErrOverloaded, k.n)
+			return fmt.Errorf("%w: the grain remembers %d keys of calls, which is the most: %s", raysys.ErrOverloaded, k.n, keysGo)
 		}
 		full = func() bool { return k.size >= maxReplyBytes }
 	case ofTurn:

@@ -56,6 +56,7 @@ const (
 	KindCalls       Kind = 51  // requests: a list of KindCall
 	KindCallResults Kind = 52  // replies: a list of KindCallResult
 	KindCallForget  Kind = 53  // control: calls of durable grains that will not be made again
+	KindCallAsk     Kind = 54  // control: which calls of durable grains may be made again; the answer is KindCallForget of the others
 	KindAwait       Kind = 56  // requests: tell the outcome of a reference
 	KindDrop        Kind = 58  // control: the reference is not held any more
 	KindAnswer      Kind = 60  // replies, or control: the answer to a question (package mesh) of any kind

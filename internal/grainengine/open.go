@@ -1,0 +1,283 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// The note that a driver has a reply (forget.go) may find no activation, or be lost, and a driver's reply goes by no age. So from half of
+// their bound on the activation asks the nodes whose drivers own replies which of those calls are not open there any more:
+//
+//	activation ── KindCallAsk: calls ──► the drivers' node ── KindCallForget: those that are not open, and a zero id ──► activation
+//
+// A call is open from before it is sent until its reply is there. So one whose reply is on its way, or that is made again because the
+// way to its grain broke, keeps its reply. A node that does not answer, as one of an older version, keeps all of them.
+
+// openCalls are the calls of this node's drivers to durable grains that may be made again.
+type openCalls struct{ shards [16]openShard }
+
+type openShard struct {
+	mu      sync.Mutex // guards the rest
+	calls   map[raysys.TaskID]openCall
+	sweepAt int // how many there are when those that are over are looked for
+}
+
+type openCall struct {
+	future *core.Future
+	over   int64 // on the runtime's clock: when it was seen to have ended without a reply; 0 for never
+}
+
+// endsAfter is how long a call that has ended without a reply counts as open: it may have been on its way to the link when it was
+// cancelled, and its cancellation must be at its grain first.
+const endsAfter = int64(2 * time.Second)
+
+// byDriver reports whether a driver makes the call, and its reply waits for that.
+func (c *call) byDriver() bool {
+	return c.Future.Up().Kind() == core.TurnRoot && !c.isReadOnly() && c.named() == ""
+}
+
+func (o *openCalls) shard(id raysys.TaskID) *openShard { return &o.shards[id.Lo%uint64(len(o.shards))] }
+
+func (o *openCalls) enter(id raysys.TaskID, c *core.Future, now int64) {
+	s := o.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.calls) >= s.sweepAt {
+		for id := range s.calls {
+			s.open(id, now)
+		}
+		s.sweepAt = max(64, 2*len(s.calls))
+	}
+	if s.calls == nil {
+		s.calls = map[raysys.TaskID]openCall{}
+	}
+	s.calls[id] = openCall{future: c}
+}
+
+func (o *openCalls) leave(id raysys.TaskID) {
+	s := o.shard(id)
+	s.mu.Lock()
+	delete(s.calls, id)
+	s.mu.Unlock()
+}
+
+// has reports whether the call may be made again.
+func (o *openCalls) has(id raysys.TaskID, now int64) bool {
+	s := o.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open(id, now)
+}
+
+// open is has, with mu locked. It forgets a call that is over.
+func (s *openShard) open(id raysys.TaskID, now int64) bool {
+	c, ok := s.calls[id]
+	switch {
+	case !ok:
+		return false
+	case !c.future.Settled():
+	case c.over == 0:
+		s.calls[id] = openCall{c.future, now}
+	case now-c.over >= endsAfter:
+		delete(s.calls, id)
+		return false
+	}
+	return true
+}
+
+// asked is the last question of an activation. durable.mu guards it.
+type asked struct {
+	at      time.Time
+	open    int           // frames that were not answered
+	n, size int           // how many replies there were when the last was, and their bytes
+	freed   chan struct{} // closed when a reply of a driver goes, or all is answered; nil where nothing waits for that
+	vain    time.Time     // when a call has waited for nothing
+}
+
+const (
+	askAgain = 2 * time.Second       // a question without an answer is open for so long
+	askPause = 50 * time.Millisecond // between questions at the bound
+	askWait  = time.Second           // how long a call waits for room
+	askCalm  = 10 * time.Second      // after a wait for nothing calls are refused at once
+	maxAsks  = 1024                  // calls in one frame
+)
+
+// due reports whether a question is to be asked. full says that a call has no room.
+func (q *asked) due(k *repliesOfKind, full bool, now time.Time) bool {
+	switch since := now.Sub(q.at); {
+	case q.open > 0:
+		return since >= askAgain
+	case full:
+		return since >= askPause
+	}
+	return k.n >= q.n+maxReplies/8 || k.size >= q.size+maxReplyBytes/8
+}
+
+// wake wakes the call that waits for room. mu is locked.
+func (q *asked) wake() {
+	if q.freed != nil {
+		close(q.freed)
+		q.freed = nil
+	}
+}
+
+// answered counts an answer.
+func (d *durable) answered() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q, k := &d.asked, &d.replies.kinds[ofDriver]; q.open > 0 {
+		if q.open--; q.open == 0 {
+			q.n, q.size = k.n, k.size
+			q.wake()
+		}
+	}
+}
+
+// roomFor is durable.known for the call of a driver, where half of the room is taken: it asks, and where there is none it waits for that.
+func (a *activation) roomFor(c *call, p *reply) (known *reply, err error) {
+	d := a.tenure.durable
+	var limit *time.Timer
+	for {
+		d.mu.Lock()
+		known, err = d.knownLocked(p, "", time.Now())
+		full := errors.Is(err, raysys.ErrOverloaded)
+		calm := time.Since(d.asked.vain) < askCalm
+		ask := d.askLocked(full)
+		if full && d.asked.freed == nil {
+			d.asked.freed = make(chan struct{})
+		}
+		freed := d.asked.freed
+		d.mu.Unlock()
+		for owner, calls := range ask {
+			a.ask(owner, calls, c.method.entry)
+		}
+		if !full || calm {
+			return known, err
+		}
+		if limit == nil {
+			limit = time.NewTimer(askWait)
+			defer limit.Stop()
+		}
+		select {
+		case <-freed:
+		case <-limit.C:
+			d.mu.Lock()
+			d.asked.vain = time.Now()
+			d.mu.Unlock()
+			return nil, err
+		}
+	}
+}
+
+// askLocked returns the calls to ask for by their nodes, none where no question is due. mu is locked.
+func (d *durable) askLocked(full bool) map[core.NodeKey][]raysys.TaskID {
+	now := time.Now()
+	if !d.asked.due(&d.replies.kinds[ofDriver], full, now) {
+		return nil
+	}
+	list := map[core.NodeKey][]raysys.TaskID{}
+	for id, p := range d.replies.byCall {
+		if p.kind == ofDriver && !p.pending && !p.gone {
+			list[p.owner] = append(list[p.owner], id)
+		}
+	}
+	d.asked.at, d.asked.open = now, 0
+	for _, calls := range list {
+		d.asked.open += (len(calls) + maxAsks - 1) / maxAsks
+	}
+	return list
+}
+
+// ask asks a node which of the calls of its drivers are open, by a method that it has.
+func (a *activation) ask(owner core.NodeKey, calls []raysys.TaskID, by *core.Entry) {
+	e, d := a.kind.engine, a.tenure.durable
+	answer := func(open func(raysys.TaskID) bool) {
+		for i, id := range calls {
+			if !open(id) {
+				d.release(id)
+			}
+			if i%maxAsks == 0 {
+				d.answered()
+			}
+		}
+	}
+	job := e.cfg.Hooks.Job()
+	switch {
+	case e.cfg.Cluster == nil && owner != core.NodeKey{Node: job.Node, Incarnation: job.Run}:
+		answer(func(raysys.TaskID) bool { return false }) // another process made them, which is over
+		return
+	case e.cfg.Cluster == nil, owner == e.cfg.Cluster.Self():
+		now := e.cfg.Rough()
+		answer(func(id raysys.TaskID) bool { return e.open.has(id, now) })
+		return
+	}
+	e.cfg.Cluster.Connect(owner, func(wp wire.Peer, err error) {
+		p := e.peer(wp)
+		switch {
+		case errors.Is(err, raysys.ErrNodeDead):
+			answer(func(raysys.TaskID) bool { return false })
+		case err == nil && p != nil && p.askOpen(by, a.key, calls) == nil:
+		default:
+			answer(func(raysys.TaskID) bool { return true })
+		}
+	})
+}
+
+// askOpen sends the question.
+func (p *peer) askOpen(by *core.Entry, key string, calls []raysys.TaskID) error {
+	method, ok := p.Runs(by)
+	if !ok {
+		return raysys.ErrUnknownFunc
+	}
+	for len(calls) > 0 {
+		n := min(len(calls), maxAsks)
+		frame := wire.AppendUvarint(wire.AppendBytes(wire.AppendUvarint(nil, uint64(method)), key), uint64(n))
+		for _, id := range calls[:n] {
+			frame = wire.AppendID(frame, id)
+		}
+		if err := p.Send(wire.Control, wire.KindCallAsk, frame); err != nil {
+			return err
+		}
+		calls = calls[n:]
+	}
+	return nil
+}
+
+// askedOpen handles KindCallAsk.
+func (p *peer) askedOpen(r *wire.Reader) error {
+	number, key, n := r.Uint32(), string(r.Bytes()), r.Count(16)
+	if err := r.Err(); err != nil {
+		return err
+	}
+	entry := p.Entry(number)
+	if entry == nil {
+		return nil // the peer took another incarnation's number
+	}
+	if _, ok := entry.Impl.(*methodVariants); !ok {
+		return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
+	}
+	method, ok := p.Runs(entry)
+	if !ok {
+		return nil
+	}
+	var frame []byte
+	now := p.engine.cfg.Rough()
+	for range n {
+		id := r.ID()
+		if p.engine.open.has(id, now) {
+			continue
+		}
+		if frame = appendForget(frame, method, key, id); len(frame) > wire.InlineLimit/2 {
+			_ = p.Send(wire.Control, wire.KindCallForget, frame) // one that is lost leaves replies behind
+			frame = frame[:0]
+		}
+	}
+	_ = p.Send(wire.Control, wire.KindCallForget, appendForget(frame, method, key, raysys.TaskID{}))
+	return r.Err()
+}
