@@ -1,6 +1,9 @@
 package stream
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // PublishRaw stores bytes that may be no T.
 func (s Stream[T]) PublishRaw(ctx context.Context, key string, data []byte) (uint64, error) {
@@ -35,4 +38,10 @@ func (s Stream[T]) Refind(ctx context.Context) error {
 		delete(n.made, s.d.name)
 	}
 	return err
+}
+
+// Bounded is the context of a handler that has d.
+func Bounded(ctx context.Context, d time.Duration) (context.Context, func()) {
+	b := &bounded{Context: ctx, end: time.Now().Add(d)}
+	return b, b.close
 }

@@ -34,6 +34,7 @@ type subscription struct {
 	as       string        // see As
 	attempts int           // after which an event is parked or dropped; 0: it is tried for ever
 	most     time.Duration // of the pause between two attempts
+	within   time.Duration // that a handler has
 	park     bool
 	drop     bool
 }
@@ -48,8 +49,8 @@ type IntoOption func(*subscription) error
 // Different grains get theirs at the same time. Events are delivered from the oldest that is stored, and while some program of the
 // namespace runs that has the subscription. With a Cursor in a Durable kind an event counts once.
 //
-// An event whose handler fails comes again after a pause that grows up to a minute, and the events of that grain wait. OnError changes that. An
-// event that is no T is parked at once.
+// An event whose handler fails comes again after a pause that grows up to a minute, and the events of that grain wait. OnError changes that. A
+// handler has 2 minutes: Within changes that. An event that is no T is parked at once.
 func Into[T, G any](s Stream[T], k grains.Kind[G], fn func(*G, context.Context, Event[T]) error, opts ...IntoOption) Subscription {
 	sub := subscribe(s.d, k.Name(), opts)
 	take := grains.Method(k, sub.method(), func(g *G, ctx context.Context, d delivery) (outcome, error) {
@@ -61,11 +62,16 @@ func Into[T, G any](s Stream[T], k grains.Kind[G], fn func(*G, context.Context, 
 		if err := sub.d.decode(d.Data, unsafe.Pointer(&e.Value)); err != nil {
 			return outcome{Unreadable: err.Error()}, nil
 		}
-		if err := fn(g, ctx, e); err != nil || c == nil {
+		within := &bounded{Context: ctx, end: time.Now().Add(sub.within)}
+		defer within.close()
+		switch err := fn(g, within, e); {
+		case err != nil && ctx.Err() != nil: // the call has ended, such as with its node: that is no failure of the handler
+			return o, ctx.Err()
+		case err != nil || c == nil:
 			return o, err
 		}
 		return outcome{Cursor: true}, c.take(ctx, &d)
-	}).Idempotent()
+	}).Idempotent().With(raysys.NoDeadline())
 	sub.send = func(ctx context.Context, to string, d delivery) raysys.Ref[outcome] {
 		return take.Call(ctx, k.Get(to), d)
 	}
@@ -134,8 +140,8 @@ func OnError(choices ...ErrorChoice) IntoOption {
 	}
 }
 
-// Retry calls the handler up to n times, with a growing pause of at most `most` between. Attempts that did not reach the handler do not
-// count: its node died, or there was no room.
+// Retry calls the handler up to n times, with a growing pause of at most `most` between. What ends an attempt from outside does not count: the
+// node of the grain died, was drained or was fenced, or there was no room.
 func Retry(n int, most time.Duration) ErrorChoice {
 	return func(s *subscription) error {
 		if n < 1 || most <= 0 {
@@ -162,7 +168,7 @@ func subscribe(d *definition, kind string, opts []IntoOption) *subscription {
 	if d == nil {
 		d = define("", reflect.TypeFor[struct{}](), nil) // it is reported as bad
 	}
-	s := &subscription{d: d, kind: kind, most: time.Minute}
+	s := &subscription{d: d, kind: kind, most: time.Minute, within: defaultWithin}
 	var bad error
 	for _, o := range opts {
 		if o == nil {

@@ -1,0 +1,185 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/stream"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/testkit"
+)
+
+// patient is a kind whose handlers take long.
+type patient struct{}
+
+var (
+	wards    = stream.Define[string]("patients", stream.Partitions(2))
+	patients = grains.Define[patient]("patient")
+	_        = stream.Into(wards, patients, (*patient).OnVisit, stream.Within(45*time.Second), stream.OnError(stream.Retry(2, time.Second), stream.Park))
+	occupy   = grains.Action(patients, "occupy", func(_ *patient, _ context.Context, d time.Duration) error { <-time.After(d); return nil })
+
+	interrupted atomic.Int64 // handlers whose context has ended
+)
+
+func (*patient) OnVisit(ctx context.Context, e stream.Event[string]) error {
+	write(e.Key, e.Value)
+	switch {
+	case e.Value == "hangs":
+		<-ctx.Done()
+		return context.Cause(ctx)
+	case e.Value == "deaf": // to its context
+		<-time.After(10 * time.Minute)
+	case e.Value == "waits" && interrupted.Load() == 0:
+		<-ctx.Done()
+		interrupted.Add(1)
+		return errBroken // and not that of its context
+	}
+	return nil
+}
+
+func inVirtualMemory(t *testing.T) testkit.Option {
+	inMemory(t)
+	return testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL = "memory:" + t.Name() })
+}
+
+// TestWithin: a handler that hangs until its context ends has failed, and counts among the attempts; one that goes on, and returns nil, has
+// taken its event; and the time for which an event waits behind other calls of its grain is not the handler's.
+func TestWithin(t *testing.T) {
+	for first, want := range map[string][]string{
+		"hangs": {"hangs", "hangs", "next"},
+		"deaf":  {"deaf", "next"},
+		"":      {"", "next"},
+	} {
+		t.Run(first, func(t *testing.T) {
+			memory := inVirtualMemory(t)
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				ctx, t := k.Context(), k.T()
+				key := t.Name()
+				if first == "" {
+					if err := occupy.Tell(ctx, patients.Get(key), 5*time.Minute); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, what := range []string{first, "next"} {
+					if _, err := wards.Publish(ctx, key, what); err != nil {
+						t.Fatal(err)
+					}
+				}
+				k.Advance(30 * time.Minute)
+				if got := written(key); !slices.Equal(got, want) {
+					t.Fatalf("%q, want %q", got, want)
+				}
+				n := 0
+				for e, err := range wards.Parked().Read(ctx, key, stream.ToEnd()) {
+					if n++; err != nil || e.Value != "hangs" || !strings.Contains(e.Reason, context.DeadlineExceeded.Error()) {
+						t.Fatal(e, err)
+					}
+				}
+				if n != 0 != (first == "hangs") {
+					t.Fatal(n, "are parked")
+				}
+			}, testkit.Nodes(1), memory)
+		})
+	}
+}
+
+// TestInterruptedIsNoFailure: an attempt that ends with its node, in whatever way that goes, does not count, whatever the handler returns.
+func TestInterruptedIsNoFailure(t *testing.T) {
+	for name, end := range map[string]func(k *testkit.Kit, i int){
+		"killed":  func(k *testkit.Kit, i int) { k.Cluster().Kill(i) },
+		"drained": func(k *testkit.Kit, i int) { // it gives up on the handlers that are on, as any node does
+			ctx, cancel := context.WithTimeout(k.Context(), time.Second)
+			defer cancel()
+			if err := k.Cluster().Node(i).Drain(ctx); err == nil {
+				k.T().Log("no handler was on there")
+			}
+			if err := k.Cluster().Node(i).Close(k.Context()); err != nil {
+				k.T().Log(err)
+			}
+			k.Cluster().Kill(i)
+		},
+		"fenced":  func(k *testkit.Kit, i int) { k.Cluster().ExpireSession(i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := inVirtualMemory(t)
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				ctx, t := k.Context(), k.T()
+				const keys = 4
+				for round := range 3 { // two attempts are allowed
+					interrupted.Store(0)
+					for i := range keys {
+						if _, err := wards.Publish(ctx, fmt.Sprint(t.Name(), i), "waits"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					k.Advance(5 * time.Second)
+					end(k, 1+round%2)
+					k.Advance(5 * time.Second)
+					interrupted.Store(1) // who is called from now on takes it
+					if name != "fenced" {
+						k.Cluster().Restart(1 + round%2)
+					}
+					k.Advance(2 * time.Minute)
+				}
+				for i := range keys {
+					for e := range wards.Parked().Read(ctx, fmt.Sprint(t.Name(), i), stream.ToEnd()) {
+						t.Error(e.Key, e.Value, "is parked:", e.Reason)
+					}
+				}
+			}, testkit.Nodes(2), memory)
+		})
+	}
+}
+
+// TestWithinAndContexts: the handler's context is one of the standard library's, for what is derived from it and for its cause.
+func TestWithinAndContexts(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		t := k.T()
+		type key struct{}
+		cause := errors.New("the call has ended")
+		for name, c := range map[string]struct {
+			after time.Duration
+			end   func(stop context.CancelCauseFunc)
+			err   error
+			cause error
+		}{
+			"it lasts":      {time.Second, nil, nil, nil},
+			"its end":       {time.Minute, nil, context.DeadlineExceeded, context.DeadlineExceeded},
+			"the call ends": {time.Second, func(stop context.CancelCauseFunc) { stop(cause) }, context.Canceled, cause},
+		} {
+			for _, asked := range []bool{false, true} { // before it ends
+				call, stop := context.WithCancelCause(context.WithValue(k.Context(), key{}, name))
+				ctx, end := stream.Bounded(call, 30*time.Second)
+				if asked {
+					select {
+					case <-ctx.Done():
+						t.Error(name, "it has ended before")
+					default:
+					}
+				}
+				below, stopBelow := context.WithCancel(ctx)
+				if at, ok := ctx.Deadline(); !ok || time.Until(at) != 30*time.Second {
+					t.Error(name, at)
+				}
+				k.Advance(c.after)
+				if c.end != nil {
+					c.end(stop)
+				}
+				k.Advance(time.Millisecond)
+				if ctx.Err() != c.err || below.Err() != c.err || context.Cause(ctx) != c.cause || context.Cause(below) != c.cause || below.Value(key{}) != name {
+					t.Error(name, asked, ctx.Err(), below.Err(), context.Cause(ctx), context.Cause(below))
+				}
+				stopBelow()
+				end()
+				stop(nil)
+			}
+		}
+	}, testkit.Nodes(1))
+}
