@@ -45,3 +45,22 @@ func Bounded(ctx context.Context, d time.Duration) (context.Context, func()) {
 	b := &bounded{Context: ctx, end: time.Now().Add(d)}
 	return b, b.close
 }
+
+// Held is what all pumps of the process have in memory, of one pump the most, and how many grains have events left.
+func Held() (events, bytes, again, busy int) {
+	nodes.Range(func(_, v any) bool {
+		n := v.(*node)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for p := range n.pumps {
+			p.mu.Lock()
+			events, bytes, again, busy = max(events, p.held.events), max(bytes, p.held.bytes), max(again, p.again.events), busy+p.busy
+			p.mu.Unlock()
+		}
+		return true
+	})
+	return events, bytes, again, busy
+}
+
+// The bounds of one pump.
+var MaxHeld, MaxHeldBytes, MaxAgain = most.events, most.bytes, mostAgain.events

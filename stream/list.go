@@ -23,9 +23,16 @@ func (n *node) list() []system.StreamPart {
 	for _, p := range pumps {
 		floor := p.at().Floor
 		p.mu.Lock()
+		failing, left := 0, 0 // left to be taken, of what was read
+		for _, t := range p.targets {
+			left += len(t.queue) + t.left
+			if t.tries > 0 {
+				failing++
+			}
+		}
 		parts = append(parts, system.StreamPart{
 			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: floor,
-			Lag: p.stats.pending + uint64(p.waiting+p.stats.failing+max(p.stats.left, 0)), Failing: p.stats.failing, Parked: p.stats.parked, Rate: p.stats.rate,
+			Lag: p.stats.pending + uint64(left), Failing: failing, Parked: p.stats.parked, Rate: p.stats.rate,
 		})
 		p.mu.Unlock()
 	}

@@ -15,8 +15,8 @@ import (
 // pump reads one part of a subscription and has its events delivered: for each grain one after the other, for all of them at the same time.
 //
 //	bus ── reader ──┬── target alice ── event in flight, events that wait
-//	                ├── target bob
-//	                └── target carol: fails ── one event; later ones are left in the bus, and read again
+//	                ├── target bob: is slow ── some events; later ones are left in the bus, and read again
+//	                └── target carol: fails ── the number of an event; it and later ones are left in the bus
 type pump struct {
 	id        uint64
 	n         *node
@@ -27,11 +27,15 @@ type pump struct {
 	wg        sync.WaitGroup
 
 	mu      sync.Mutex // guards the rest
-	room    sync.Cond  // waiting has fallen
+	room    sync.Cond  // held or busy has fallen
 	targets map[string]*target
-	made    int64  // the stream whose numbers the rest has; 0 where it was not found yet
-	read    uint64 // all events up to it were read: they were taken, or a target has them, or will read them
-	waiting int    // events that targets have
+	busy    int       // targets with events that were not taken
+	ready   []*target // they have no goroutine, and wait for room to read what they left in the bus
+	starved bool      // there is none for the first of them
+	held    load      // in memory
+	again   load      // part of it: of events that were left in the bus before
+	made    int64     // the stream whose numbers the rest has; 0 where it was not found yet
+	read    uint64    // all events up to it were read: they were taken, or a target has them, or will read them
 	stats   stats
 }
 
@@ -40,19 +44,11 @@ type stats struct {
 	taken   uint64
 	parked  uint64
 	pending uint64 // events behind the one that was read last
-	left    int    // events that targets have left in the bus
-	failing int    // targets whose handler fails
 	rate    float64
 }
 
-const (
-	// maxWaiting bounds the events that a pump has in memory.
-	maxWaiting = 1024
-	// maxTargets bounds the idle targets whose last event is remembered.
-	maxTargets = 10_000
-	// catchUp is how many events a target reads at a time that was behind.
-	catchUp = 32
-)
+// maxIdle bounds the idle targets whose last event is remembered.
+const maxIdle = 10_000
 
 // newPump starts to deliver the events after a position.
 func newPump(n *node, s *subscription, partition int, at position) *pump {
@@ -64,17 +60,20 @@ func newPump(n *node, s *subscription, partition int, at position) *pump {
 	n.mu.Unlock()
 	p.wg.Go(p.run)
 	p.wg.Go(p.keep)
-	context.AfterFunc(p.ctx, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.room.Broadcast()
-	})
+	context.AfterFunc(p.ctx, p.wakeReader)
 	return p
 }
 
 // stop ends the pump, and returns how far it is.
 func (p *pump) stop() position {
-	p.cancel()
+	p.mu.Lock()
+	p.cancel() // under mu: no alarm of a target begins anything from here on
+	for _, t := range p.targets {
+		if t.alarm != nil {
+			t.alarm.Stop()
+		}
+	}
+	p.mu.Unlock()
 	p.wg.Wait()
 	p.n.mu.Lock()
 	delete(p.n.pumps, p)
@@ -88,7 +87,7 @@ func (p *pump) at() position {
 	defer p.mu.Unlock()
 	low := p.read + 1
 	for _, t := range p.targets {
-		if t.running {
+		if t.busy {
 			low = min(low, t.low())
 		}
 	}
@@ -164,10 +163,14 @@ func (p *pump) insist(trouble string, f func() error) {
 	}
 }
 
+func pauseOf(n int, most time.Duration) time.Duration {
+	d := min(100*time.Millisecond<<min(n, 20), most)
+	return d/2 + rand.N(d/2+1)
+}
+
 // pause waits before attempt n+1, at most for `most`, and returns false when the pump has ended.
 func (p *pump) pause(n int, most time.Duration) bool {
-	d := min(100*time.Millisecond<<min(n, 20), most)
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	t := time.NewTimer(pauseOf(n, most))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -180,46 +183,60 @@ func (p *pump) pause(n int, most time.Duration) bool {
 // take gives an event to its target.
 func (p *pump) take(m bus.Message) bool {
 	key, err := p.s.target(&m)
+	l := loadOf(&m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
 		key = "" // it is parked, in a row with its like
 	}
 	t := p.targets[key]
-	for p.ctx.Err() == nil && p.waiting >= maxWaiting && (t == nil || !t.behind) {
+	wait, leave := p.roomFor(t, l)
+	for wait > 0 && p.ctx.Err() == nil {
+		alarm := time.AfterFunc(wait, p.wakeReader)
 		p.room.Wait()
+		alarm.Stop()
 		t = p.targets[key]
+		wait, leave = p.roomFor(t, l)
 	}
 	if p.ctx.Err() != nil {
 		return false
 	}
 	p.read, p.stats.pending = m.Seq, m.Pending
+	if leave {
+		if !t.behind {
+			t.behind, t.next = true, m.Seq
+		}
+		t.last = m.Seq
+		t.left++
+		return true
+	}
 	if t == nil {
 		p.forget()
 		t = &target{p: p, key: key}
 		p.targets[key] = t
 	}
-	if t.behind {
-		t.last = m.Seq
-		p.stats.left++
-		return true
-	}
-	t.queue = append(t.queue, item{Message: m, bad: err})
-	p.waiting++
-	if !t.running {
-		t.running = true
+	t.push(item{Message: m, bad: err, load: l, at: time.Now()})
+	if !t.busy {
+		t.busy = true
+		p.busy++
 		p.wg.Go(t.run)
 	}
 	return true
 }
 
+func (p *pump) wakeReader() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.room.Broadcast()
+}
+
 // forget drops an idle target when there are many.
 func (p *pump) forget() {
-	if len(p.targets) < maxTargets {
+	if len(p.targets)-p.busy < maxIdle {
 		return
 	}
 	for key, t := range p.targets {
-		if !t.running {
+		if !t.busy {
 			delete(p.targets, key)
 			return
 		}

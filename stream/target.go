@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/stream/internal/bus"
@@ -15,20 +16,30 @@ type target struct {
 	key string
 
 	// The pump's mu guards the rest.
-	running bool
-	queue   []item // the first is in flight
-	done    uint64 // the number of the last event that it took; 0 where that is not known
+	busy  bool   // it has events that were not taken, in the queue or in the bus
+	queue []item // the first is in flight; empty while the target fails, or waits for room
+	held  load   // by the queue
+	done  uint64 // the number of the last event that it took; 0 where that is not known
 	// behind: events from next on are not in the queue: they are read again from the bus.
 	behind bool
 	next   uint64
 	last   uint64 // the number of the last one that it left there
+	left   int    // how many; fewer where that is not known
+	single bool   // it reads the next one alone
+	// While its handler fails, for the event with the number next:
+	tries  int         // so far
+	failed int         // those that count
+	size   int         // of the event, in bytes
+	alarm  *time.Timer // for another
 }
 
 // item is an event that waits, with what keeps it from having a grain.
 type item struct {
 	bus.Message
+	load  load
 	bad   error
-	apart bool // it does not count among those that wait: its grain fails, and others are to have room
+	again bool      // it was left in the bus before
+	at    time.Time // when it came here
 }
 
 // low is the number of the first event that was not taken.
@@ -42,7 +53,7 @@ func (t *target) low() uint64 {
 	return math.MaxUint64
 }
 
-// run delivers what the target has, and then what it left in the bus.
+// run delivers what the target has, until it has no more, or waits for room or for another attempt: no goroutine waits for those.
 func (t *target) run() {
 	p := t.p
 	for p.ctx.Err() == nil {
@@ -51,151 +62,180 @@ func (t *target) run() {
 		case len(t.queue) > 0:
 			first := t.queue[0]
 			p.mu.Unlock()
-			t.deliver(first)
+			if !t.deliver(first) {
+				return
+			}
+			continue
 		case t.behind && t.next <= t.last:
-			from, to := t.next, t.last
-			p.mu.Unlock()
-			t.refill(from, to)
+			p.ready = append(p.ready, t)
+			p.start()
 		default:
-			t.running, t.behind, t.queue = false, false, nil
-			p.mu.Unlock()
-			return
+			t.busy, t.behind, t.queue, t.left = false, false, nil, 0
+			p.busy--
+			p.room.Broadcast()
 		}
+		p.mu.Unlock()
+		return
 	}
 }
 
-// refill reads some of the events that the target left in the bus.
-func (t *target) refill(from, to uint64) {
+// refill reads some of the events that the target left in the bus. It has room for l.
+func (t *target) refill(l load) {
 	p := t.p
+	p.mu.Lock()
+	from, to, single := t.next, t.last, t.single
+	p.mu.Unlock()
+	f := bus.Filter{Partition: p.partition, Made: p.made, Ahead: l.events}
+	if p.s.to == nil {
+		f.Key = &t.key
+	}
 	var batch []item
+	var held load
+	var next uint64
+	add := func(m bus.Message, bad error) {
+		batch = append(batch, item{Message: m, load: loadOf(&m), bad: bad, again: true, at: time.Now()})
+		held = held.plus(loadOf(&m))
+	}
 	p.insist("the events of a grain that is behind cannot be read: it is tried again", func() error {
-		batch = batch[:0]
+		batch, held, next = batch[:0], load{}, to+1
 		b, err := p.n.ensure(p.ctx, p.s.d)
 		if err != nil {
 			return err
 		}
-		f := bus.Filter{Partition: p.partition, Made: p.made}
-		if p.s.to == nil {
-			f.Key = &t.key
+		if single {
+			m, err := b.Next(p.ctx, p.n.nameOf(p.s.d), f, from)
+			switch gone := errors.Is(err, bus.ErrNoEvent); {
+			case err != nil && !gone:
+				p.n.missed(p.s.d, err)
+				return err
+			case p.s.to != nil && (gone || m.Seq != from): // what comes after it may be of other grains
+				next = from + 1
+			case !gone && m.Seq <= to:
+				_, bad := p.s.target(&m)
+				add(m, bad)
+				next = m.Seq + 1
+			}
+			return nil
 		}
 		err = b.Read(p.ctx, p.n.nameOf(p.s.d), f, from, to, func(m bus.Message) bool {
 			key, bad := p.s.target(&m)
 			if bad != nil {
 				key = ""
 			}
-			if key == t.key {
-				batch = append(batch, item{Message: m, bad: bad})
+			if key != t.key {
+				return true
 			}
-			return len(batch) < catchUp
+			if !held.fits(loadOf(&m), load{l.events, l.bytes - largest}) {
+				next = m.Seq
+				return false
+			}
+			add(m, bad)
+			return true
 		})
 		p.n.missed(p.s.d, err)
 		return err
 	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free(l, true)
 	if p.ctx.Err() != nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t.next = to + 1
-	if n := len(batch); n > 0 {
-		t.queue = batch
-		p.waiting += n
-		p.stats.left -= n
-		if n == catchUp {
-			t.next = batch[n-1].Seq + 1
-		}
+	p.hold(held, true)
+	t.queue, t.held, t.next = batch, held, next
+	t.left = max(t.left-len(batch), 0)
+	if len(batch) == 0 || batch[0].Seq != from {
+		t.recovered() // what it failed at is not there any more
 	}
+	p.start()
 }
 
-// deliver has the grain take the event, or parks it. It returns when that is so, or the events of the target have to be read again.
-func (t *target) deliver(m item) {
+// deliver has the grain take the event, or parks it. It returns whether the target goes on: else it tries again later.
+func (t *target) deliver(m item) bool {
 	p, s := t.p, t.p.s
 	if m.bad != nil {
 		t.park(m.Message, m.bad)
-		return
+		return true
 	}
 	p.mu.Lock()
 	d := delivery{
 		Subscription: s.name, Partition: p.partition, Made: p.made, Key: m.Key, Seq: m.Seq, Prev: t.done, Time: m.Time.UnixNano(), Data: m.Data, Reason: m.Reason,
 	}
 	p.mu.Unlock()
-	failing := false
-	for n, failed := 0, 0; ; n++ {
-		o, err := s.send(p.ctx, t.key, d).Get(p.ctx)
-		switch {
-		case p.ctx.Err() != nil:
-			return
-		case err == nil && o.Unreadable != "":
-			t.fails(&failing, false)
-			t.park(m.Message, errors.New(o.Unreadable))
-			return
-		case err == nil && o.Lost:
-			t.fails(&failing, false)
-			t.rewind(o.At)
-			return
-		case err == nil:
-			t.fails(&failing, false)
-			t.took(m.Seq, o.Cursor)
-			return
-		}
-		var handler *raysys.TaskError
-		if errors.As(err, &handler) {
-			failed++
-		}
-		if s.attempts > 0 && failed >= s.attempts {
-			t.fails(&failing, false)
-			if s.park {
-				t.park(m.Message, err)
-			} else {
-				p.log().Warn("an event is dropped", "grain", p.grainOf(t.key), "key", m.Key, "seq", m.Seq, "error", err)
-				t.took(m.Seq, false)
-			}
-			return
-		}
-		if !failing {
-			p.log().Warn("an event is not taken: it comes again", "grain", p.grainOf(t.key), "key", m.Key, "seq", m.Seq, "error", err)
-		}
-		t.fails(&failing, true)
-		if !p.pause(n, s.most) {
-			return
-		}
+	o, err := s.send(p.ctx, t.key, d).Get(p.ctx)
+	switch {
+	case p.ctx.Err() != nil:
+		return false
+	case err == nil && o.Unreadable != "":
+		t.park(m.Message, errors.New(o.Unreadable))
+	case err == nil && o.Lost:
+		t.rewind(o.At)
+	case err == nil:
+		t.took(m.Seq, o.Cursor)
+	case !t.exhausted(err):
+		t.later(m, err)
+		return false
+	case s.park:
+		t.park(m.Message, err)
+	default:
+		p.log().Warn("an event is dropped", "grain", p.grainOf(t.key), "key", m.Key, "seq", m.Seq, "error", err)
+		t.took(m.Seq, false)
 	}
+	return true
 }
 
-// fails notes whether the grain fails. While it does, events behind the first are left in the bus.
-func (t *target) fails(was *bool, now bool) {
-	if *was == now {
-		return
-	}
-	*was = now
+// exhausted counts a failure, and reports whether there is no other attempt.
+func (t *target) exhausted(err error) bool {
 	p := t.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !now {
-		p.stats.failing--
-		return
+	var handler *raysys.TaskError
+	if errors.As(err, &handler) {
+		t.failed++
 	}
-	p.stats.failing++
-	n := len(t.queue)
-	if !t.behind {
-		t.behind, t.next, t.last = true, t.queue[0].Seq+1, t.queue[n-1].Seq
-	} else if n > 1 {
-		t.next = t.queue[1].Seq
-	}
-	p.stats.left += n - 1
-	first := t.queue[0]
-	if first.apart {
-		n--
-	}
-	p.drop(n)
-	first.apart = true
-	t.queue = []item{first}
+	return p.s.attempts > 0 && t.failed >= p.s.attempts
 }
 
-// drop notes that n events wait no longer. p.mu is held.
-func (p *pump) drop(n int) {
-	p.waiting -= n
-	p.room.Broadcast()
+// later leaves the event, and those behind it, in the bus, and arranges another attempt.
+func (t *target) later(m item, err error) {
+	p := t.p
+	if t.tries == 0 { // nobody else writes it now
+		p.log().Warn("an event is not taken: it comes again", "grain", p.grainOf(t.key), "key", m.Key, "seq", m.Seq, "error", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.leave(m.Seq)
+	t.size = m.load.bytes
+	t.alarm = time.AfterFunc(pauseOf(t.tries, p.s.most), t.again)
+	t.tries++
+}
+
+// again is for another attempt.
+func (t *target) again() {
+	p := t.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() == nil {
+		p.ready = append(p.ready, t)
+		p.start()
+	}
+}
+
+// recovered notes that the event at which the handler failed is dealt with. p.mu is held.
+func (t *target) recovered() { t.tries, t.failed, t.alarm = 0, 0, nil }
+
+// leave leaves the events of the queue in the bus: those from next on are read again. p.mu is held.
+func (t *target) leave(next uint64) {
+	if !t.behind {
+		t.behind, t.last = true, t.queue[len(t.queue)-1].Seq
+	}
+	t.next = next
+	t.left += len(t.queue)
+	for len(t.queue) > 0 {
+		t.pop()
+	}
+	t.queue = nil
+	t.p.start()
 }
 
 // took notes that the first event is dealt with: it was taken by the grain, whose cursor is there now, or by nobody.
@@ -207,28 +247,36 @@ func (t *target) took(seq uint64, byGrain bool) {
 		t.done = seq
 	}
 	p.stats.taken++
+	t.recovered()
 	t.pop()
+	p.start()
+}
+
+// push puts an event behind the others. p.mu is held.
+func (t *target) push(m item) {
+	t.queue = append(t.queue, m)
+	t.held = t.held.plus(m.load)
+	t.p.hold(m.load, m.again)
 }
 
 // pop takes the first event out. p.mu is held.
 func (t *target) pop() {
-	if !t.queue[0].apart {
-		t.p.drop(1)
-	}
-	t.queue[0] = item{}
+	first := &t.queue[0]
+	t.held = t.held.minus(first.load)
+	t.p.free(first.load, first.again)
+	*first = item{}
 	t.queue = t.queue[1:]
 }
 
 // rewind has the target read again what its grain has lost.
 func (t *target) rewind(at uint64) {
 	p := t.p
+	p.log().Error("a grain has lost its State: it gets the events since again", "grain", p.grainOf(t.key), "had", t.done, "has", at)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log().Error("a grain has lost its State: it gets the events since again", "grain", p.grainOf(t.key), "had", t.done, "has", at)
-	t.done, t.behind, t.next, t.last = at, true, at+1, max(t.last, t.queue[len(t.queue)-1].Seq)
-	for len(t.queue) > 0 {
-		t.pop()
-	}
+	t.done = at
+	t.recovered()
+	t.leave(at + 1)
 }
 
 // maxReason bounds what is said of a parked event, in bytes: it travels with the event, which has a limit.

@@ -93,7 +93,7 @@ func TestWithin(t *testing.T) {
 // TestInterruptedIsNoFailure: an attempt that ends with its node, in whatever way that goes, does not count, whatever the handler returns.
 func TestInterruptedIsNoFailure(t *testing.T) {
 	for name, end := range map[string]func(k *testkit.Kit, i int){
-		"killed":  func(k *testkit.Kit, i int) { k.Cluster().Kill(i) },
+		"killed": func(k *testkit.Kit, i int) { k.Cluster().Kill(i) },
 		"drained": func(k *testkit.Kit, i int) { // it gives up on the handlers that are on, as any node does
 			ctx, cancel := context.WithTimeout(k.Context(), time.Second)
 			defer cancel()
@@ -105,7 +105,7 @@ func TestInterruptedIsNoFailure(t *testing.T) {
 			}
 			k.Cluster().Kill(i)
 		},
-		"fenced":  func(k *testkit.Kit, i int) { k.Cluster().ExpireSession(i) },
+		"fenced": func(k *testkit.Kit, i int) { k.Cluster().ExpireSession(i) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			memory := inVirtualMemory(t)

@@ -31,6 +31,7 @@ type Filter struct {
 	Partition int
 	Key       *string
 	Made      int64 // of the stream whose numbers the reader has; 0 for any. Another one is ErrNoStream.
+	Ahead     int   // how many events a Read may have in memory before they are asked for; 0 for some
 }
 
 // Info is what a stream holds.
@@ -50,6 +51,8 @@ type Bus interface {
 	// Read hands f the events that are stored, from the number from on and in their order, and then those that come, until f returns
 	// false or ctx ends. With to it returns when those up to that number were read. f owns the message.
 	Read(ctx context.Context, stream string, f Filter, from, to uint64, take func(Message) bool) error
+	// Next returns the event of that number, or the first after it, that f wants; ErrNoEvent without one. It leaves nothing on the server.
+	Next(ctx context.Context, stream string, f Filter, from uint64) (Message, error)
 	// Info says what the stream holds.
 	Info(ctx context.Context, stream string) (Info, error)
 	// Close ends the connection. Calls that wait fail.
@@ -63,6 +66,9 @@ func (m *Mismatch) Error() string { return "the stream was made with other setti
 
 // ErrNoStream: the stream was not made yet.
 var ErrNoStream = errors.New("there is no such stream")
+
+// ErrNoEvent: there is no such event now.
+var ErrNoEvent = errors.New("there is no such event")
 
 // ErrTooLarge: the message is larger than the bus takes.
 var ErrTooLarge = errors.New("the event is too large")

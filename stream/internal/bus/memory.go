@@ -106,7 +106,7 @@ func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uin
 				return nil
 			}
 			from = m.Seq + 1
-			if f.Key == nil && m.Partition != f.Partition || f.Key != nil && m.Key != *f.Key {
+			if !f.wants(&m) {
 				continue
 			}
 			m.Pending = last - m.Seq
@@ -128,6 +128,30 @@ func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uin
 			return context.Cause(ctx)
 		}
 	}
+}
+
+func (f *Filter) wants(m *Message) bool {
+	if f.Key != nil {
+		return m.Key == *f.Key
+	}
+	return m.Partition == f.Partition
+}
+
+// Next implements Bus.
+func (b *Memory) Next(_ context.Context, stream string, f Filter, from uint64) (Message, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.streams[stream]
+	if s == nil || f.Made != 0 && f.Made != s.made {
+		return Message{}, ErrNoStream
+	}
+	at := sort.Search(len(s.events), func(i int) bool { return s.events[i].Seq >= from })
+	for _, m := range s.events[at:] {
+		if f.wants(&m) {
+			return m, nil
+		}
+	}
+	return Message{}, ErrNoEvent
 }
 
 // Info implements Bus.

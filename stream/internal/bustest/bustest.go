@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 // Run tests buses that open makes: several connections to the same streams.
 func Run(t *testing.T, open func(t *testing.T) bus.Bus) {
 	for name, test := range map[string]func(*testing.T, bus.Bus, bus.Bus){
-		"order": order, "from": from, "bounded": bounded, "follow": follow, "ids": ids, "mismatch": mismatch, "keys": keys, "missing": missing, "many": many,
+		"order": order, "from": from, "bounded": bounded, "follow": follow, "ids": ids, "mismatch": mismatch, "keys": keys, "missing": missing, "many": many, "next": next,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := open(t), open(t)
@@ -230,5 +231,46 @@ func many(t *testing.T, a, b bus.Bus) {
 		if len(list) != 25 || !slices.IsSortedFunc(list, func(a, b string) int { return len(a)*1000 + int(a[0]) - len(b)*1000 - int(b[0]) }) {
 			t.Fatal(k, list)
 		}
+	}
+}
+
+// next: one event is found by its number, also a large one, and by its key.
+func next(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	large := strings.Repeat("l", 1<<20-4<<10)
+	one := put(t, a, s, "x", 0, "1")
+	put(t, a, s, "y", 0, "2")
+	other := put(t, a, s, "z", 1, "3")
+	last := put(t, a, s, "x", 0, large)
+	x, none := "x", "none"
+	var at time.Time
+	if err := b.Read(t.Context(), s, bus.Filter{}, last, 0, func(m bus.Message) bool { at = m.Time; return false }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		f    bus.Filter
+		from uint64
+		data string
+		seq  uint64
+	}{
+		{bus.Filter{}, 0, "1", one}, {bus.Filter{}, one, "1", one}, {bus.Filter{}, one + 1, "2", one + 1}, {bus.Filter{}, one + 2, large, last}, {bus.Filter{}, last + 1, "", 0},
+		{bus.Filter{Key: &x}, one, "1", one}, {bus.Filter{Key: &x}, one + 1, large, last}, {bus.Filter{Key: &none}, 0, "", 0}, {bus.Filter{Partition: 1}, 0, "3", other},
+	} {
+		m, err := b.Next(t.Context(), s, c.f, c.from)
+		if c.seq == 0 && errors.Is(err, bus.ErrNoEvent) {
+			continue
+		}
+		if err != nil || m.Seq != c.seq || string(m.Data) != c.data || m.Partition != c.f.Partition {
+			t.Fatalf("from %d: event %d of part %d with %d bytes, %v; want %d", c.from, m.Seq, m.Partition, len(m.Data), err, c.seq)
+		}
+		if m.Seq == last && (!m.Time.Equal(at) || m.Key != "x") {
+			t.Fatal(m.Key, m.Time, at)
+		}
+	}
+	if _, err := b.Next(t.Context(), s, bus.Filter{Made: 1}, 1); !errors.Is(err, bus.ErrNoStream) {
+		t.Fatal(err)
+	}
+	if _, err := b.Next(t.Context(), "nothing", bus.Filter{}, 1); !errors.Is(err, bus.ErrNoStream) {
+		t.Fatal(err)
 	}
 }

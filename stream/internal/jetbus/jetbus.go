@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -258,28 +257,4 @@ func (b *Bus) Info(ctx context.Context, stream string) (i bus.Info, err error) {
 		return err
 	})
 	return i, err
-}
-
-// message is the event in a message of NATS.
-func message(m jetstream.Msg) (bus.Message, error) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return bus.Message{}, err
-	}
-	parts := strings.Split(m.Subject(), ".")
-	if len(parts) != 4 {
-		return bus.Message{}, fmt.Errorf("subject %q is none of a stream of raysys", m.Subject())
-	}
-	partition, err := strconv.Atoi(parts[2])
-	if err != nil {
-		return bus.Message{}, fmt.Errorf("subject %q has no partition", m.Subject())
-	}
-	key, err := unescape(parts[3])
-	if err != nil {
-		return bus.Message{}, err
-	}
-	reason, _ := strconv.Unquote(m.Headers().Get(reasonHeader)) // "" has none
-	return bus.Message{
-		Key: key, Partition: partition, Seq: meta.Sequence.Stream, Time: meta.Timestamp, Data: m.Data(), Reason: reason, Pending: meta.NumPending,
-	}, nil
 }

@@ -1,10 +1,15 @@
 package jetbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/raysys/raysys/stream/internal/bus"
@@ -16,17 +21,59 @@ const (
 	heartbeat = time.Second
 	// look is how long a read with an end waits for the next event before it looks whether there is one to wait for.
 	look = 10 * heartbeat
+	// readAhead and readAheadBytes bound what a reader has in memory before it is asked for. As many bytes again may be on their way.
+	readAhead      = 128
+	readAheadBytes = 2 << 20
+	// beside bounds what a message has beside its payload: its subject, and that of its answer.
+	beside = 4 << 10
 )
+
+// filter is the subject of the events that f wants.
+func filter(stream string, f *bus.Filter) string {
+	if f.Key != nil {
+		return subject(stream, f.Partition, *f.Key)
+	}
+	s := subject(stream, f.Partition, "")
+	return s[:len(s)-1] + "*"
+}
+
+// stream finds the stream if it is the one that was made then.
+func (b *Bus) stream(ctx context.Context, name string, made int64) (jetstream.Stream, error) {
+	s, err := b.js.Stream(ctx, escape(name))
+	if err == nil && made != 0 && made != s.CachedInfo().Created.UnixNano() {
+		return nil, jetstream.ErrStreamNotFound
+	}
+	return s, err
+}
+
+// Next implements bus.Bus. The server sends the message in its answer, so it makes no consumer.
+func (b *Bus) Next(ctx context.Context, stream string, f bus.Filter, from uint64) (m bus.Message, err error) {
+	err = b.insist(ctx, func(ctx context.Context) error {
+		s, err := b.stream(ctx, stream, f.Made)
+		if err != nil {
+			return err
+		}
+		for from = max(from, 1); ; from++ {
+			raw, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(filter(stream, &f)))
+			if err != nil {
+				return err
+			}
+			from = raw.Sequence
+			if m, err = event(raw.Subject, raw.Header, raw.Data); err == nil { // else it is none of ours: nobody can read it
+				m.Seq, m.Time = raw.Sequence, raw.Time
+				return nil
+			}
+		}
+	})
+	if errors.Is(err, jetstream.ErrMsgNotFound) || codeOf(err) == jetstream.JSErrCodeMessageNotFound {
+		err = bus.ErrNoEvent
+	}
+	return m, err
+}
 
 // Read implements bus.Bus.
 func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to uint64, take func(bus.Message) bool) error {
-	filter := subject(stream, f.Partition, "")
-	if f.Key != nil {
-		filter = subject(stream, f.Partition, *f.Key)
-	} else {
-		filter = filter[:len(filter)-1] + "*"
-	}
-	r := reader{b: b, stream: escape(stream), made: f.Made, filter: filter, next: max(from, 1), to: to, take: take}
+	r := reader{b: b, stream: stream, made: f.Made, filter: filter(stream, &f), ahead: cmp.Or(f.Ahead, readAhead), next: max(from, 1), to: to, take: take}
 	for {
 		var done bool
 		err := b.insist(ctx, func(context.Context) (err error) {
@@ -44,18 +91,16 @@ type reader struct {
 	b              *Bus
 	stream, filter string
 	made           int64
+	ahead          int
 	next, to       uint64
 	take           func(bus.Message) bool
 }
 
 // run reads by one consumer. done says that there is nothing more to do.
 func (r *reader) run(ctx context.Context) (done bool, err error) {
-	s, err := r.b.js.Stream(ctx, r.stream)
-	switch {
-	case err != nil:
+	s, err := r.b.stream(ctx, r.stream, r.made)
+	if err != nil {
 		return false, err
-	case r.made != 0 && r.made != s.CachedInfo().Created.UnixNano():
-		return false, jetstream.ErrStreamNotFound
 	}
 	last, idle := r.to, time.Minute
 	if r.to > 0 {
@@ -64,20 +109,21 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 			return err == nil, err
 		}
 	}
-	c, err := r.b.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{
+	c, err := r.b.js.OrderedConsumer(ctx, escape(r.stream), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, InactiveThreshold: idle, MaxResetAttempts: 3,
 	})
 	if err != nil {
 		return false, err
 	}
-	it, err := c.Messages(jetstream.PullMaxMessages(500), jetstream.PullHeartbeat(heartbeat))
+	most := max(readAheadBytes, int(r.b.nc.MaxPayload())+beside) // with less, a reader waits for ever before a larger event
+	it, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(r.ahead, most), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return false, err
 	}
 	defer it.Stop()
 	defer context.AfterFunc(ctx, it.Stop)() // else it might make a consumer anew for some time
 	for {
-		m, err := r.event(ctx, it)
+		m, err := r.message(ctx, it)
 		switch {
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
@@ -86,22 +132,27 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 		case err != nil:
 			return false, err
 		}
-		event, err := message(m)
+		meta, err := m.Metadata()
 		if err != nil {
-			continue // it is none of ours: nobody can read it
+			continue // it is none of ours
 		}
-		if r.to > 0 && event.Seq > r.to {
+		e, err := event(m.Subject(), m.Headers(), m.Data())
+		if err != nil {
+			continue // nobody can read it
+		}
+		e.Seq, e.Time, e.Pending = meta.Sequence.Stream, meta.Timestamp, meta.NumPending
+		if r.to > 0 && e.Seq > r.to {
 			return true, nil
 		}
-		r.next = event.Seq + 1
-		if !r.take(event) || r.to > 0 && event.Seq >= last {
+		r.next = e.Seq + 1
+		if !r.take(e) || r.to > 0 && e.Seq >= last {
 			return true, nil
 		}
 	}
 }
 
-// event waits for the next one; for ever in a read without an end.
-func (r *reader) event(ctx context.Context, it jetstream.MessagesContext) (jetstream.Msg, error) {
+// message waits for the next one; for ever in a read without an end.
+func (r *reader) message(ctx context.Context, it jetstream.MessagesContext) (jetstream.Msg, error) {
 	if r.to > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, look)
@@ -120,4 +171,22 @@ func (r *reader) last(ctx context.Context, s jetstream.Stream) (uint64, error) {
 		return 0, err
 	}
 	return min(m.Sequence, r.to), nil
+}
+
+// event is what a message of NATS says of its event, but for its number and time.
+func event(subject string, h nats.Header, data []byte) (bus.Message, error) {
+	parts := strings.Split(subject, ".")
+	if len(parts) != 4 {
+		return bus.Message{}, fmt.Errorf("subject %q is none of a stream of raysys", subject)
+	}
+	partition, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return bus.Message{}, fmt.Errorf("subject %q has no partition", subject)
+	}
+	key, err := unescape(parts[3])
+	if err != nil {
+		return bus.Message{}, err
+	}
+	reason, _ := strconv.Unquote(h.Get(reasonHeader)) // "" has none
+	return bus.Message{Key: key, Partition: partition, Data: data, Reason: reason}, nil
 }
