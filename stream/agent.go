@@ -22,13 +22,22 @@ type agent struct {
 type position struct {
 	Made  int64  // the stream, as bus.Info has it
 	Floor uint64 // all events up to it were taken
+
+	// The last event that was read. A store that does not have it is an older one.
+	Last uint64
+	Time int64 // when that was stored, in nanoseconds of Unix time
+	// Generation counts how often the server came back with an older store. The present one has the events after Since; those up to it are those
+	// of the one before. It began at Began, in seconds of Unix time.
+	Generation int
+	Since      uint64
+	Began      int64
 }
 
 var (
 	agents = grains.Define[agent]("stream.agent", grains.Keep())
 	wake   = grains.Action0(agents, "wake", (*agent).Wake).Idempotent()
 	save   = grains.Action(agents, "save", (*agent).Save)
-	again  grains.Act[agent, uint64]
+	again  grains.Act[agent, saved]
 )
 
 func init() { again = grains.Action(agents, "again", (*agent).Again) } // its pump calls it
@@ -67,12 +76,23 @@ func (a *agent) OnDeactivate(ctx context.Context) error {
 // Wake activates the agent.
 func (a *agent) Wake(context.Context) error { return nil }
 
-// Again begins anew with a stream that was made again.
-func (a *agent) Again(_ context.Context, pump uint64) error {
-	if p := a.pump; p.id == pump {
-		p.stop()
-		a.pump = newPump(p.n, p.s, p.partition, position{})
+// Again goes on from another position, with a stream that was made again, or that lacks events.
+func (a *agent) Again(ctx context.Context, s saved) error {
+	p := a.pump
+	if p.id != s.Pump {
+		return nil
 	}
+	if err := a.store(ctx, s.At); err != nil {
+		return err // the pump will ask again
+	}
+	had := p.stop()
+	if s.At.Made == 0 {
+		p.log().Error("the stream is not the one that was there before, and its events are gone: delivery begins anew")
+	} else {
+		p.log().Warn("another store: NATS came back without events that were taken. Delivery goes on with the first event that was stored after those",
+			"had", had.Last, "from", s.At.Since+1)
+	}
+	a.pump = newPump(p.n, p.s, p.partition, s.At)
 	return nil
 }
 

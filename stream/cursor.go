@@ -46,6 +46,7 @@ type delivery struct {
 	Subscription string
 	Partition    int
 	Made         int64 // the stream that has the numbers
+	Generation   int   // and its generation
 	Key          string
 	Seq          uint64
 	Prev         uint64 // the number of the event that this grain took before; 0 where that is not known
@@ -54,9 +55,13 @@ type delivery struct {
 	Reason       string
 }
 
-// place names the part of the subscription.
+// place names the part of the subscription, and what its numbers mean.
 func (d *delivery) place() string {
-	return d.Subscription + "/" + strconv.Itoa(d.Partition) + "/" + strconv.FormatInt(d.Made, 36)
+	s := d.Subscription + "/" + strconv.Itoa(d.Partition) + "/" + strconv.FormatInt(d.Made, 36)
+	if d.Generation > 0 {
+		s += "/" + strconv.Itoa(d.Generation)
+	}
+	return s
 }
 
 // outcome is what became of it, unless the handler failed.

@@ -64,3 +64,18 @@ func Held() (events, bytes, again, busy int) {
 
 // The bounds of one pump.
 var MaxHeld, MaxHeldBytes, MaxAgain = most.events, most.bytes, mostAgain.events
+
+// Restore has the stream in a bus in memory end with an event before its last.
+func (s Stream[T]) Restore(ctx context.Context, last uint64) error {
+	n, err := nodeOf(ctx)
+	if err == nil {
+		n.bus.(*sharedMemory).Restore(n.nameOf(s.d), last)
+	}
+	return err
+}
+
+// Place is where a Cursor has the number of an event.
+func Place(subscription string, part int, made int64, generation int) string {
+	d := delivery{Subscription: subscription, Partition: part, Made: made, Generation: generation}
+	return d.place()
+}

@@ -21,7 +21,7 @@ func (n *node) list() []system.StreamPart {
 	n.mu.Unlock()
 	parts := []system.StreamPart{}
 	for _, p := range pumps {
-		floor := p.at().Floor
+		at := p.at()
 		p.mu.Lock()
 		failing, left := 0, 0 // left to be taken, of what was read
 		for _, t := range p.targets {
@@ -31,7 +31,7 @@ func (n *node) list() []system.StreamPart {
 			}
 		}
 		parts = append(parts, system.StreamPart{
-			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: floor,
+			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: at.Floor, Stores: at.Generation, Since: at.Began,
 			Lag: p.stats.pending + uint64(left), Failing: failing, Parked: p.stats.parked, Rate: p.stats.rate,
 		})
 		p.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,6 +133,38 @@ func TestFaultsOfProcesses(t *testing.T) {
 	load.more()
 	p.ExpireSession(1)
 	load.end(ctx)
+}
+
+// TestOlderStoreOfNATS: the server loses what it stored last, as without power, and gives its numbers to others.
+func TestOlderStoreOfNATS(t *testing.T) {
+	dir, old := t.TempDir(), filepath.Join(t.TempDir(), "old")
+	s := testkit.NATS(t, testkit.NATSDir(dir))
+	ctx := processes(t, s).Context()
+	want := 0
+	publish := func(n int) {
+		for range n {
+			if _, err := sales.Publish(ctx, "k", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want += n
+		eventually(t, ctx, "all count once", func(ctx context.Context) (int, error) { return inAll.Call(ctx, tills.Get("k")).Get(ctx) }, want)
+	}
+	publish(10)
+	s.Stop(1)
+	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.Start(1)
+	publish(20)
+	for _, fresh := range []int{5, 40} {
+		s.Kill(1)
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(old))); err != nil {
+			t.Fatal(err)
+		}
+		s.Start(1)
+		publish(fresh)
+	}
 }
 
 // TestThreeServers: each of three servers gets SIGKILL in turn, the leader among them.

@@ -127,6 +127,16 @@ func (n *node) ensure(ctx context.Context, d *definition) (bus.Bus, error) {
 	return b, nil
 }
 
+// connects counts how often the connection to the bus was made again.
+func (n *node) connects() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.bus == nil {
+		return 0
+	}
+	return n.bus.Connects()
+}
+
 // missed takes note that the bus has lost the stream, where err says so: the next ensure makes it again.
 func (n *node) missed(d *definition, err error) bool {
 	if !errors.Is(err, bus.ErrNoStream) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys/grains"
@@ -25,6 +26,7 @@ type pump struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
+	checked   atomic.Uint64 // the connection over which the stream was last found to be the same
 
 	mu      sync.Mutex // guards the rest
 	room    sync.Cond  // held or busy has fallen
@@ -34,8 +36,9 @@ type pump struct {
 	starved bool      // there is none for the first of them
 	held    load      // in memory
 	again   load      // part of it: of events that were left in the bus before
-	made    int64     // the stream whose numbers the rest has; 0 where it was not found yet
+	from    position  // where it began. Its Made is 0 until the stream was found.
 	read    uint64    // all events up to it were read: they were taken, or a target has them, or will read them
+	seen    bus.Mark  // the event that was read last
 	stats   stats
 }
 
@@ -47,12 +50,17 @@ type stats struct {
 	rate    float64
 }
 
+// settles: a server that has just become the leader of a stream may not have gone through its log, and says that the stream ends earlier. We
+// assume that this takes no longer.
+const settles = 3 * time.Second
+
 // maxIdle bounds the idle targets whose last event is remembered.
 const maxIdle = 10_000
 
 // newPump starts to deliver the events after a position.
 func newPump(n *node, s *subscription, partition int, at position) *pump {
-	p := &pump{id: rand.Uint64(), n: n, s: s, partition: partition, targets: map[string]*target{}, made: at.Made, read: at.Floor}
+	p := &pump{id: rand.Uint64(), n: n, s: s, partition: partition, targets: map[string]*target{}, from: at, read: at.Floor}
+	p.seen = bus.Mark{Seq: max(at.Last, at.Floor), Time: at.Time} // positions that older versions have stored have no Last
 	p.room.L = &p.mu
 	p.ctx, p.cancel = context.WithCancel(n.ctx)
 	n.mu.Lock()
@@ -91,58 +99,95 @@ func (p *pump) at() position {
 			low = min(low, t.low())
 		}
 	}
-	return position{p.made, low - 1}
+	at := p.from
+	at.Floor, at.Last, at.Time = low-1, p.seen.Seq, p.seen.Time
+	return at
 }
 
-// run reads the part, until the pump ends.
+// generationOf is the generation of the event with that number.
+func (p *pump) generationOf(seq uint64) int {
+	if n := p.from.Generation; seq > p.from.Since || n == 0 {
+		return n
+	}
+	return p.from.Generation - 1
+}
+
+// run reads the part, until the pump ends, or has to begin anew.
 func (p *pump) run() {
 	p.insist("the events of a stream cannot be read: it is tried again", func() error {
-		b, err := p.n.ensure(p.ctx, p.s.d)
-		if err != nil {
-			return err
-		}
-		info, err := b.Info(p.ctx, p.n.nameOf(p.s.d))
-		if err != nil {
-			p.n.missed(p.s.d, err)
+		b, anew, err := p.check()
+		if err != nil || anew {
 			return err
 		}
 		p.mu.Lock()
-		if p.made == 0 {
-			p.made = info.Made
-		}
-		made, from := p.made, p.read+1
+		f := bus.Filter{Partition: p.partition, Made: p.from.Made, Seen: p.seen}
+		from := p.read + 1
 		p.mu.Unlock()
-		if made != info.Made {
-			return p.begin()
-		}
-		err = b.Read(p.ctx, p.n.nameOf(p.s.d), bus.Filter{Partition: p.partition, Made: made}, from, 0, p.take)
+		err = b.Read(p.ctx, p.n.nameOf(p.s.d), f, from, 0, p.take)
 		p.n.missed(p.s.d, err)
 		return err
 	})
 }
 
-// begin has the agent begin anew, and returns why: until it has done so this pump does nothing more with the stream that is there now.
-func (p *pump) begin() error {
-	if err := again.Tell(p.ctx, p.agent(), p.id); err != nil {
-		return err
+// check has the agent begin anew where the stream is not the one that was there before, or lacks events: this pump does nothing more with the
+// stream then. The client of NATS would go on with the old numbers.
+func (p *pump) check() (b bus.Bus, anew bool, err error) {
+	if b, err = p.n.ensure(p.ctx, p.s.d); err != nil {
+		return nil, false, err
 	}
-	return errors.New("the stream is not the one that was there before, and its events are gone: delivery begins anew")
+	name, connects := p.n.nameOf(p.s.d), p.n.connects()
+	info, err := b.Info(p.ctx, name)
+	if err != nil {
+		p.n.missed(p.s.d, err)
+		return nil, false, err
+	}
+	p.mu.Lock()
+	if p.from.Made == 0 {
+		p.from.Made = info.Made
+	}
+	made, seen := p.from.Made, p.seen
+	p.mu.Unlock()
+	to := position{}
+	if made == info.Made {
+		err := bus.Check(p.ctx, b, name, made, seen)
+		if errors.Is(err, bus.ErrOtherStore) && p.wait(settles) {
+			err = bus.Check(p.ctx, b, name, made, seen)
+		}
+		if err == nil {
+			p.checked.Store(connects)
+		}
+		if !errors.Is(err, bus.ErrOtherStore) {
+			return b, false, err
+		}
+		if to, err = p.older(b, info); err != nil {
+			return nil, false, err
+		}
+	}
+	return b, true, again.Tell(p.ctx, p.agent(), saved{p.id, to})
 }
 
-// look begins anew where the stream was made again while the reader was on. The client of NATS would go on with the old numbers.
-func (p *pump) look() {
-	b, err := p.n.ensure(p.ctx, p.s.d)
-	if err != nil {
-		return
+// older is where to go on with an older store: with the first event that was stored after the last one that was read. Events up to that one are
+// those that were there before, so grains that have not taken them get them.
+func (p *pump) older(b bus.Bus, info bus.Info) (position, error) {
+	at, last := p.at(), bus.Mark{}
+	f := bus.Filter{Partition: p.partition, Made: at.Made}
+	first, end := info.First, info.Last+1
+	for first < end {
+		half := first + (end-first)/2
+		m, err := b.Next(p.ctx, p.n.nameOf(p.s.d), f, half)
+		switch {
+		case errors.Is(err, bus.ErrNoEvent) || err == nil && (m.Seq >= end || m.Time.UnixNano() > at.Time):
+			end = half
+		case err != nil:
+			return at, err
+		default:
+			first, last = m.Seq+1, bus.Mark{Seq: m.Seq, Time: m.Time.UnixNano()}
+		}
 	}
-	info, err := b.Info(p.ctx, p.n.nameOf(p.s.d))
-	p.n.missed(p.s.d, err)
-	p.mu.Lock()
-	made := p.made
-	p.mu.Unlock()
-	if err == nil && made != 0 && made != info.Made {
-		p.log().Error(p.begin().Error())
-	}
+	since := max(first, 1) - 1
+	return position{
+		Made: at.Made, Floor: min(at.Floor, since), Last: last.Seq, Time: last.Time, Generation: at.Generation + 1, Since: since, Began: time.Now().Unix(),
+	}, nil
 }
 
 // insist calls f again after a pause, until it returns nil or the pump ends, and says why in the log, once.
@@ -170,7 +215,12 @@ func pauseOf(n int, most time.Duration) time.Duration {
 
 // pause waits before attempt n+1, at most for `most`, and returns false when the pump has ended.
 func (p *pump) pause(n int, most time.Duration) bool {
-	t := time.NewTimer(pauseOf(n, most))
+	return p.wait(pauseOf(n, most))
+}
+
+// wait returns false when the pump has ended.
+func (p *pump) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -201,7 +251,7 @@ func (p *pump) take(m bus.Message) bool {
 	if p.ctx.Err() != nil {
 		return false
 	}
-	p.read, p.stats.pending = m.Seq, m.Pending
+	p.read, p.seen, p.stats.pending = m.Seq, bus.Mark{Seq: m.Seq, Time: m.Time.UnixNano()}, m.Pending
 	if leave {
 		if !t.behind {
 			t.behind, t.next = true, m.Seq
@@ -254,8 +304,8 @@ func (p *pump) keep() {
 		case <-p.ctx.Done():
 			return
 		}
-		if n%10 == 0 {
-			p.look()
+		if n%10 == 0 || p.n.connects() != p.checked.Load() {
+			_, _, _ = p.check() // what is wrong comes again
 		}
 		p.mu.Lock()
 		p.stats.rate += (float64(p.stats.taken-taken) - p.stats.rate) / 10

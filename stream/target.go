@@ -79,13 +79,16 @@ func (t *target) run() {
 	}
 }
 
+// errUnchecked: the server was away, so the events may be others that have the same numbers.
+var errUnchecked = errors.New("the connection to NATS was made again, and it is not known yet whether its store is the same")
+
 // refill reads some of the events that the target left in the bus. It has room for l.
 func (t *target) refill(l load) {
 	p := t.p
 	p.mu.Lock()
 	from, to, single := t.next, t.last, t.single
 	p.mu.Unlock()
-	f := bus.Filter{Partition: p.partition, Made: p.made, Ahead: l.events}
+	f := bus.Filter{Partition: p.partition, Made: p.from.Made, Seen: bus.Mark{Seq: to}, Ahead: l.events}
 	if p.s.to == nil {
 		f.Key = &t.key
 	}
@@ -108,6 +111,8 @@ func (t *target) refill(l load) {
 			case err != nil && !gone:
 				p.n.missed(p.s.d, err)
 				return err
+			case p.n.connects() != p.checked.Load():
+				return errUnchecked
 			case p.s.to != nil && (gone || m.Seq != from): // what comes after it may be of other grains
 				next = from + 1
 			case !gone && m.Seq <= to:
@@ -132,7 +137,9 @@ func (t *target) refill(l load) {
 			add(m, bad)
 			return true
 		})
-		p.n.missed(p.s.d, err)
+		if p.n.missed(p.s.d, err); err == nil && p.n.connects() != p.checked.Load() {
+			return errUnchecked
+		}
 		return err
 	})
 	p.mu.Lock()
@@ -159,7 +166,10 @@ func (t *target) deliver(m item) bool {
 	}
 	p.mu.Lock()
 	d := delivery{
-		Subscription: s.name, Partition: p.partition, Made: p.made, Key: m.Key, Seq: m.Seq, Prev: t.done, Time: m.Time.UnixNano(), Data: m.Data, Reason: m.Reason,
+		Subscription: s.name, Partition: p.partition, Made: p.from.Made, Key: m.Key, Seq: m.Seq, Prev: t.done, Time: m.Time.UnixNano(), Data: m.Data, Reason: m.Reason,
+	}
+	if d.Generation = p.generationOf(m.Seq); p.generationOf(t.done) != d.Generation {
+		d.Prev = 0 // that is another number
 	}
 	p.mu.Unlock()
 	o, err := s.send(p.ctx, t.key, d).Get(p.ctx)
@@ -299,7 +309,11 @@ func (t *target) park(m bus.Message, why error) {
 		if err != nil {
 			return err
 		}
-		parked := bus.Message{Key: m.Key, Partition: m.Partition, Data: m.Data, Reason: reason(m.Seq, why), ID: fmt.Sprintf("%s/%d/%d", p.s.name, p.made, m.Seq)}
+		id := fmt.Sprintf("%s/%d/%d", p.s.name, p.from.Made, m.Seq)
+		if n := p.generationOf(m.Seq); n > 0 {
+			id += fmt.Sprint("/", n)
+		}
+		parked := bus.Message{Key: m.Key, Partition: m.Partition, Data: m.Data, Reason: reason(m.Seq, why), ID: id}
 		_, err = b.Publish(p.ctx, p.n.nameOf(d), []bus.Message{parked})
 		if errors.Is(err, bus.ErrTooLarge) { // with what is said of it, it is more than the server takes
 			parked.Data = nil

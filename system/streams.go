@@ -25,11 +25,13 @@ type StreamPart struct {
 	Stream    string        `json:"stream"`
 	To        string        `json:"to"` // the kind of grain, and the name of the subscription where it has one
 	Part      int           `json:"part"`
-	Floor     uint64        `json:"floor"`   // all events up to this number were taken
-	Lag       uint64        `json:"lag"`     // events that are stored and were not taken
-	Failing   int           `json:"failing"` // grains whose handler fails at this moment
-	Parked    uint64        `json:"parked"`  // events parked from here since it began
-	Rate      float64       `json:"rate"`    // events taken in a second, of the last ten
+	Floor     uint64        `json:"floor"`            // all events up to this number were taken
+	Lag       uint64        `json:"lag"`              // events that are stored and were not taken
+	Failing   int           `json:"failing"`          // grains whose handler fails at this moment
+	Parked    uint64        `json:"parked"`           // events parked from here since it began
+	Rate      float64       `json:"rate"`             // events taken in a second, of the last ten
+	Stores    int           `json:"stores,omitempty"` // how often NATS came back with a store that lacks events which were taken
+	Since     int64         `json:"since,omitempty"`  // the last time that this was so, in seconds of Unix time
 }
 
 // Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.

@@ -26,13 +26,23 @@ type Message struct {
 	Pending   uint64 // how many that the same reader wants come after it
 }
 
+// Mark is an event that a reader has read: its number, and when it was stored, in nanoseconds of Unix time. 0 is not known.
+type Mark struct {
+	Seq  uint64
+	Time int64
+}
+
 // Filter says what a reader wants: the events of a partition, or of one key.
 type Filter struct {
-	Partition int
+	Partition int // AnyPartition: of all
 	Key       *string
 	Made      int64 // of the stream whose numbers the reader has; 0 for any. Another one is ErrNoStream.
+	Seen      Mark  // the last event that the reader has read. A stream that ends before it, or has another at a Read's begin, is ErrOtherStore.
 	Ahead     int   // how many events a Read may have in memory before they are asked for; 0 for some
 }
+
+// AnyPartition in a Filter without a Key is for all events.
+const AnyPartition = -1
 
 // Info is what a stream holds.
 type Info struct {
@@ -55,8 +65,25 @@ type Bus interface {
 	Next(ctx context.Context, stream string, f Filter, from uint64) (Message, error)
 	// Info says what the stream holds.
 	Info(ctx context.Context, stream string) (Info, error)
+	// Connects counts how often the connection was made again. The server may be another one since.
+	Connects() uint64
 	// Close ends the connection. Calls that wait fail.
 	Close()
+}
+
+// Check returns ErrOtherStore where the stream does not have the event that was read, though it has not dropped it.
+func Check(ctx context.Context, b Bus, stream string, made int64, seen Mark) error {
+	if seen.Seq == 0 {
+		return nil
+	}
+	m, err := b.Next(ctx, stream, Filter{Partition: AnyPartition, Made: made, Seen: seen}, seen.Seq)
+	switch {
+	case errors.Is(err, ErrNoEvent):
+		return nil
+	case err == nil && m.Seq == seen.Seq && m.Time.UnixNano() != seen.Time && seen.Time != 0:
+		return ErrOtherStore
+	}
+	return err
 }
 
 // Mismatch: the stream was made with other settings.
@@ -66,6 +93,9 @@ func (m *Mismatch) Error() string { return "the stream was made with other setti
 
 // ErrNoStream: the stream was not made yet.
 var ErrNoStream = errors.New("there is no such stream")
+
+// ErrOtherStore: the stream is not what it was: it lacks events that were read. Its server came back with a store that is older.
+var ErrOtherStore = errors.New("the stream lacks events that were read from it")
 
 // ErrNoEvent: there is no such event now.
 var ErrNoEvent = errors.New("there is no such event")

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ type memory struct {
 	ids    map[string]uint64 // numbers of recent events, by ID
 	more   chan struct{}     // closed when there is another event
 }
+
+var errRestored = errors.New("the stream was restored")
 
 // NewMemory makes a Memory without streams.
 func NewMemory() *Memory { return &Memory{streams: map[string]*memory{}, closed: make(chan struct{})} }
@@ -91,6 +94,10 @@ func (s *memory) forget(now time.Time) {
 
 // Read implements Bus.
 func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uint64, take func(Message) bool) error {
+	if err := Check(ctx, b, stream, f.Made, f.Seen); err != nil {
+		return err
+	}
+	var was *memory
 	for {
 		b.mu.Lock()
 		s := b.streams[stream]
@@ -98,6 +105,11 @@ func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uin
 			b.mu.Unlock()
 			return ErrNoStream
 		}
+		if was != nil && was != s {
+			b.mu.Unlock()
+			return errRestored
+		}
+		was = s
 		at := sort.Search(len(s.events), func(i int) bool { return s.events[i].Seq >= from })
 		batch, last, more := s.events[at:], s.last, s.more
 		b.mu.Unlock()
@@ -134,7 +146,7 @@ func (f *Filter) wants(m *Message) bool {
 	if f.Key != nil {
 		return m.Key == *f.Key
 	}
-	return m.Partition == f.Partition
+	return m.Partition == f.Partition || f.Partition == AnyPartition
 }
 
 // Next implements Bus.
@@ -144,6 +156,9 @@ func (b *Memory) Next(_ context.Context, stream string, f Filter, from uint64) (
 	s := b.streams[stream]
 	if s == nil || f.Made != 0 && f.Made != s.made {
 		return Message{}, ErrNoStream
+	}
+	if s.last < f.Seen.Seq {
+		return Message{}, ErrOtherStore
 	}
 	at := sort.Search(len(s.events), func(i int) bool { return s.events[i].Seq >= from })
 	for _, m := range s.events[at:] {
@@ -175,6 +190,21 @@ func (b *Memory) Remove(stream string) {
 	defer b.mu.Unlock()
 	delete(b.streams, stream)
 }
+
+// Restore has the stream end with an event before its last, as on a server that lost its power: readers lose their connection.
+func (b *Memory) Restore(stream string, last uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.streams[stream]
+	s := *was
+	at := sort.Search(len(s.events), func(i int) bool { return s.events[i].Seq > last })
+	s.events, s.last, s.more = append([]Message(nil), s.events[:at]...), last, make(chan struct{})
+	b.streams[stream] = &s
+	close(was.more)
+}
+
+// Connects implements Bus.
+func (b *Memory) Connects() uint64 { return 0 }
 
 // Close implements Bus.
 func (b *Memory) Close() {

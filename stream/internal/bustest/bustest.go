@@ -16,7 +16,7 @@ import (
 // Run tests buses that open makes: several connections to the same streams.
 func Run(t *testing.T, open func(t *testing.T) bus.Bus) {
 	for name, test := range map[string]func(*testing.T, bus.Bus, bus.Bus){
-		"order": order, "from": from, "bounded": bounded, "follow": follow, "ids": ids, "mismatch": mismatch, "keys": keys, "missing": missing, "many": many, "next": next,
+		"order": order, "from": from, "bounded": bounded, "follow": follow, "ids": ids, "mismatch": mismatch, "keys": keys, "missing": missing, "many": many, "next": next, "seen": seen,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := open(t), open(t)
@@ -272,5 +272,30 @@ func next(t *testing.T, a, b bus.Bus) {
 	}
 	if _, err := b.Next(t.Context(), "nothing", bus.Filter{}, 1); !errors.Is(err, bus.ErrNoStream) {
 		t.Fatal(err)
+	}
+}
+
+// seen: a stream that does not have an event which was read is another one.
+func seen(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	put(t, a, s, "x", 0, "1")
+	two := put(t, a, s, "y", 1, "2")
+	m, err := b.Next(t.Context(), s, bus.Filter{Partition: bus.AnyPartition}, two)
+	if err != nil || m.Partition != 1 {
+		t.Fatal(m, err)
+	}
+	at := m.Time.UnixNano()
+	for _, c := range []struct {
+		mark bus.Mark
+		want error
+	}{{bus.Mark{}, nil}, {bus.Mark{Seq: two, Time: at}, nil}, {bus.Mark{Seq: two}, nil}, {bus.Mark{Seq: two, Time: at - 1}, bus.ErrOtherStore}, {bus.Mark{Seq: two + 1, Time: at}, bus.ErrOtherStore}} {
+		if err := bus.Check(t.Context(), b, s, 0, c.mark); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", c.mark, err, c.want)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		err := b.Read(ctx, s, bus.Filter{Seen: c.mark}, 1, 0, func(bus.Message) bool { return false })
+		if cancel(); !errors.Is(err, c.want) {
+			t.Errorf("Read after %+v: %v, want %v", c.mark, err, c.want)
+		}
 	}
 }

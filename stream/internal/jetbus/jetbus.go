@@ -115,7 +115,7 @@ func (b *Bus) final(err error) bool {
 		codeDuplicate, codeStoreError, jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return true
 	}
-	return errors.Is(err, bus.ErrFull) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
+	return errors.Is(err, bus.ErrFull) || errors.Is(err, bus.ErrOtherStore) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 // typed gives an error the identity that package bus knows.

@@ -33,23 +33,34 @@ func filter(stream string, f *bus.Filter) string {
 	if f.Key != nil {
 		return subject(stream, f.Partition, *f.Key)
 	}
+	if f.Partition == bus.AnyPartition {
+		return "raysys." + escape(stream) + ".>"
+	}
 	s := subject(stream, f.Partition, "")
 	return s[:len(s)-1] + "*"
 }
 
-// stream finds the stream if it is the one that was made then.
-func (b *Bus) stream(ctx context.Context, name string, made int64) (jetstream.Stream, error) {
+// stream finds the stream if it is the one that was made then, and has the event that was read.
+func (b *Bus) stream(ctx context.Context, name string, made int64, seen bus.Mark) (jetstream.Stream, error) {
 	s, err := b.js.Stream(ctx, escape(name))
-	if err == nil && made != 0 && made != s.CachedInfo().Created.UnixNano() {
+	switch {
+	case err != nil:
+		return nil, err
+	case made != 0 && made != s.CachedInfo().Created.UnixNano():
 		return nil, jetstream.ErrStreamNotFound
+	case s.CachedInfo().State.LastSeq < seen.Seq:
+		return nil, bus.ErrOtherStore
 	}
-	return s, err
+	return s, nil
 }
+
+// Connects implements bus.Bus.
+func (b *Bus) Connects() uint64 { return b.nc.Stats().Reconnects }
 
 // Next implements bus.Bus. The server sends the message in its answer, so it makes no consumer.
 func (b *Bus) Next(ctx context.Context, stream string, f bus.Filter, from uint64) (m bus.Message, err error) {
 	err = b.insist(ctx, func(ctx context.Context) error {
-		s, err := b.stream(ctx, stream, f.Made)
+		s, err := b.stream(ctx, stream, f.Made, f.Seen)
 		if err != nil {
 			return err
 		}
@@ -73,7 +84,7 @@ func (b *Bus) Next(ctx context.Context, stream string, f bus.Filter, from uint64
 
 // Read implements bus.Bus.
 func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to uint64, take func(bus.Message) bool) error {
-	r := reader{b: b, stream: stream, made: f.Made, filter: filter(stream, &f), ahead: cmp.Or(f.Ahead, readAhead), next: max(from, 1), to: to, take: take}
+	r := reader{b: b, stream: stream, made: f.Made, seen: f.Seen, filter: filter(stream, &f), ahead: cmp.Or(f.Ahead, readAhead), next: max(from, 1), to: to, take: take}
 	for {
 		var done bool
 		err := b.insist(ctx, func(context.Context) (err error) {
@@ -91,6 +102,7 @@ type reader struct {
 	b              *Bus
 	stream, filter string
 	made           int64
+	seen           bus.Mark // the last one that it has read
 	ahead          int
 	next, to       uint64
 	take           func(bus.Message) bool
@@ -98,7 +110,7 @@ type reader struct {
 
 // run reads by one consumer. done says that there is nothing more to do.
 func (r *reader) run(ctx context.Context) (done bool, err error) {
-	s, err := r.b.stream(ctx, r.stream, r.made)
+	s, err := r.b.stream(ctx, r.stream, r.made, r.seen)
 	if err != nil {
 		return false, err
 	}
@@ -140,11 +152,16 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 		if err != nil {
 			continue // nobody can read it
 		}
+		if meta.Sequence.Consumer == 1 && r.seen.Time != 0 { // the client has made a consumer anew, after the number of the last one: is that event there?
+			if err := bus.Check(ctx, r.b, r.stream, r.made, r.seen); err != nil {
+				return false, err
+			}
+		}
 		e.Seq, e.Time, e.Pending = meta.Sequence.Stream, meta.Timestamp, meta.NumPending
 		if r.to > 0 && e.Seq > r.to {
 			return true, nil
 		}
-		r.next = e.Seq + 1
+		r.next, r.seen = e.Seq+1, bus.Mark{Seq: e.Seq, Time: e.Time.UnixNano()}
 		if !r.take(e) || r.to > 0 && e.Seq >= last {
 			return true, nil
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/raysys/raysys/system"
 )
@@ -15,18 +16,24 @@ func StreamsTable(w io.Writer, all system.Streams) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "STREAM\tTO\tPROGRAM\tPARTS\tNODES\tLAG\tFAILING\tPARKED\tRATE")
 	total := 0
+	var others []string
 	for i := 0; i < len(all.Parts); {
 		one := all.Parts[i]
 		var nodes []string
 		parts := 0
-		one.Lag, one.Failing, one.Parked, one.Rate = 0, 0, 0, 0
+		one.Lag, one.Failing, one.Parked, one.Rate, one.Since = 0, 0, 0, 0, 0
 		for ; i < len(all.Parts) && all.Parts[i].Stream == one.Stream && all.Parts[i].To == one.To && all.Parts[i].Namespace == one.Namespace; i++ {
 			p := &all.Parts[i]
 			parts++
 			one.Lag, one.Failing, one.Parked, one.Rate = one.Lag+p.Lag, one.Failing+p.Failing, one.Parked+p.Parked, one.Rate+p.Rate
+			one.Since = max(one.Since, p.Since)
 			if !slices.Contains(nodes, string(p.Node)) {
 				nodes = append(nodes, string(p.Node))
 			}
+		}
+		if one.Since > 0 {
+			others = append(others, fmt.Sprintf("%s to %s: another store since %s: NATS came back without events that were taken",
+				one.Stream, one.To, time.Unix(one.Since, 0).UTC().Format(time.RFC3339)))
 		}
 		total++
 		slices.Sort(nodes)
@@ -37,6 +44,9 @@ func StreamsTable(w io.Writer, all system.Streams) error {
 			return err
 		}
 		fmt.Fprintln(w)
+	}
+	for _, s := range others {
+		fmt.Fprintln(w, s)
 	}
 	for _, s := range all.Silent {
 		fmt.Fprintf(w, "%s: the parts that it delivers are missing\n", s)

@@ -13,6 +13,9 @@ import (
 func TestStreamsTable(t *testing.T) {
 	part := func(node, stream, to string, n int) system.StreamPart {
 		p := system.StreamPart{Node: raysys.NodeID(node), Namespace: "shop", Stream: stream, To: to, Part: n, Lag: 10, Failing: n, Parked: 2, Rate: 1.5}
+		if n == 1 {
+			p.Stores, p.Since = 2, 1764248400
+		}
 		return p
 	}
 	var b strings.Builder
@@ -27,6 +30,7 @@ func TestStreamsTable(t *testing.T) {
 orders  account  shop     2      n1,n2  20   1        4       3/s
 orders  audit    shop     1      n1     10   0        2       2/s
 
+orders to account: another store since 2025-11-27T13:00:00Z: NATS came back without events that were taken
 n3: no answer within 3s: the parts that it delivers are missing
 total: 2 subscriptions
 `

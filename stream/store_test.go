@@ -1,0 +1,111 @@
+package stream_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/stream"
+	"github.com/raysys/raysys/testkit"
+)
+
+// till counts each event once, and refuses those of a key that begins with "bad" for as long as a test wants.
+type till struct {
+	Sum grains.State[int]
+	stream.Cursor
+}
+
+var (
+	sales = stream.Define[int]("sales", stream.Partitions(1))
+	tills = grains.Define[till]("till", grains.Durable())
+	_     = stream.Into(sales, tills, (*till).OnSale)
+	inAll = grains.Method0(tills, "sum", func(c *till, _ context.Context) (int, error) { return c.Sum.Value, nil }).ReadOnly()
+)
+
+func (c *till) OnSale(_ context.Context, e stream.Event[int]) error {
+	if e.Key == "bad" && refuses.Load() {
+		return errBroken
+	}
+	c.Sum.Value += e.Value
+	return nil
+}
+
+// TestOlderStore: the bus comes back without events that were taken, and with others under their numbers. Each event that is stored counts once:
+// those that were taken are not taken again, the new ones are, and so is one at which a handler has failed since before. The same once more.
+func TestOlderStore(t *testing.T) {
+	for name, fresh := range map[string]int{"it ends before the last one": 15, "it has others under all their numbers": 200} {
+		t.Run(name, func(t *testing.T) {
+			memory := inVirtualMemory(t)
+			refuses.Store(true)
+			defer refuses.Store(false)
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				ctx, t := k.Context(), k.T()
+				want := map[string]int{}
+				publish := func(key string, n int) {
+					t.Helper()
+					for range n {
+						if _, err := sales.Publish(ctx, key, 1); err != nil {
+							t.Fatal(err)
+						}
+						want[key]++
+					}
+				}
+				check := func(when string) {
+					t.Helper()
+					for key, n := range want {
+						if got, err := inAll.Call(ctx, tills.Get(key)).Get(ctx); err != nil || got != n {
+							t.Fatalf("%s: %s has %d, want %d; %v", when, key, got, n, err)
+						}
+					}
+				}
+				publish("good", 5)
+				publish("bad", 1)
+				publish("good", 4) // in all 10
+				k.Advance(5 * time.Second)
+				for round := range 2 {
+					publish("good", 20)
+					k.Advance(5 * time.Second) // and where they are is stored
+					want["bad"] = 0
+					check("before")
+					if err := sales.Restore(ctx, 10); err != nil {
+						t.Fatal(err)
+					}
+					publish("good", fresh)
+					publish("bad", 1) // in the next generation than the one before it
+					want["bad"] = 0
+					k.Advance(time.Minute)
+					check("the new ones are taken")
+					k.Cluster().Kill(1)
+					k.Advance(time.Minute)
+					k.Cluster().Restart(1)
+					publish("good", 1)
+					k.Advance(time.Minute)
+					check("another node delivers, or the same")
+					all, err := k.Cluster().Node(2).Streams(ctx)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, p := range all.Parts {
+						if p.Stream == "sales" && (p.Stores != round+1 || p.Since == 0) {
+							t.Fatalf("%+v", p)
+						}
+					}
+				}
+				refuses.Store(false)
+				want["bad"] = 2
+				k.Advance(2 * time.Minute)
+				check("those that failed")
+			}, testkit.Nodes(2), memory)
+		})
+	}
+}
+
+// TestPlaces: where a Cursor has its numbers does not change while a stream has the store that it had at first.
+func TestPlaces(t *testing.T) {
+	for generation, want := range []string{"orders>account/3/zik0zj", "orders>account/3/zik0zj/1", "orders>account/3/zik0zj/2"} {
+		if got := stream.Place("orders>account", 3, 1<<31-1, generation); got != want {
+			t.Error(got, want)
+		}
+	}
+}
