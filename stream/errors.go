@@ -15,8 +15,11 @@ var (
 	ErrUnreadable = errors.New("event cannot be read")
 	// ErrMismatch: the stream was made with other settings than its definition has. The error is a *MismatchError.
 	ErrMismatch = errors.New("the stream was made with other settings")
-	// ErrFull: the server has no room for the event.
+	// ErrFull: the server, or the program's account there, has no room for the event or for another stream.
 	ErrFull = errors.New("the NATS server has no room")
+	// ErrRefused: the server does not let the program in, and never did, or the program's user or account there may not do this. Nothing waits for it:
+	// somebody has to change the server's configuration, or the program's.
+	ErrRefused = errors.New("the NATS server refuses the program")
 )
 
 var (
@@ -24,6 +27,7 @@ var (
 	_ = raysys.RegisterError("stream.unreadable", ErrUnreadable)
 	_ = raysys.RegisterError("stream.mismatch", ErrMismatch)
 	_ = raysys.RegisterError("stream.full", ErrFull)
+	_ = raysys.RegisterError("stream.refused", ErrRefused)
 )
 
 // MismatchError says how the stream that is there differs from its definition.
@@ -59,6 +63,10 @@ func (d *definition) typed(err error) error {
 		return fmt.Errorf("%w: stream %s: %w", raysys.ErrTooLarge, d.name, err)
 	case errors.Is(err, bus.ErrFull):
 		return fmt.Errorf("%w: stream %s: %w", ErrFull, d.name, err)
+	case errors.Is(err, bus.ErrBounds):
+		return fmt.Errorf("%w: stream %s: %w", raysys.ErrBadDefinition, d.name, err)
+	case errors.Is(err, bus.ErrRefused):
+		return fmt.Errorf("%w: stream %s: %w", ErrRefused, d.name, err)
 	case errors.Is(err, bus.ErrClosed):
 		return fmt.Errorf("%w: stream %s: %w", raysys.ErrClosed, d.name, err)
 	}

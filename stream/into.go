@@ -181,7 +181,7 @@ func subscribe(d *definition, kind string, opts []IntoOption) *subscription {
 	if s.as != "" {
 		s.name += ">" + s.as
 	}
-	core.DefaultTable.Add("subscription", s.name, 0, bad, 2)
+	core.DefaultTable.Add("subscription", s.name, 0, bad, 2).Impl = s
 	return s
 }
 

@@ -32,7 +32,7 @@ func (n *node) list() []system.StreamPart {
 		}
 		parts = append(parts, system.StreamPart{
 			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: at.Floor, Stores: at.Generation, Since: at.Began,
-			Lag: p.stats.pending + uint64(left), Failing: failing, Parked: p.stats.parked, Rate: p.stats.rate,
+			Lag: p.stats.pending + uint64(left), Failing: failing, Parked: p.stats.parked, Rate: p.stats.rate, Copies: p.stats.copies.have, Wanted: p.stats.copies.want,
 		})
 		p.mu.Unlock()
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/stream"
+	"github.com/raysys/raysys/stream/internal/bus"
+	"github.com/raysys/raysys/stream/internal/jetbus"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -232,5 +234,36 @@ func TestMismatch(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestEarlyStream: a stream that was made before there were three servers gets copies when its agents begin, and `raysys list streams` shows how many.
+func TestEarlyStream(t *testing.T) {
+	s := testkit.NATS(t, testkit.NATSServers(3))
+	b, err := jetbus.Open(jetbus.Config{URL: s.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	early := bus.Config{Name: "default/early/numbers", Partitions: 16, Keep: 7 * 24 * time.Hour, Replicas: 1}
+	if err := b.Ensure(t.Context(), early); err != nil {
+		t.Fatal(err)
+	}
+	k := testkit.New(t, testkit.Nodes(1), testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL, cfg.Namespace = s.URL(), "early" }))
+	var part system.StreamPart
+	await(t, "part 0 has seen to the copies", func() bool {
+		all, err := k.Cluster().Node(0).Streams(k.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part = range all.Parts {
+			if part.Stream == "numbers" && part.Part == 0 && part.Copies > 0 {
+				return true
+			}
+		}
+		return false
+	})
+	if have, _, err := b.Replicate(t.Context(), early.Name, 1); err != nil || have != 3 || part.Copies != 3 || part.Wanted != 3 {
+		t.Fatal(have, err, part)
 	}
 }

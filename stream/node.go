@@ -118,7 +118,7 @@ func (n *node) ensure(ctx context.Context, d *definition) (bus.Bus, error) {
 	if made {
 		return b, nil
 	}
-	if err := b.Ensure(ctx, bus.Config{Name: n.nameOf(d), Partitions: d.partitions, Keep: d.keep, Replicas: 3}); err != nil {
+	if err := b.Ensure(ctx, d.config(n.of.Cluster(), n.of.Namespace())); err != nil {
 		return nil, d.typed(err)
 	}
 	n.mu.Lock()
@@ -149,9 +149,7 @@ func (n *node) missed(d *definition, err error) bool {
 }
 
 // nameOf is a stream's name among those of all programs.
-func (n *node) nameOf(d *definition) string {
-	return n.of.Cluster() + "/" + n.of.Namespace() + "/" + d.name
-}
+func (n *node) nameOf(d *definition) string { return d.config(n.of.Cluster(), n.of.Namespace()).Name }
 
 // memories are the buses in memory that nodes of this process share, by URL.
 var memories struct {

@@ -48,6 +48,7 @@ type stats struct {
 	parked  uint64
 	pending uint64 // events behind the one that was read last
 	rate    float64
+	copies  copies // of the stream, by the agent of part 0
 }
 
 // settles: a server that has just become the leader of a stream may not have gone through its log, and says that the stream ends earlier. We
@@ -68,6 +69,9 @@ func newPump(n *node, s *subscription, partition int, at position) *pump {
 	n.mu.Unlock()
 	p.wg.Go(p.run)
 	p.wg.Go(p.keep)
+	if partition == 0 {
+		p.wg.Go(p.replicate)
+	}
 	context.AfterFunc(p.ctx, p.wakeReader)
 	return p
 }
@@ -149,9 +153,9 @@ func (p *pump) check() (b bus.Bus, anew bool, err error) {
 	p.mu.Unlock()
 	to := position{}
 	if made == info.Made {
-		err := bus.Check(p.ctx, b, name, made, seen)
+		err := bus.CheckSeen(p.ctx, b, name, made, seen)
 		if errors.Is(err, bus.ErrOtherStore) && p.wait(settles) {
-			err = bus.Check(p.ctx, b, name, made, seen)
+			err = bus.CheckSeen(p.ctx, b, name, made, seen)
 		}
 		if err == nil {
 			p.checked.Store(connects)

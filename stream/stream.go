@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/stream/internal/bus"
 )
 
 // Stream is a typed handle of a stream. Make it once, in a package variable, with Define.
@@ -45,7 +46,8 @@ type definition struct {
 // Option changes a stream: Define takes it.
 type Option func(*definition) error
 
-// Keep is for how long events are kept at least: 7 days unless set, and for ever with 0. A reader that is further behind misses what has gone.
+// Keep is for how long events are kept at least: 7 days unless set, and for ever with 0. The shortest is 100 ms. A reader that is further behind misses
+// what has gone.
 func Keep(d time.Duration) Option {
 	return func(s *definition) error {
 		if d < 0 {
@@ -68,10 +70,25 @@ func Partitions(n int) Option {
 	}
 }
 
-const maxPartitions = 256
+const maxPartitions = bus.MaxPartitions
 
-// MaxKey is the most bytes that a key has.
-const MaxKey = 256
+const (
+	// MaxKey is the most bytes that a key has.
+	MaxKey = bus.MaxKey
+	// MaxEvent is the most bytes that an event has as it is stored: 1 MiB less 4 KiB, for what a server adds. A server whose max_payload is less takes less.
+	MaxEvent = bus.MaxData
+)
+
+// config is the stream as a bus has it, for the programs of a namespace.
+func (d *definition) config(cluster, namespace string) bus.Config {
+	return bus.Config{Name: cluster + "/" + namespace + "/" + d.name, Partitions: d.partitions, Keep: d.keep, Replicas: replicas}
+}
+
+// Fits implements core.Fitter: the stream of a subscription, and the one of its parked events, are such as a server takes. A stream alone is refused
+// when it is used first.
+func (s *subscription) Fits(cluster, namespace string) error {
+	return errors.Join(s.d.config(cluster, namespace).Check(), s.d.parked().config(cluster, namespace).Check())
+}
 
 // definitions are the streams of the process, by name.
 var definitions struct {
@@ -81,6 +98,9 @@ var definitions struct {
 
 // Define makes a stream of events of type T under name. T is encoded as an argument of a task is, without references: fields may be added to
 // it and taken away between versions of the program. A bad definition is reported by system.New with its file and line.
+//
+// A server has the stream under the names of the cluster, the namespace and the stream. They have at most 255 bytes together, where each that is no
+// letter, digit, - or _ counts three. Into needs 9 of them for the stream of parked events.
 func Define[T any](name string, opts ...Option) Stream[T] {
 	return Stream[T]{d: define(name, reflect.TypeFor[T](), opts)}
 }

@@ -176,3 +176,68 @@ func TestBadCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+var (
+	longName = stream.Define[int](strings.Repeat("ü", 40), stream.Partitions(1)) // 240 bytes on a server, and those of the cluster and the namespace
+	brief    = stream.Define[int]("brief", stream.Partitions(1), stream.Keep(50*time.Millisecond))
+	blob     = stream.Define[[]byte]("blob", stream.Partitions(1))
+)
+
+// TestOutOfBounds: a stream, or an event, that a server would refuse is refused at once, and in memory as on NATS.
+func TestOutOfBounds(t *testing.T) {
+	for name, o := range map[string]testkit.Option{"memory": inMemory(t), "NATS": onNATS(testkit.NATS(t))} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testkit.New(t, testkit.Nodes(1), o).Context()
+			for _, s := range []stream.Stream[int]{longName, brief} {
+				if _, err := s.Publish(ctx, "x", 1); !errors.Is(err, raysys.ErrBadDefinition) {
+					t.Error(err)
+				}
+				for _, err := range s.Read(ctx, "x") {
+					if !errors.Is(err, raysys.ErrBadDefinition) {
+						t.Error(err)
+					}
+				}
+			}
+			n := stream.MaxEvent
+			for ; n > 0; n-- { // the codec adds some bytes
+				if _, err := blob.Publish(ctx, "x", make([]byte, n)); err == nil {
+					break
+				} else if !errors.Is(err, raysys.ErrTooLarge) {
+					t.Fatal(n, err)
+				}
+			}
+			if n < stream.MaxEvent-16 {
+				t.Error("the largest event has", n)
+			}
+			if err := blob.PublishAll(ctx, "y", [][]byte{nil, make([]byte, n+1)}); !errors.Is(err, raysys.ErrTooLarge) {
+				t.Error(err)
+			}
+			for range blob.Read(ctx, "y", stream.ToEnd()) {
+				t.Error("a part of a list that is too large is stored")
+			}
+		})
+	}
+}
+
+// TestNamesThatDoNotFit: system.New, which knows the cluster and the namespace, refuses a subscription whose stream a server would refuse, or the stream of
+// its parked events, and says where it is defined.
+func TestNamesThatDoNotFit(t *testing.T) {
+	for n := 100; ; n++ { // the shortest namespace with which one does not fit
+		of, err := system.New(system.Config{Namespace: strings.Repeat("n", n)})
+		if err == nil {
+			if err := of.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if !errors.Is(err, raysys.ErrBadDefinition) || !strings.Contains(err.Error(), "subscription ") || !strings.Contains(err.Error(), "_test.go:") ||
+			!strings.Contains(err.Error(), `.parked" has 256 bytes`) {
+			t.Fatal(n, err)
+		}
+		return
+	}
+}
+
+func onNATS(s *testkit.NATSServer) testkit.Option {
+	return testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL = s.URL() })
+}

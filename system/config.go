@@ -214,6 +214,11 @@ func (cfg *Config) complete() error {
 	if cfg.Namespace == "" {
 		cfg.Namespace = mainPackage()
 	}
+	cluster := ""
+	if cfg.Cluster != nil {
+		cluster = cfg.Cluster.Name
+	}
+	errs = append(errs, cfg.Table.Fit(cluster, cfg.Namespace))
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}

@@ -32,6 +32,19 @@ type StreamPart struct {
 	Rate      float64       `json:"rate"`             // events taken in a second, of the last ten
 	Stores    int           `json:"stores,omitempty"` // how often NATS came back with a store that lacks events which were taken
 	Since     int64         `json:"since,omitempty"`  // the last time that this was so, in seconds of Unix time
+	Copies    int           `json:"copies,omitempty"` // servers that have the stream, as part 0 saw within the hour; other parts have none
+	Wanted    int           `json:"wanted,omitempty"` // servers that should have it: 3 where the servers are a cluster, else 1
+}
+
+// Thin describes the streams with fewer copies than they should have, each once and in order.
+func (s Streams) Thin() (list []string) {
+	for _, p := range s.Parts {
+		if p.Copies < p.Wanted {
+			list = append(list, fmt.Sprintf("%s of %s has %d of %d copies", p.Stream, cmp.Or(p.Namespace, "-"), p.Copies, p.Wanted))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.

@@ -21,7 +21,7 @@ func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
 	}
 	m := &mesh{at: at}
 	d := &doctor.Doctor{
-		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv}, Status: m.status, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
+		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv}, Status: m.status, Streams: m.streams, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
 		Version: system.Version(), Greet: doctor.Greet, NATS: os.Getenv("RAYSYS_NATS"),
 		StoredNATS: func(ctx context.Context) (string, error) {
 			r, err := natskey.Read(ctx, kv)
@@ -54,6 +54,13 @@ func (m *mesh) status(ctx context.Context) (s operate.Status, err error) {
 		}
 	}
 	return m.obs.Status(ctx)
+}
+
+func (m *mesh) streams(ctx context.Context) (system.Streams, error) {
+	if m.obs == nil {
+		return system.Streams{}, errors.New("the status comes first")
+	}
+	return m.obs.Streams(ctx)
 }
 
 func (m *mesh) Links(ctx context.Context) ([]doctor.Link, error) {

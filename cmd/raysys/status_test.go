@@ -39,7 +39,7 @@ func (c *fakeCluster) cluster(connectErr error) cluster {
 		examine: func(at operate.Where) (*doctor.Doctor, func() error, error) {
 			c.at = at
 			return &doctor.Doctor{
-				Address: at.Consul, Consul: c, Mesh: c, Status: c.Status, Dial: func(context.Context, string) error { return nil },
+				Address: at.Consul, Consul: c, Mesh: c, Status: c.Status, Streams: c.Streams, Dial: func(context.Context, string) error { return nil },
 				Limits: func() (doctor.Limits, error) { return doctor.Limits{Files: 1 << 16}, nil }, Now: time.Now, Version: "v1",
 				StoredNATS: func(context.Context) (string, error) { return "", nil },
 			}, func() error { return nil }, nil

@@ -78,7 +78,7 @@ var layers = []layer{
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
-	{"stream/...", words("std third . grains system internal/core internal/codec internal/grainengine internal/listed stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction"},
+	{"stream/...", words("std third . grains system internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
 
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
 	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... system/... stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},

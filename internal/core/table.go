@@ -76,6 +76,24 @@ func (t *Table) Freeze() error {
 	return errors.Join(t.bad...)
 }
 
+// Fitter is implemented by the Impl of an entry that not every cluster and namespace can have.
+type Fitter interface {
+	Fits(cluster, namespace string) error
+}
+
+// Fit returns what is wrong with definitions in this cluster, "" for none, and this namespace, joined. system.New calls it.
+func (t *Table) Fit(cluster, namespace string) error {
+	var bad []error
+	for _, e := range t.Entries() {
+		if f, ok := e.Impl.(Fitter); ok {
+			if err := f.Fits(cluster, namespace); err != nil {
+				bad = append(bad, fmt.Errorf("%w: %s at %s: %w", ErrBadDefinition, e, e.Site, err))
+			}
+		}
+	}
+	return errors.Join(bad...)
+}
+
 // Lookup finds a good definition, nil when there is none.
 func (t *Table) Lookup(kind, name string) *Entry {
 	t.mu.Lock()

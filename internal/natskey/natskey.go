@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 
 	"github.com/raysys/raysys/store"
@@ -53,12 +55,50 @@ func Write(ctx context.Context, kv store.KV, r Record) error {
 	return nil
 }
 
-// Check refuses a list of URLs with an empty one in it. It knows no schemes: those are for who connects.
-func Check(url string) error {
-	for u := range strings.SplitSeq(url, ",") {
-		if strings.TrimSpace(u) == "" {
-			return errors.New("a URL is empty: give nats://HOST:PORT, several with commas between")
+// Check refuses a list in which a URL is empty or cannot be read. Its error has no URL, which may have a password in it.
+func Check(list string) error {
+	for u := range strings.SplitSeq(list, ",") {
+		if _, _, err := Parse(u); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// Memory is the scheme of streams in memory, which have no server.
+const Memory = "memory"
+
+// Parse reads one URL of a list: its scheme, and host:port without user, password or token. The scheme is for who connects.
+func Parse(s string) (scheme, address string, err error) {
+	s = strings.TrimSpace(s)
+	switch {
+	case s == "":
+		return "", "", errors.New("a URL is empty: give nats://HOST:PORT, several with commas between")
+	case strings.HasPrefix(s, Memory+":"):
+		return Memory, s, nil
+	case !strings.Contains(s, "://"):
+		s = "nats://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" {
+		return "", "", errors.New("a URL names no host: give nats://HOST:PORT, several with commas between, and escape signs of a password that end its part, as %2F")
+	}
+	port := u.Port()
+	if port == "" {
+		if port = map[string]string{"ws": "80", "wss": "443"}[u.Scheme]; port == "" {
+			port = "4222"
+		}
+	}
+	return u.Scheme, net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// Addresses is the host:port of each URL of a list, for messages.
+func Addresses(list string) string {
+	var all []string
+	for u := range strings.SplitSeq(list, ",") {
+		if _, a, err := Parse(u); err == nil {
+			all = append(all, a)
+		}
+	}
+	return strings.Join(all, ", ")
 }

@@ -1,8 +1,10 @@
 package natsserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,6 +30,8 @@ type Options struct {
 	SyncAlways bool
 	// MaxFileStore bounds the data of one server, in bytes; 0 means three quarters of what the disk has free.
 	MaxFileStore int64
+	// More is more of the servers' configuration, by the names that NATS has for it: accounts, max_payload.
+	More map[string]any
 	// OwnGroup puts the processes into groups of their own, so that a signal of the terminal does not reach them.
 	OwnGroup bool
 }
@@ -70,11 +74,15 @@ func (s *Server) configure() error {
 				"authorization": map[string]any{"user": routeUser, "password": s.routes},
 			}
 		}
-		b, err := json.MarshalIndent(config, "", "  ") // the language of the configuration has JSON in it
-		if err != nil {
+		maps.Copy(config, s.options.More)
+		var b bytes.Buffer // the language of the configuration has JSON in it, but for some escapes
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(config); err != nil {
 			return err
 		}
-		if err := os.WriteFile(s.configPath(m), b, 0o600); err != nil {
+		if err := os.WriteFile(s.configPath(m), b.Bytes(), 0o600); err != nil {
 			return err
 		}
 	}

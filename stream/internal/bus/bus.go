@@ -22,7 +22,7 @@ type Message struct {
 	Time      time.Time // when it was stored
 	Data      []byte
 	Reason    string // of a parked event: why
-	ID        string // two messages with an ID that follow each other soon are one; "" has none
+	ID        string // of two messages with the same ID one is stored, within Config.Window; "" has none
 	Pending   uint64 // how many that the same reader wants come after it
 }
 
@@ -51,9 +51,10 @@ type Info struct {
 	Made        int64 // tells the stream from one of the same name that was there before, and whose numbers meant other events
 }
 
-// Bus stores streams of events. Numbers begin at 1 and grow with each event of a stream; some may be left out.
+// Bus stores streams of events. What it takes is in the table of bounds: Config.Check and Check. Numbers begin at 1 and grow with each event of a stream; some may be left out.
 type Bus interface {
-	// Ensure makes the stream, or finds it. One that was made with other partitions is a *Mismatch; one with another Keep is too.
+	// Ensure makes the stream, or finds it. One that was made with other partitions is a *Mismatch; one with another Keep is too. It has Replicas
+	// where the servers can have so many, else one.
 	Ensure(ctx context.Context, c Config) error
 	// Publish stores messages in their order, and returns the number of the last one when all of them are safe. When it fails a first
 	// part of them may be stored. It waits while the bus is away or has no room for what is under way, until ctx ends.
@@ -67,12 +68,15 @@ type Bus interface {
 	Info(ctx context.Context, stream string) (Info, error)
 	// Connects counts how often the connection was made again. The server may be another one since.
 	Connects() uint64
+	// Replicate asks for n copies of a stream that has fewer, and changes nothing else of it. It returns how many it has, and should have: n, or 1
+	// where there is one server. Where the server refuses more the error matches ErrRefused.
+	Replicate(ctx context.Context, stream string, n int) (have, want int, err error)
 	// Close ends the connection. Calls that wait fail.
 	Close()
 }
 
-// Check returns ErrOtherStore where the stream does not have the event that was read, though it has not dropped it.
-func Check(ctx context.Context, b Bus, stream string, made int64, seen Mark) error {
+// CheckSeen returns ErrOtherStore where the stream does not have the event that was read, though it has not dropped it.
+func CheckSeen(ctx context.Context, b Bus, stream string, made int64, seen Mark) error {
 	if seen.Seq == 0 {
 		return nil
 	}
@@ -102,6 +106,9 @@ var ErrNoEvent = errors.New("there is no such event")
 
 // ErrTooLarge: the message is larger than the bus takes.
 var ErrTooLarge = errors.New("the event is too large")
+
+// ErrRefused: the server does not let this program in, or do what it asks.
+var ErrRefused = errors.New("the server refuses it")
 
 // ErrFull: the bus has no room on its disk.
 var ErrFull = errors.New("the server has no room")

@@ -23,16 +23,26 @@ type memory struct {
 	last   uint64
 	events []Message         // by number
 	ids    map[string]uint64 // numbers of recent events, by ID
+	recent []recent          // what is in ids, by time
 	more   chan struct{}     // closed when there is another event
 }
 
 var errRestored = errors.New("the stream was restored")
+
+// recent is an ID that is known until some time.
+type recent struct {
+	id    string
+	until time.Time
+}
 
 // NewMemory makes a Memory without streams.
 func NewMemory() *Memory { return &Memory{streams: map[string]*memory{}, closed: make(chan struct{})} }
 
 // Ensure implements Bus.
 func (b *Memory) Ensure(_ context.Context, c Config) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.streams[c.Name]
@@ -49,6 +59,9 @@ func (b *Memory) Ensure(_ context.Context, c Config) error {
 
 // Publish implements Bus.
 func (b *Memory) Publish(ctx context.Context, stream string, list []Message) (uint64, error) {
+	if err := Check(list); err != nil {
+		return 0, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.streams[stream]
@@ -73,6 +86,7 @@ func (b *Memory) Publish(ctx context.Context, stream string, list []Message) (ui
 		s.events = append(s.events, m)
 		if m.ID != "" {
 			s.ids[m.ID] = seq
+			s.recent = append(s.recent, recent{m.ID, now.Add(s.config.Window())})
 		}
 	}
 	close(s.more)
@@ -80,21 +94,24 @@ func (b *Memory) Publish(ctx context.Context, stream string, list []Message) (ui
 	return seq, nil
 }
 
-// forget drops events that were kept for long enough, some at a time.
+// forget drops events that were kept for long enough, some at a time, and IDs.
 func (s *memory) forget(now time.Time) {
 	n := 0
 	for s.config.Keep > 0 && n < len(s.events) && now.Sub(s.events[n].Time) > s.config.Keep {
-		delete(s.ids, s.events[n].ID)
 		n++
 	}
 	if n > 0 {
 		s.events = append([]Message(nil), s.events[n:]...)
 	}
+	for len(s.recent) > 0 && now.After(s.recent[0].until) {
+		delete(s.ids, s.recent[0].id)
+		s.recent = s.recent[1:]
+	}
 }
 
 // Read implements Bus.
 func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uint64, take func(Message) bool) error {
-	if err := Check(ctx, b, stream, f.Made, f.Seen); err != nil {
+	if err := CheckSeen(ctx, b, stream, f.Made, f.Seen); err != nil {
 		return err
 	}
 	var was *memory
@@ -182,6 +199,16 @@ func (b *Memory) Info(_ context.Context, stream string) (Info, error) {
 		i.First = s.events[0].Seq
 	}
 	return i, nil
+}
+
+// Replicate implements Bus: there is one copy.
+func (b *Memory) Replicate(_ context.Context, stream string, _ int) (have, want int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.streams[stream] == nil {
+		return 0, 0, ErrNoStream
+	}
+	return 1, 1, nil
 }
 
 // Remove drops a stream, as an operator of a server does.

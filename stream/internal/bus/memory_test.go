@@ -37,3 +37,25 @@ func TestMemoryForgets(t *testing.T) {
 		}
 	})
 }
+
+// TestMemoryForgetsIDs: an ID is known for two minutes, as JetStream knows it, also of an event that is kept for longer; and for Keep where that is
+// shorter.
+func TestMemoryForgetsIDs(t *testing.T) {
+	for keep, known := range map[time.Duration]time.Duration{0: 2 * time.Minute, time.Hour: 2 * time.Minute, time.Minute: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			m := bus.NewMemory()
+			if err := m.Ensure(t.Context(), bus.Config{Name: "s", Partitions: 1, Keep: keep}); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []struct {
+				after time.Duration
+				want  uint64
+			}{{0, 1}, {known - time.Second, 1}, {2 * time.Second, 2}, {known - time.Second, 2}} {
+				<-time.After(c.after)
+				if seq, err := m.Publish(t.Context(), "s", []bus.Message{{Key: "x", ID: "one"}}); err != nil || seq != c.want {
+					t.Fatal(keep, c, seq, err)
+				}
+			}
+		})
+	}
+}

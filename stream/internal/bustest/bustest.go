@@ -17,6 +17,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) bus.Bus) {
 	for name, test := range map[string]func(*testing.T, bus.Bus, bus.Bus){
 		"order": order, "from": from, "bounded": bounded, "follow": follow, "ids": ids, "mismatch": mismatch, "keys": keys, "missing": missing, "many": many, "next": next, "seen": seen,
+		"streams": streams, "sizes": sizes, "copies": copies,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := open(t), open(t)
@@ -289,7 +290,7 @@ func seen(t *testing.T, a, b bus.Bus) {
 		mark bus.Mark
 		want error
 	}{{bus.Mark{}, nil}, {bus.Mark{Seq: two, Time: at}, nil}, {bus.Mark{Seq: two}, nil}, {bus.Mark{Seq: two, Time: at - 1}, bus.ErrOtherStore}, {bus.Mark{Seq: two + 1, Time: at}, bus.ErrOtherStore}} {
-		if err := bus.Check(t.Context(), b, s, 0, c.mark); !errors.Is(err, c.want) {
+		if err := bus.CheckSeen(t.Context(), b, s, 0, c.mark); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.mark, err, c.want)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -297,5 +298,98 @@ func seen(t *testing.T, a, b bus.Bus) {
 		if cancel(); !errors.Is(err, c.want) {
 			t.Errorf("Read after %+v: %v, want %v", c.mark, err, c.want)
 		}
+	}
+}
+
+// streams: every bus makes the streams that the table of bounds allows, and refuses others at once.
+func streams(t *testing.T, a, b bus.Bus) {
+	name := func(n int) string { // so many bytes that stay as they are, another one in each run
+		s := fmt.Sprintf("%x", time.Now().UnixNano())
+		return s + strings.Repeat("x", n-len(s))
+	}
+	for what, c := range map[string]struct {
+		bus.Config
+		bad bool
+	}{
+		"the longest name":              {bus.Config{Name: name(bus.MaxName), Partitions: 1}, false},
+		"a longer name":                 {bus.Config{Name: name(bus.MaxName + 1), Partitions: 1}, true},
+		"the longest name of odd signs": {bus.Config{Name: name(bus.MaxName-6*30) + strings.Repeat("ü", 30), Partitions: 1}, false},
+		"a longer name of odd signs":    {bus.Config{Name: name(bus.MaxName-6*30+1) + strings.Repeat("ü", 30), Partitions: 1}, true},
+		"no parts":                      {bus.Config{Name: name(20)}, true},
+		"all parts":                     {bus.Config{Name: name(21), Partitions: bus.MaxPartitions}, false},
+		"more parts":                    {bus.Config{Name: name(22), Partitions: bus.MaxPartitions + 1}, true},
+		"the shortest Keep":             {bus.Config{Name: name(23), Partitions: 1, Keep: bus.MinKeep}, false},
+		"a shorter Keep":                {bus.Config{Name: name(24), Partitions: 1, Keep: bus.MinKeep - 1}, true},
+		"a long Keep":                   {bus.Config{Name: name(25), Partitions: 1, Keep: 100 * 365 * 24 * time.Hour}, false},
+	} {
+		err := a.Ensure(t.Context(), c.Config)
+		if c.bad {
+			if !errors.Is(err, bus.ErrBounds) {
+				t.Errorf("%s: %v", what, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		if c.Keep == bus.MinKeep {
+			continue // it would be gone
+		}
+		put(t, a, c.Name, "x", 0, "1")
+		same(t, read(t, b, c.Name, bus.Filter{}, 0, 0, 1), "1")
+	}
+}
+
+// sizes: every bus stores the messages that the table of bounds allows, also where they have all the headers, and none of a list that has a larger one.
+func sizes(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	most := bus.Message{
+		Key: strings.Repeat("\xff", bus.MaxKey), Data: make([]byte, bus.MaxData), ID: strings.Repeat("i", bus.MaxHead-4*512), Reason: strings.Repeat("\x01", 512),
+	}
+	one := bus.Message{Key: "x"}
+	key, data, id, reason := most, most, most, most
+	key.Key += "x"
+	data.Data = make([]byte, bus.MaxData+1)
+	id.ID += "i"
+	reason.Reason += "x"
+	for i, m := range []bus.Message{key, data, id, reason} {
+		if _, err := a.Publish(t.Context(), s, []bus.Message{one, m, one}); !errors.Is(err, bus.ErrTooLarge) || !strings.Contains(err.Error(), "event 2 of 3") {
+			t.Error(i, err)
+		}
+	}
+	list := []bus.Message{most}
+	for range 9 { // enough of them go as a batch
+		m := most
+		m.ID += fmt.Sprint(len(list))
+		m.ID = m.ID[1:]
+		list = append(list, m)
+	}
+	for _, l := range [][]bus.Message{{most}, list[1:]} {
+		if _, err := a.Publish(t.Context(), s, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	err := b.Read(t.Context(), s, bus.Filter{Key: &most.Key}, 0, 10, func(m bus.Message) bool {
+		n++
+		if len(m.Data) != bus.MaxData || m.Key != most.Key || m.Reason != most.Reason {
+			t.Error("it came back changed", n, len(m.Data), len(m.Key), len(m.Reason))
+		}
+		return n < 10
+	})
+	if i, _ := b.Info(t.Context(), s); err != nil || n != 10 || i.Count != 10 {
+		t.Fatal(n, i, err)
+	}
+}
+
+// copies: a stream has those that it should have.
+func copies(t *testing.T, a, b bus.Bus) {
+	s := made(t, a)
+	if have, want, err := b.Replicate(t.Context(), s, 3); err != nil || have != want || have == 0 {
+		t.Fatal(have, want, err)
+	}
+	if _, _, err := b.Replicate(t.Context(), "nothing", 3); !errors.Is(err, bus.ErrNoStream) {
+		t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ const (
 // batches reports whether the server takes atomic batches, which version 2.12 brought.
 func (b *Bus) batches() bool {
 	var major, minor int
-	_, err := fmt.Sscanf(b.nc.ConnectedServerVersion(), "%d.%d", &major, &minor)
+	_, err := fmt.Sscanf(b.conn().ConnectedServerVersion(), "%d.%d", &major, &minor)
 	return err == nil && (major > 2 || major == 2 && minor >= 12)
 }
 
@@ -36,7 +36,7 @@ func (b *Bus) publishBatch(ctx context.Context, stream string, list []bus.Messag
 	for i, m := range list {
 		messages[i] = outgoing(stream, m)
 	}
-	err = b.insist(ctx, func(ctx context.Context) error {
+	err = b.insist(ctx, answerWithin, []string{messages[0].Subject}, func(ctx context.Context) error {
 		select {
 		case b.batch <- struct{}{}:
 			defer func() { <-b.batch }()
@@ -48,14 +48,14 @@ func (b *Bus) publishBatch(ctx context.Context, stream string, list []bus.Messag
 			m.Header.Set("Nats-Batch-Id", id)
 			m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
 		}
-		last := len(messages) - 1
+		last, nc := len(messages)-1, b.conn()
 		for _, m := range messages[:last] {
-			if err := b.nc.PublishMsg(m); err != nil {
+			if err := nc.PublishMsg(m); err != nil {
 				return err
 			}
 		}
 		messages[last].Header.Set("Nats-Batch-Commit", "1")
-		reply, err := b.nc.RequestMsgWithContext(ctx, messages[last])
+		reply, err := nc.RequestMsgWithContext(ctx, messages[last])
 		if err != nil {
 			return b.refused(ctx, stream, err)
 		}

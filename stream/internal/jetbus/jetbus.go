@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/raysys/raysys/internal/natskey"
 	"github.com/raysys/raysys/stream/internal/bus"
 )
 
@@ -22,10 +25,9 @@ type Config struct {
 	Name  string // of this client, for people who look at the server
 }
 
-// Bus is a connection to NATS.
+// Bus stores streams in NATS.
 type Bus struct {
-	nc    *nats.Conn
-	js    jetstream.JetStream
+	link
 	batch chan struct{} // one for each batch under way
 }
 
@@ -37,51 +39,36 @@ const (
 
 // Open makes a Bus. It returns at once: calls wait until a server answers.
 func Open(c Config) (*Bus, error) {
-	opts := []nats.Option{
-		nats.Name(c.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(again), nats.ReconnectJitter(again, again),
-		nats.ReconnectBufSize(-1), // what cannot leave now fails, and is sent again here
-		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(3), nats.Timeout(answerWithin),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // calls have their errors; its own would print them
+	b := &Bus{batch: make(chan struct{}, openBatches)}
+	if err := b.open(c); err != nil {
+		return nil, err
 	}
-	if c.Token != "" {
-		opts = append(opts, nats.Token(c.Token))
-	}
-	if c.Creds != "" {
-		opts = append(opts, nats.UserCredentials(c.Creds))
-	}
-	if c.CA != "" {
-		opts = append(opts, nats.RootCAs(c.CA))
-	}
-	nc, err := nats.Connect(c.URL, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w", c.URL, err)
-	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("connect to NATS at %s: %w", c.URL, err)
-	}
-	return &Bus{nc, js, make(chan struct{}, openBatches)}, nil
+	return b, nil
 }
 
-// Close implements bus.Bus.
-func (b *Bus) Close() { b.nc.Close() }
-
-// insist calls f until it works, or fails in a way that does not pass, or ctx ends.
-func (b *Bus) insist(ctx context.Context, f func(context.Context) error) error {
+// insist calls f until it works, or fails in a way that does not pass, or ctx ends. Each attempt may take so long, and asks by these subjects.
+func (b *Bus) insist(ctx context.Context, within time.Duration, subjects []string, f func(context.Context) error) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, answerWithin)
-		err := f(attempt)
-		cancel()
-		if err == nil || b.final(err) {
+		err := b.ask(ctx, within, subjects, f)
+		switch {
+		case err == nil:
+			return nil
+		case b.closed():
+			return bus.ErrClosed
+		case errors.Is(err, nats.ErrMaxPayload):
+			return fmt.Errorf("%w: %w: max_payload of the server is %d bytes, with the headers", bus.ErrTooLarge, err, b.conn().MaxPayload())
+		case final(err):
 			return typed(err)
 		}
 		t := time.NewTimer(again)
 		select {
 		case <-t.C:
+		case <-b.done:
+			t.Stop()
+			return bus.ErrClosed
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("%w: NATS: %w", context.Cause(ctx), err)
+			return fmt.Errorf("%w: NATS at %s: %w", context.Cause(ctx), natskey.Addresses(b.url), b.why(err))
 		}
 	}
 }
@@ -94,7 +81,22 @@ const (
 	codeStoreError = 10041 // the store failed, such as a full disk
 	codeNoBatches  = 10174 // the stream was made by a version that has none
 	codeNoResource = 10023 // to a message: the server has no room; to a new stream: perhaps not yet enough servers
+	codeAccount    = 10002 // the account has what it may have
+	codeNoStreams  = 10027 // the account has as many streams as it may
+	codeNoPeers    = 10005 // there are fewer servers for a stream than it should have
+	codeMembers    = 10202 // a server is coming or going
+	codeNoCluster  = 10074 // the server is alone
 )
+
+// full are the codes of a server, or of an account there, that has no room.
+var full = []jetstream.ErrorCode{codeNoStorage, codeNoSpace, codeStoreError, codeAccount, codeNoStreams}
+
+// refusing reports whether the server would answer to a new stream the same again: the question is at fault, or the account.
+func refusing(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code >= 400 && api.Code < 500 && api.Code != http.StatusTooManyRequests && api.ErrorCode != codeNoPeers &&
+		api.ErrorCode != codeMembers && !slices.Contains(full, api.ErrorCode)
+}
 
 func codeOf(err error) jetstream.ErrorCode {
 	var api *jetstream.APIError
@@ -105,17 +107,18 @@ func codeOf(err error) jetstream.ErrorCode {
 }
 
 // final reports whether an error stays: the server has answered, and would answer the same again.
-func (b *Bus) final(err error) bool {
+func final(err error) bool {
 	var mismatch *bus.Mismatch
-	if b.nc.IsClosed() || errors.As(err, &mismatch) {
+	if errors.Is(err, bus.ErrRefused) || errors.As(err, &mismatch) {
 		return true
 	}
-	switch codeOf(err) {
-	case jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeStreamMessageExceedsMaximum, codeNoStorage, codeNoSpace, codeNoBatches,
-		codeDuplicate, codeStoreError, jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+	code := codeOf(err)
+	switch code {
+	case jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeStreamMessageExceedsMaximum, codeNoBatches,
+		codeDuplicate, jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return true
 	}
-	return errors.Is(err, bus.ErrFull) || errors.Is(err, bus.ErrOtherStore) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
+	return slices.Contains(full, code) || errors.Is(err, bus.ErrFull) || errors.Is(err, bus.ErrOtherStore) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 // typed gives an error the identity that package bus knows.
@@ -125,12 +128,12 @@ func typed(err error) error {
 		return nil
 	case code == jetstream.JSErrCodeStreamNotFound, errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("%w: %w", bus.ErrNoStream, err)
-	case code == codeNoStorage, code == codeNoSpace, code == codeStoreError:
+	case slices.Contains(full, code):
 		return fmt.Errorf("%w: %w", bus.ErrFull, err)
-	case code == jetstream.JSErrCodeStreamMessageExceedsMaximum, errors.Is(err, nats.ErrMaxPayload):
+	case code == jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return fmt.Errorf("%w: %w", bus.ErrTooLarge, err)
-	case errors.Is(err, nats.ErrConnectionClosed):
-		return fmt.Errorf("%w: %w", bus.ErrClosed, err)
+	case code == jetstream.JSErrCodeJetStreamNotEnabled, code == jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+		return fmt.Errorf("%w: %w", bus.ErrRefused, err)
 	}
 	return err
 }
@@ -140,23 +143,31 @@ const partitionsKey = "raysys.partitions"
 
 // Ensure implements bus.Bus.
 func (b *Bus) Ensure(ctx context.Context, c bus.Config) error {
-	return b.insist(ctx, func(ctx context.Context) error {
-		if !b.nc.IsConnected() { // then the number of servers is unknown
+	if err := c.Check(); err != nil {
+		return err
+	}
+	name := bus.Escape(c.Name)
+	return b.insist(ctx, answerWithin, questions(name, "STREAM.CREATE", "STREAM.INFO"), func(ctx context.Context) error {
+		if !b.conn().IsConnected() { // then the version of the server is unknown
 			return nats.ErrDisconnected
 		}
-		name := escape(c.Name)
 		cfg := jetstream.StreamConfig{
 			Name: name, Description: "raysys " + c.Name, Subjects: []string{"raysys." + name + ".*.*"}, Storage: jetstream.FileStorage, MaxAge: c.Keep,
-			Replicas: 1, AllowAtomicPublish: b.batches(), Duplicates: window(c.Keep), Metadata: map[string]string{partitionsKey: strconv.Itoa(c.Partitions)},
+			Replicas: max(c.Replicas, 1), AllowAtomicPublish: b.batches(), Duplicates: c.Window(), Metadata: map[string]string{partitionsKey: strconv.Itoa(c.Partitions)},
 		}
-		if c.Replicas > 1 && len(b.nc.Servers()) >= c.Replicas {
-			cfg.Replicas = c.Replicas
+		_, err := b.jet().CreateStream(ctx, cfg)
+		if code := codeOf(err); cfg.Replicas > 1 && (code == codeNoCluster || code == codeNoPeers || code == codeNoResource) {
+			cfg.Replicas = 1 // Replicate asks for more later
+			_, err = b.jet().CreateStream(ctx, cfg)
 		}
-		_, err := b.js.CreateStream(ctx, cfg)
-		if codeOf(err) != jetstream.JSErrCodeStreamNameInUse {
+		switch code := codeOf(err); {
+		case code == jetstream.JSErrCodeStreamNameInUse:
+		case refusing(err):
+			return fmt.Errorf("%w: %w", bus.ErrRefused, err)
+		default:
 			return err
 		}
-		s, err := b.js.Stream(ctx, name)
+		s, err := b.jet().Stream(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -169,16 +180,11 @@ func (b *Bus) Ensure(ctx context.Context, c bus.Config) error {
 	})
 }
 
-// window is for how long the server knows IDs.
-func window(keep time.Duration) time.Duration {
-	if keep > 0 {
-		return min(keep, 2*time.Minute)
-	}
-	return 2 * time.Minute
-}
-
 // Publish implements bus.Bus.
 func (b *Bus) Publish(ctx context.Context, stream string, list []bus.Message) (seq uint64, err error) {
+	if err := bus.Check(list); err != nil {
+		return 0, err
+	}
 	for len(list) > 0 {
 		n := 1
 		if len(list) >= minBatch && b.batches() {
@@ -217,8 +223,8 @@ func outgoing(stream string, m bus.Message) *nats.Msg {
 
 func (b *Bus) publish(ctx context.Context, stream string, m bus.Message) (seq uint64, err error) {
 	msg := outgoing(stream, m)
-	err = b.insist(ctx, func(ctx context.Context) error {
-		ack, err := b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	err = b.insist(ctx, answerWithin, []string{msg.Subject}, func(ctx context.Context) error {
+		ack, err := b.jet().PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return b.refused(ctx, stream, err)
 		}
@@ -228,14 +234,14 @@ func (b *Bus) publish(ctx context.Context, stream string, m bus.Message) (seq ui
 	return seq, err
 }
 
-// refused is err, or where nobody took a message because there is no such stream, that. Else it has no leader for now. A server
+// refused is err, or where nobody took a message because there is no such stream, or no JetStream, that. Else it has no leader for now. A server
 // that has no room for a message says so.
 func (b *Bus) refused(ctx context.Context, stream string, err error) error {
 	if codeOf(err) == codeNoResource {
 		return fmt.Errorf("%w: %w", bus.ErrFull, err)
 	}
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
-		if _, missing := b.js.Stream(ctx, escape(stream)); errors.Is(missing, jetstream.ErrStreamNotFound) {
+		if _, missing := b.jet().Stream(ctx, bus.Escape(stream)); missing != nil && final(missing) {
 			return missing
 		}
 	}
@@ -243,13 +249,13 @@ func (b *Bus) refused(ctx context.Context, stream string, err error) error {
 }
 
 func subject(stream string, partition int, key string) string {
-	return "raysys." + escape(stream) + "." + strconv.Itoa(partition) + "." + escape(key)
+	return "raysys." + bus.Escape(stream) + "." + strconv.Itoa(partition) + "." + bus.Escape(key)
 }
 
 // Info implements bus.Bus.
 func (b *Bus) Info(ctx context.Context, stream string) (i bus.Info, err error) {
-	err = b.insist(ctx, func(ctx context.Context) error {
-		s, err := b.js.Stream(ctx, escape(stream))
+	err = b.insist(ctx, answerWithin, questions(bus.Escape(stream), "STREAM.INFO"), func(ctx context.Context) error {
+		s, err := b.jet().Stream(ctx, bus.Escape(stream))
 		if err == nil {
 			state := s.CachedInfo().State
 			i = bus.Info{First: state.FirstSeq, Last: state.LastSeq, Count: state.Msgs, Made: s.CachedInfo().Created.UnixNano()}

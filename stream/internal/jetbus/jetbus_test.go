@@ -24,22 +24,3 @@ func TestJetStream(t *testing.T) {
 		})
 	}
 }
-
-// FuzzEscape: what is escaped is one token of a subject, and comes back.
-func FuzzEscape(f *testing.F) {
-	for _, s := range []string{"", "a", "=", "a.b>*", "\x00\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		e := jetbus.Escape(s)
-		for _, c := range e {
-			if c <= ' ' || c > '~' || c == '.' || c == '*' || c == '>' || c == '/' || c == '\\' {
-				t.Fatalf("%q has %q", e, c)
-			}
-		}
-		if back, err := jetbus.Unescape(e); err != nil || back != s || e == "" {
-			t.Fatalf("%q, %q, %v", s, back, err)
-		}
-		_, _ = jetbus.Unescape(s)
-	})
-}

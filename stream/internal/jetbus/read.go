@@ -34,7 +34,7 @@ func filter(stream string, f *bus.Filter) string {
 		return subject(stream, f.Partition, *f.Key)
 	}
 	if f.Partition == bus.AnyPartition {
-		return "raysys." + escape(stream) + ".>"
+		return "raysys." + bus.Escape(stream) + ".>"
 	}
 	s := subject(stream, f.Partition, "")
 	return s[:len(s)-1] + "*"
@@ -42,7 +42,7 @@ func filter(stream string, f *bus.Filter) string {
 
 // stream finds the stream if it is the one that was made then, and has the event that was read.
 func (b *Bus) stream(ctx context.Context, name string, made int64, seen bus.Mark) (jetstream.Stream, error) {
-	s, err := b.js.Stream(ctx, escape(name))
+	s, err := b.jet().Stream(ctx, bus.Escape(name))
 	switch {
 	case err != nil:
 		return nil, err
@@ -55,11 +55,11 @@ func (b *Bus) stream(ctx context.Context, name string, made int64, seen bus.Mark
 }
 
 // Connects implements bus.Bus.
-func (b *Bus) Connects() uint64 { return b.nc.Stats().Reconnects }
+func (b *Bus) Connects() uint64 { return b.connects() }
 
 // Next implements bus.Bus. The server sends the message in its answer, so it makes no consumer.
 func (b *Bus) Next(ctx context.Context, stream string, f bus.Filter, from uint64) (m bus.Message, err error) {
-	err = b.insist(ctx, func(ctx context.Context) error {
+	err = b.insist(ctx, answerWithin, questions(bus.Escape(stream), "STREAM.INFO", "STREAM.MSG.GET"), func(ctx context.Context) error {
 		s, err := b.stream(ctx, stream, f.Made, f.Seen)
 		if err != nil {
 			return err
@@ -87,8 +87,8 @@ func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to ui
 	r := reader{b: b, stream: stream, made: f.Made, seen: f.Seen, filter: filter(stream, &f), ahead: cmp.Or(f.Ahead, readAhead), next: max(from, 1), to: to, take: take}
 	for {
 		var done bool
-		err := b.insist(ctx, func(context.Context) (err error) {
-			done, err = r.run(ctx) // it is bounded by ctx alone: it lasts as long as the reader does
+		err := b.insist(ctx, forever, questions(bus.Escape(stream), "STREAM.INFO", "STREAM.MSG.GET", "CONSUMER.CREATE", "CONSUMER.MSG.NEXT"), func(ctx context.Context) (err error) {
+			done, err = r.run(ctx)
 			return err
 		})
 		if done || err != nil {
@@ -121,13 +121,13 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 			return err == nil, err
 		}
 	}
-	c, err := r.b.js.OrderedConsumer(ctx, escape(r.stream), jetstream.OrderedConsumerConfig{
+	c, err := r.b.jet().OrderedConsumer(ctx, bus.Escape(r.stream), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, InactiveThreshold: idle, MaxResetAttempts: 3,
 	})
 	if err != nil {
 		return false, err
 	}
-	most := max(readAheadBytes, int(r.b.nc.MaxPayload())+beside) // with less, a reader waits for ever before a larger event
+	most := max(readAheadBytes, int(r.b.conn().MaxPayload())+beside) // with less, a reader waits for ever before a larger event
 	it, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(r.ahead, most), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return false, err
@@ -153,7 +153,7 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 			continue // nobody can read it
 		}
 		if meta.Sequence.Consumer == 1 && r.seen.Time != 0 { // the client has made a consumer anew, after the number of the last one: is that event there?
-			if err := bus.Check(ctx, r.b, r.stream, r.made, r.seen); err != nil {
+			if err := bus.CheckSeen(ctx, r.b, r.stream, r.made, r.seen); err != nil {
 				return false, err
 			}
 		}
@@ -200,7 +200,7 @@ func event(subject string, h nats.Header, data []byte) (bus.Message, error) {
 	if err != nil {
 		return bus.Message{}, fmt.Errorf("subject %q has no partition", subject)
 	}
-	key, err := unescape(parts[3])
+	key, err := bus.Unescape(parts[3])
 	if err != nil {
 		return bus.Message{}, err
 	}

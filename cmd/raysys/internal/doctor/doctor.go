@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
 )
 
 // Level is how bad a finding is.
@@ -61,6 +62,7 @@ type Doctor struct {
 	Token   bool   // it is asked with a token
 	Consul  Consul
 	Status  func(ctx context.Context) (operate.Status, error)
+	Streams func(ctx context.Context) (system.Streams, error)
 	Mesh    Mesh
 	Dial    func(ctx context.Context, address string) error // opens a connection and closes it
 	Greet   func(ctx context.Context, address string) (Greeting, error)
@@ -97,6 +99,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		{"ports between", "cluster", g.hasStatus, d.portsBetween},
 		{"version", "cluster", g.hasStatus, d.version},
 		{"nats", "consul", func() bool { return d.NATS != "" || g.hasAgent() }, d.nats},
+		{"streams", "cluster", g.hasStatus, d.streams},
 	}
 	findings := make([]Finding, 0, len(checks))
 	for _, c := range checks {

@@ -43,6 +43,9 @@ type patient struct {
 	stored    string
 	storedErr error
 	greetings map[string]doctor.Greeting
+
+	streams    system.Streams
+	streamsErr error
 }
 
 func (p *patient) Agent(context.Context) (doctor.Agent, error)  { return p.agent, p.agentErr }
@@ -57,8 +60,9 @@ func (p *patient) greet(_ context.Context, address string) (doctor.Greeting, err
 func (p *patient) doctor() *doctor.Doctor {
 	return &doctor.Doctor{
 		Address: "127.0.0.1:8500", Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
-		Limits: func() (doctor.Limits, error) { return p.limits, p.limitsErr },
-		Now:    func() time.Time { return p.now }, Version: p.version, Token: p.token,
+		Streams: func(context.Context) (system.Streams, error) { return p.streams, p.streamsErr },
+		Limits:  func() (doctor.Limits, error) { return p.limits, p.limitsErr },
+		Now:     func() time.Time { return p.now }, Version: p.version, Token: p.token,
 		Greet: p.greet, NATS: p.nats, StoredNATS: func(context.Context) (string, error) { return p.stored, p.storedErr },
 	}
 }
@@ -76,6 +80,7 @@ func well() *patient {
 		now:     now,
 		version: "v1",
 		stored:  "nats://a:1, nats://secret@b:2",
+		streams: system.Streams{Parts: []system.StreamPart{{Stream: "orders", To: "account", Copies: 3, Wanted: 3}, {Stream: "orders", To: "account", Part: 1}}},
 		greetings: map[string]doctor.Greeting{
 			"a:1": {Version: "2.15.2", JetStream: true}, "b:2": {Version: "2.15.2", JetStream: true}, "c:4222": {Version: "2.14.0", JetStream: true, TLS: true},
 		},
@@ -95,6 +100,7 @@ func TestWell(t *testing.T) {
 		{Check: "ports between", Level: doctor.OK, Detail: "all 2 ways between nodes are open"},
 		{Check: "version", Level: doctor.OK, Detail: "all run v1"},
 		{Check: "nats", Level: doctor.OK, Detail: "2 of 2 servers of the cluster's key nats answer (version 2.15.2, 2 with JetStream)"},
+		{Check: "streams", Level: doctor.OK, Detail: "1 subscriptions, and no stream has fewer copies than it should"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -115,12 +121,12 @@ func TestIll(t *testing.T) {
 		fix     string // part of it
 		skipped int
 	}{
-		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 8},
+		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
 		"no leader":      {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
 		"denied":         {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
 		"no token":       {func(p *patient) { p.writeErr = store.ErrDenied }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
 		"weak token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
-		"all denied":     {func(p *patient) { p.agentErr = store.ErrDenied }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 8},
+		"all denied":     {func(p *patient) { p.agentErr = store.ErrDenied }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
 		"few conns":      {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
 		"unknown conns":  {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
 		"late clock":     {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
@@ -129,7 +135,7 @@ func TestIll(t *testing.T) {
 		"few files":      {func(p *patient) { p.limits.Files = 1024 }, "limits", doctor.Warning, "1024 open files", "ulimit -n 65536", 0},
 		"no files":       {func(p *patient) { p.limits.Files = 256 }, "limits", doctor.Failed, "256 open files", "ulimit -n 65536", 0},
 		"unknown files":  {func(p *patient) { p.limitsErr = broken }, "limits", doctor.Warning, "it broke", "ulimit", 0},
-		"no cluster":     {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 3},
+		"no cluster":     {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 4},
 		"no node":        {func(p *patient) { p.status = operate.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
 		"leaderless":     {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
 		"suspect":        {func(p *patient) { p.status.Nodes[1].State = system.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
@@ -142,6 +148,8 @@ func TestIll(t *testing.T) {
 		"memory":         {func(p *patient) { p.nats = "memory:" }, "nats", doctor.OK, "RAYSYS_NATS is memory:", "", 0},
 		"TLS":            {func(p *patient) { p.nats = "c,tls://d:3" }, "nats", doctor.OK, "2 of 2 servers of RAYSYS_NATS answer; behind TLS, not looked at: c:4222, d:3", "", 0},
 		"odd key":        {func(p *patient) { p.storedErr = broken }, "nats", doctor.Failed, "it broke", "consul kv get", 0},
+		"few copies":     {func(p *patient) { p.streams.Parts[0].Copies = 1 }, "streams", doctor.Warning, "orders of - has 1 of 3 copies", "the servers that are away", 0},
+		"no streams":     {func(p *patient) { p.streamsErr = broken }, "streams", doctor.Warning, "it broke", "see cluster", 0},
 		"odd URL":        {func(p *patient) { p.nats = "a:1,nats://secret@" }, "nats", doctor.Failed, "RAYSYS_NATS: a URL names no host", "nats://HOST:PORT", 0},
 		"NATS half down": {func(p *patient) { p.unreached = map[string]error{"b:2": broken} }, "nats", doctor.Warning, "1 of 2 servers of the cluster's key nats answer (version 2.15.2, 1 with JetStream); not reached: b:2: it broke", "firewall", 0},
 		"NATS down":      {func(p *patient) { p.nats, p.unreached = "b:2", map[string]error{"b:2": broken} }, "nats", doctor.Failed, "0 of 1 servers of RAYSYS_NATS answer; not reached", "mend RAYSYS_NATS", 0},
@@ -218,7 +226,7 @@ func TestNATSWithoutConsul(t *testing.T) {
 	p := well()
 	p.agentErr, p.nats = errors.New("it broke"), "a:1"
 	all := p.doctor().Examine(t.Context())
-	if f := all[len(all)-1]; f.Check != "nats" || f.Level != doctor.OK {
+	if f := all[len(all)-2]; f.Check != "nats" || f.Level != doctor.OK {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/raysys/raysys/internal/natskey"
 )
 
 // Greeting is what a NATS server says of itself in its first line.
@@ -43,11 +44,11 @@ func (d *Doctor) nats(ctx context.Context, _ *ground) Finding {
 	}
 	var servers []*natsServer
 	for _, s := range strings.Split(list, ",") {
-		server, err := parseNATS(strings.TrimSpace(s))
+		scheme, address, err := natskey.Parse(s) // without user, password or token
 		if err != nil {
 			return Finding{Level: Failed, Detail: fmt.Sprintf("%s: %v", from, err), Fix: "give nats://HOST:PORT, several with commas between"}
 		}
-		servers = append(servers, server)
+		servers = append(servers, &natsServer{scheme: scheme, address: address})
 	}
 	var wg sync.WaitGroup
 	for _, s := range servers {
@@ -60,7 +61,7 @@ func (d *Doctor) nats(ctx context.Context, _ *ground) Finding {
 				if g, s.err = d.Greet(ctx, s.address); s.err == nil {
 					s.greeting = &g
 				}
-			case "memory": // of package stream: there is no server
+			case natskey.Memory: // of package stream: there is no server
 			default:
 				s.err = d.Dial(ctx, s.address)
 			}
@@ -77,7 +78,7 @@ func judge(servers []*natsServer, from string) Finding {
 	on := 0
 	for _, s := range servers {
 		switch {
-		case s.scheme == "memory":
+		case s.scheme == natskey.Memory:
 			return Finding{Level: OK, Detail: "streams are in the memory of each process: " + from + " is memory:"}
 		case s.err != nil:
 			bad = append(bad, fmt.Sprintf("%s: %v", s.address, s.err))
@@ -114,25 +115,23 @@ func judge(servers []*natsServer, from string) Finding {
 	return f
 }
 
-// parseNATS reads one URL. Its user, password or token go no further.
-func parseNATS(s string) (*natsServer, error) {
-	if strings.HasPrefix(s, "memory:") {
-		return &natsServer{scheme: "memory"}, nil
+// streams: those that are delivered have the copies that they should have, as the nodes say.
+func (d *Doctor) streams(ctx context.Context, _ *ground) Finding {
+	all, err := d.Streams(ctx)
+	if err != nil {
+		return Finding{Level: Warning, Detail: err.Error(), Fix: "see cluster"}
 	}
-	if !strings.Contains(s, "://") {
-		s = "nats://" + s
-	}
-	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" {
-		return nil, fmt.Errorf("a URL names no host") // without the URL, which may have a password in it
-	}
-	port := u.Port()
-	if port == "" {
-		if port = map[string]string{"ws": "80", "wss": "443"}[u.Scheme]; port == "" {
-			port = "4222"
+	if thin := all.Thin(); thin != nil {
+		return Finding{
+			Level: Warning, Detail: few(thin) + ": a server that is lost takes events along",
+			Fix: "start the servers that are away, and see their room: the streams are looked at again within the hour, and when their agents move",
 		}
 	}
-	return &natsServer{scheme: u.Scheme, address: net.JoinHostPort(u.Hostname(), port)}, nil
+	subscriptions := map[string]bool{}
+	for _, p := range all.Parts {
+		subscriptions[p.Namespace+" "+p.Stream+" "+p.To] = true
+	}
+	return Finding{Level: OK, Detail: fmt.Sprintf("%d subscriptions, and no stream has fewer copies than it should", len(subscriptions))}
 }
 
 // maxGreeting is more than a server says in its first line, which lists the addresses of its cluster.

@@ -48,6 +48,9 @@ func StreamsTable(w io.Writer, all system.Streams) error {
 	for _, s := range others {
 		fmt.Fprintln(w, s)
 	}
+	for _, s := range all.Thin() {
+		fmt.Fprintf(w, "warning: %s: a server that is lost takes events along\n", s)
+	}
 	for _, s := range all.Silent {
 		fmt.Fprintf(w, "%s: the parts that it delivers are missing\n", s)
 	}

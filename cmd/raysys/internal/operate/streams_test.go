@@ -16,6 +16,9 @@ func TestStreamsTable(t *testing.T) {
 		if n == 1 {
 			p.Stores, p.Since = 2, 1764248400
 		}
+		if n == 0 && stream == "orders" {
+			p.Copies, p.Wanted = 1, 3
+		}
 		return p
 	}
 	var b strings.Builder
@@ -31,6 +34,7 @@ orders  account  shop     2      n1,n2  20   1        4       3/s
 orders  audit    shop     1      n1     10   0        2       2/s
 
 orders to account: another store since 2025-11-27T13:00:00Z: NATS came back without events that were taken
+warning: orders of shop has 1 of 3 copies: a server that is lost takes events along
 n3: no answer within 3s: the parts that it delivers are missing
 total: 2 subscriptions
 `

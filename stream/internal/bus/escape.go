@@ -1,4 +1,4 @@
-package jetbus
+package bus
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// escape makes any text one token of a subject, and a name of a stream: letters, digits, - and _ stay, every other byte becomes = and two
-// digits. The empty text is a = alone.
-func escape(s string) string {
+// Escape makes any text one token of a subject of NATS, and a name of a stream there: letters, digits, - and _ stay, every other byte becomes = and
+// two digits. The empty text is a = alone.
+func Escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -24,8 +24,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// unescape is the inverse of escape.
-func unescape(s string) (string, error) {
+// Unescape is the inverse of Escape.
+func Unescape(s string) (string, error) {
 	if s == "=" {
 		return "", nil
 	}

@@ -1,7 +1,0 @@
-package jetbus
-
-// Escape and Unescape are for the tests.
-var (
-	Escape   = escape
-	Unescape = unescape
-)
