@@ -7,7 +7,7 @@ import (
 
 // PublishRaw stores bytes that may be no T.
 func (s Stream[T]) PublishRaw(ctx context.Context, key string, data []byte) (uint64, error) {
-	return s.d.publish(ctx, key, [][]byte{data})
+	return s.d.publish(ctx, key, "", [][]byte{data})
 }
 
 // Forget loses what the cursor has stored.

@@ -2,6 +2,9 @@ package stream
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"unsafe"
@@ -16,15 +19,47 @@ import (
 // have stored the event or not.
 //
 // In a turn of a Durable grain the event leaves when the turn is stored, at most once, and the number is 0.
-func (s Stream[T]) Publish(ctx context.Context, key string, v T) (uint64, error) {
+func (s Stream[T]) Publish(ctx context.Context, key string, v T, opts ...PublishOption) (uint64, error) {
 	if err := s.d.checkKey(key); err != nil {
 		return 0, err
+	}
+	var p publishing
+	for _, o := range opts {
+		if err := o(&p); err != nil {
+			return 0, fmt.Errorf("stream %s: %w", s.d.name, err)
+		}
 	}
 	data, err := s.d.encode(unsafe.Pointer(&v))
 	if err != nil {
 		return 0, err
 	}
-	return s.d.publish(ctx, key, [][]byte{data})
+	return s.d.publish(ctx, key, p.id, [][]byte{data})
+}
+
+// PublishOption changes a Publish.
+type PublishOption func(*publishing) error
+
+type publishing struct{ id string }
+
+// ID says what the event is, so that a request may be repeated: of two events of one key with the same id that are published within two minutes, or within
+// Keep where that is shorter, the first is stored, and the second Publish returns its number. What else they have is not compared.
+func ID(id string) PublishOption {
+	return func(p *publishing) error {
+		if id == "" {
+			return errors.New(`ID(""): give an id, or leave the option out`)
+		}
+		p.id = id
+		return nil
+	}
+}
+
+// messageID is the id of an event among those of a stream, "" for none. An id that a program gives may be long, and is a key's.
+func messageID(key, id string) string {
+	if id == "" {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(key), key, id))
+	return "id-" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // PublishAll is Publish for several events of one key, in their order, with fewer round trips. Up to 500 are stored together or not at all; of more, or
@@ -40,18 +75,23 @@ func (s Stream[T]) PublishAll(ctx context.Context, key string, list []T) error {
 			return fmt.Errorf("event %d: %w", i, err)
 		}
 	}
-	_, err := s.d.publish(ctx, key, data)
+	_, err := s.d.publish(ctx, key, "", data)
 	return err
 }
 
-func (d *definition) publish(ctx context.Context, key string, list [][]byte) (uint64, error) {
+func (d *definition) publish(ctx context.Context, key, id string, list [][]byte) (uint64, error) {
 	if grainengine.InTransaction(ctx) {
-		return 0, publishLater.Tell(ctx, publishers.Get(d.name+"/"+strconv.Itoa(d.partition(key))), outgoing{d.name, key, list})
+		to, o := publishers.Get(d.name+"/"+strconv.Itoa(d.partition(key))), outgoing{d.name, key, list}
+		if id != "" {
+			return 0, publishOnce.Tell(ctx, to, outgoingOnce{o, id})
+		}
+		return 0, publishLater.Tell(ctx, to, o)
 	}
-	return d.store(ctx, key, list)
+	return d.store(ctx, key, id, list)
 }
 
-func (d *definition) store(ctx context.Context, key string, list [][]byte) (uint64, error) {
+// store stores events. One of them may have an id.
+func (d *definition) store(ctx context.Context, key, id string, list [][]byte) (uint64, error) {
 	n, err := nodeOf(ctx)
 	if err != nil {
 		return 0, err
@@ -62,7 +102,7 @@ func (d *definition) store(ctx context.Context, key string, list [][]byte) (uint
 	}
 	events := make([]bus.Message, len(list))
 	for i := range list {
-		events[i] = bus.Message{Key: key, Partition: d.partition(key), Data: list[i]}
+		events[i] = bus.Message{Key: key, Partition: d.partition(key), Data: list[i], ID: messageID(key, id)}
 	}
 	seq, err := b.Publish(ctx, n.nameOf(d), events)
 	if n.missed(d, err) { // the server came back without it, or somebody has removed it
@@ -83,19 +123,32 @@ type outgoing struct {
 	List        [][]byte
 }
 
+// outgoingOnce is one event with an id. It is a type of its own: a program of before, which knows no ids, takes the other.
+type outgoingOnce struct {
+	Outgoing outgoing
+	ID       string
+}
+
 var (
 	publishers   = grains.Define[publisher]("stream.publisher")
 	publishLater = grains.Action(publishers, "publish", (*publisher).Publish)
+	publishOnce  = grains.Action(publishers, "publish-once", (*publisher).PublishOnce)
 )
 
 // Publish publishes. The definition is that of this program, which may have changed since.
-func (*publisher) Publish(ctx context.Context, o outgoing) error {
+func (p *publisher) Publish(ctx context.Context, o outgoing) error {
+	return p.PublishOnce(ctx, outgoingOnce{Outgoing: o})
+}
+
+// PublishOnce publishes an event that has an id.
+func (*publisher) PublishOnce(ctx context.Context, once outgoingOnce) error {
+	o := once.Outgoing
 	definitions.mu.Lock()
 	d := definitions.m[o.Stream]
 	definitions.mu.Unlock()
 	if d == nil {
 		return fmt.Errorf("stream %s is not defined in this program", o.Stream)
 	}
-	_, err := d.store(ctx, o.Key, o.List)
+	_, err := d.store(ctx, o.Key, once.ID, o.List)
 	return err
 }

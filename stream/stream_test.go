@@ -238,6 +238,71 @@ func TestNamesThatDoNotFit(t *testing.T) {
 	}
 }
 
+// ledger is a Durable grain that publishes in its turns.
+type ledger struct{ Count grains.State[int] }
+
+func (l *ledger) Pay(ctx context.Context, id string) (int, error) {
+	l.Count.Value++
+	_, err := payments.Publish(ctx, "x", l.Count.Value, stream.ID(id))
+	return l.Count.Value, err
+}
+
+var (
+	payments = stream.Define[int]("payments")
+	ledgers  = grains.Define[ledger]("ledger", grains.Durable())
+	pay      = grains.Method(ledgers, "pay", (*ledger).Pay)
+)
+
+// TestID: of events of one key with the same id one is stored, also where a turn of a Durable grain publishes them, in memory as on NATS. Those of other
+// keys, with other ids or without one are others.
+func TestID(t *testing.T) {
+	for name, o := range map[string]testkit.Option{"memory": inMemory(t), "NATS": onNATS(testkit.NATS(t))} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testkit.New(t, testkit.Nodes(2), o).Context()
+			put := func(key string, v int, opts ...stream.PublishOption) uint64 {
+				t.Helper()
+				seq, err := payments.Publish(ctx, key, v, opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return seq
+			}
+			long := strings.Repeat("\u00fc\r\n", 1000)
+			first := put("x", -1, stream.ID("a"))
+			if again := put("x", -2, stream.ID("a")); again != first {
+				t.Fatal(first, again)
+			}
+			put("x", -3)
+			put("x", -3)
+			put("x", -4, stream.ID(long))
+			put("x", -5, stream.ID(long))
+			put("y", -6, stream.ID("a")) // of another key
+			put("xa", -7, stream.ID("b"))
+			put("x", -8, stream.ID("ab"))
+			for i, id := range []string{"a", "turn", "turn", "last"} { // the first is stored already
+				if n, err := pay.Call(ctx, ledgers.Get("l"), id).Get(ctx); err != nil || n != i+1 {
+					t.Fatal(n, err)
+				}
+			}
+			var got []int
+			for e, err := range payments.Read(ctx, "x") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = append(got, e.Value); e.Value == 4 {
+					break
+				}
+			}
+			if want := []int{-1, -3, -3, -4, -8, 2, 4}; !slices.Equal(got, want) {
+				t.Fatal(got, want)
+			}
+			if _, err := payments.Publish(ctx, "x", 1, stream.ID("")); err == nil || !strings.Contains(err.Error(), "give an id") {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 func onNATS(s *testkit.NATSServer) testkit.Option {
 	return testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL = s.URL() })
 }

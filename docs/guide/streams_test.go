@@ -70,6 +70,18 @@ func TestStreams(t *testing.T) {
 	if _, err := orders.Publish(ctx, "alice", purchase{"south", 12}); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 { // a client that has not heard the answer sends its request again
+		if _, err := orders.Publish(ctx, "carol", purchase{"south", 3}, stream.ID("request 4711")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for range orders.Read(ctx, "carol", stream.ToEnd()) {
+		n++
+	}
+	if n != 1 {
+		t.Fatal(n)
+	}
 	var got []int
 	for e, err := range orders.Read(ctx, "alice", stream.From(seq)) { // goes on with what comes
 		if err != nil {
