@@ -18,6 +18,7 @@ type actorGrain struct {
 	table   *replay.Client[Trajectory]
 	look    func() raysys.Ref[Weights] // for new weights: a look ends with the activation, as turns may be shorter than it
 	latest  raysys.Ref[Weights]
+	late    lateness
 	looking bool // latest is on its way
 }
 
@@ -61,6 +62,9 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 	}
 	for until := time.Now().Add(s.For); p.Steps < s.Steps; {
 		if p.Steps%pullEvery == 0 {
+			if a.loop.number == 0 {
+				a.late.look(ctx, a.loop)
+			}
 			if err := a.pull(ctx); err != nil {
 				return p, err
 			}
@@ -85,6 +89,9 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 			break
 		}
 	}
+	if e.x.Fresh > 0 {
+		a.loop.items = a.loop.adding.cut(a.loop.items)
+	}
 	_, err = a.insert(ctx, e, s.Wait)
 	return p, err
 }
@@ -108,7 +115,7 @@ func (a *actorGrain) wake(ctx context.Context, e *Experiment, s stint) error {
 		end()
 		return err
 	}
-	a.loop, a.table, a.end = loop, e.replay.Get(s.Run), end
+	a.loop, a.table, a.end, a.late = loop, e.replay.Get(s.Run), end, newLateness("the first episode of an actor")
 	a.look = func() raysys.Ref[Weights] { return raysys.Lookup[Weights](life, weightsName(e, s.Run)) }
 	return nil
 }

@@ -20,7 +20,8 @@ type Adder struct {
 func NStep(n int, discount float64) Adder { return Adder{"NStep", n, 1, discount} }
 
 // Sequence makes an item of each length steps, period steps apart: they overlap where period is less than length. At the end of an episode the steps
-// that are in no item yet make one that is shorter.
+// that are in no item yet make one that is shorter. So do they at the end of an actor's turn where the Experience says Fresh: the episode goes on in
+// the next item.
 func Sequence(length, period int) Adder { return Adder{"Sequence", length, period, 1} }
 
 // Episodes makes an item of each episode.
@@ -97,6 +98,19 @@ func (a *adding) add(items []Trajectory, action, extra []float32, s *Step, acted
 	if o.Len() == a.length {
 		a.forget(a.period)
 	}
+	return items
+}
+
+// cut makes an item of the steps at the end of a sequence that are in no item yet: the episode goes on in the next one.
+func (a *adding) cut(items []Trajectory) []Trajectory {
+	if a.kind != "Sequence" || a.fresh == 0 {
+		return items
+	}
+	o := &a.open
+	items = append(items, Trajectory{
+		slices.Clone(o.Obs), slices.Clone(o.Actions), slices.Clone(o.Rewards), slices.Clone(o.Discounts), slices.Clone(o.Extras), a.acted[0],
+	})
+	a.first(slices.Clone(o.Obs[len(o.Obs)-a.obs:]))
 	return items
 }
 

@@ -57,14 +57,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lost: a node died or cannot be reached, with something that a call needed. A later call may find it again.
+// lost: a node died, was fenced or cannot be reached, with something that a call needed. A later call may find it again. Where the node is that of the
+// driver, its ctx ends with it.
 func lost(err error) bool {
 	if raysys.Retriable(err) {
 		return true
 	}
 	for _, state := range []error{
 		raysys.ErrNodeDead, raysys.ErrOutcomeUnknown, raysys.ErrNotDelivered, raysys.ErrUnreachable, raysys.ErrObjectLost, raysys.ErrNotFound,
-		raysys.ErrDeadline, raysys.ErrMoved,
+		raysys.ErrDeadline, raysys.ErrMoved, raysys.ErrFenced,
 	} {
 		if errors.Is(err, state) {
 			return true

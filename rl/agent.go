@@ -61,7 +61,22 @@ type Experience struct {
 	Table replay.Table // its name is set where it is empty; its limiter bounds the samples for each item
 	Batch int          // items in a batch
 	Extra int          // numbers that a policy writes beside each number of an action
+	// Fresh bounds the steps that all actors together have played and not yet offered to the table, beside those of items that are not complete: the
+	// turns of an actor are shorter where there are more of them. An agent that learns best from what its latest weights did gives a part of what an
+	// update learns from. 0: each actor plays 64 steps a turn.
+	Fresh int
 }
+
+// turn is how many steps an actor plays between two looks at the table's limiter.
+func (x *Experience) turn(actors int) int {
+	if x.Fresh == 0 {
+		return freeTurn
+	}
+	return max(1, x.Fresh/actors)
+}
+
+// freeTurn: a call of an actor that plays 64 steps of a small environment costs about a twentieth of them.
+const freeTurn = 64
 
 // Weights are what a policy acts by.
 type Weights struct {

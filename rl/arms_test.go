@@ -22,6 +22,7 @@ type arms struct {
 	loss    func(steps int) float64
 	act     func(action []float32)
 	extra   int
+	seen    func(b rl.Batch)
 }
 
 func (a arms) Experience() (rl.Experience, error) {
@@ -86,6 +87,9 @@ func (l *armsLearner) Model() string {
 }
 
 func (l *armsLearner) Learn(_ context.Context, b rl.Batch) (rl.Learned, error) {
+	if l.seen != nil {
+		l.seen(b)
+	}
 	for _, t := range b.Steps {
 		for i, r := range t.Rewards {
 			l.sum[int(t.Actions[i])] += r

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	checkEpisodes = 64     // at most: as many as show that an environment with episodes of one step is random
-	checkSteps    = 2_000  // after which no other episode begins
-	endless       = 10_000 // steps after which Check leaves an episode that has no MaxSteps
+	checkEpisodes = 64      // at most: as many as show that an environment with episodes of one step is random
+	checkSteps    = 2_000   // after which no other episode begins
+	endless       = 100_000 // random steps that an episode without a MaxSteps has at most
 )
 
 // Check plays an environment with random actions and returns all that is wrong with it, each fault once, as *EnvErrors in an errors.Join:
@@ -22,7 +22,7 @@ const (
 //   - Observations have the shape of the Spec; they and rewards are numbers, neither NaN nor infinite.
 //   - The same seed and actions make the same episodes bit for bit, also beside other environments of the process. Where the episodes of an
 //     environment differ, those of another seed do too.
-//   - An episode ends by MaxSteps, and Reset leaves one that has not ended.
+//   - An episode ends by MaxSteps, or without one within 100,000 random steps, and Reset leaves one that has not ended.
 //   - Step refuses what it has to refuse, and nothing else panics.
 //
 // Random actions may never reach a fault that comes late in an episode.
@@ -207,7 +207,11 @@ func (p *player) next() bool {
 		s := p.world.step(p.draw())
 		p.look(s)
 		p.ended = s.Done()
-		abandoned := p.episode/2 == 1 || p.want.MaxSteps == 0 && p.step == endless
+		abandoned := p.episode/2 == 1
+		if p.want.MaxSteps == 0 && p.step == endless && !p.ended {
+			p.fault("the episode has not ended after %d random steps, and the Spec has no MaxSteps: a run of it has no episodes, and its evaluations no end", endless)
+			abandoned = true
+		}
 		if p.step == p.want.MaxSteps && !p.ended {
 			p.fault("the episode goes on after step %d, which is MaxSteps", p.step)
 			abandoned = true

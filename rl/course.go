@@ -14,7 +14,9 @@ type course struct {
 	record *record
 	began  time.Time
 	took   time.Duration // until the goal was reached or all steps were made
-	random float64
+
+	resumed int // steps that the run went on from
+	random  float64
 
 	now     Point
 	next    int // steps at the next point
@@ -40,7 +42,7 @@ func (e *Experiment) begin(ctx context.Context, plan Plan) (*course, error) {
 	}
 	c := &course{e: e, plan: plan, spec: first.spec, began: time.Now(), next: plan.Every}
 	c.now.Loss, c.now.Return, c.now.Evaluated = math.NaN(), math.NaN(), math.NaN()
-	if c.random, err = evaluate(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes()); err != nil {
+	if c.random, _, err = evaluate(ctx, e.make, seedOf(plan.Seed, seedRandom), nil, plan.episodes(), plan.Steps); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -119,7 +121,7 @@ func (c *course) question() question {
 	c.count++
 	return question{
 		Run: c.plan.Name, Spec: c.spec, Seeds: [2]uint64{seedOf(c.plan.Seed, seedEvaluate+c.count<<1), seedOf(c.plan.Seed, seedEvaluate+c.count<<1+1)},
-		Episodes: c.plan.episodes(), Stops: c.plan.Stop.episodes > 0, Goal: c.plan.Stop.goal,
+		Episodes: c.plan.episodes(), Stops: c.plan.Stop.episodes > 0, Goal: c.plan.Stop.goal, Most: c.plan.Steps,
 	}
 }
 
@@ -135,7 +137,7 @@ func (c *course) end(w Weights, m measured) (*Run, error) {
 	}
 	return &Run{
 		Name: c.e.name, Env: c.spec, Seed: c.plan.Seed, Actors: max(1, c.plan.Actors), Solved: m.Reached, MeanReturn: m.Final, RandomReturn: c.random,
-		Steps: c.now.Steps, Episodes: c.now.Episodes, LearnerSteps: c.now.LearnerSteps, Took: c.took, Goal: c.plan.Stop.goal,
+		Steps: c.now.Steps, Episodes: c.now.Episodes, LearnerSteps: c.now.LearnerSteps, Took: c.took, Resumed: c.resumed, Goal: c.plan.Stop.goal,
 		Points: c.record.points, Weights: w,
 	}, nil
 }

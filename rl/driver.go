@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	turnTime  = 250 * time.Millisecond // of an actor or the learner: how soon the driver hears of what they did
-	turnSteps = 1000
+	turnTime  = 250 * time.Millisecond // of an actor at most: how soon the driver hears of what it did
+	learnTime = 50 * time.Millisecond  // of the learner: checkpoints are made between its turns
+	turnSteps = 256                    // of the learner at most
 	shutWait  = 10 * time.Second       // for a table to take items
 	dryWait   = 500 * time.Millisecond // for a table to have some
 )
@@ -31,6 +32,9 @@ type driver struct {
 	left       int  // steps that no actor has been given
 	landing    bool // no more are given
 	made, over int  // steps and episodes, for checkpoints
+
+	filed    time.Time     // when the checkpoint was last written to Plan.Dir
+	fileTook time.Duration // and how long that took
 
 	flying  atomic.Int64 // turns of actors that the driver has not heard of
 	results chan any     // played, came and measured
@@ -50,14 +54,20 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 		d.key = fmt.Sprintf("%v/%x", system.NodeOf(ctx).Job(), d.id)
 	}
 	ctx = raysys.Branch(ctx, int(d.id>>1)) // of no other run: those below count from 0
+	if err := d.bring(ctx); err != nil {
+		return nil, err
+	}
 	first, err := d.learn(ctx, order{First: true})
 	if err != nil {
 		return nil, err
 	}
-	d.now.Steps, d.now.Episodes, d.now.LearnerSteps = first.EnvSteps, first.Episodes, first.Steps
+	d.now.Steps, d.now.Episodes, d.now.LearnerSteps, d.resumed = first.EnvSteps, first.Episodes, first.Steps, first.EnvSteps
 	d.made, d.over = d.now.Steps, d.now.Episodes
 	run, err := d.run(ctx)
 	d.clear(ctx, err == nil || plan.Name == "")
+	if err == nil && plan.Dir != "" {
+		err = removeFile(plan.file())
+	}
 	return run, err
 }
 
@@ -75,12 +85,12 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 	// What the table still allows is learned too: the same number of steps for the same number of actors' steps.
 	for p := (came{Did: 1}); p.Did > 0 && !d.last.Reached; {
 		var err error
-		if p, err = d.learn(ctx, order{MaxSteps: turnSteps, For: turnTime, Wait: pauseLeast}); err != nil {
+		if p, err = d.learn(ctx, order{MaxSteps: turnSteps, For: learnTime, Wait: pauseLeast}); err != nil {
 			return nil, err
 		}
 		d.heard(p)
 	}
-	last, err := d.learn(ctx, order{Save: true})
+	last, err := d.save(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +235,7 @@ func (d *driver) give(most int) int {
 
 // actor has one actor play, turn after turn, until no steps are left or ctx ends. first is the number of its first turn.
 func (d *driver) actor(ctx context.Context, i int, first uint64) error {
-	share := min(turnSteps, max(1, d.plan.Steps/(10*max(1, d.plan.Actors))))
+	share := d.e.x.turn(max(1, d.plan.Actors))
 	g := d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))
 	var failed failures
 	for attempt := first; ctx.Err() == nil; attempt++ {
@@ -256,13 +266,57 @@ func (d *driver) actor(ctx context.Context, i int, first uint64) error {
 // learner has the learner learn, turn after turn.
 func (d *driver) learner(ctx context.Context) error {
 	for ctx.Err() == nil {
-		p, err := d.learn(ctx, order{MaxSteps: turnSteps, For: turnTime, Wait: dryWait})
+		p, err := d.learn(ctx, order{MaxSteps: turnSteps, For: learnTime, Wait: dryWait})
 		if err != nil {
 			return err
+		}
+		if p.Due {
+			if p, err = d.save(ctx); err != nil {
+				return err
+			}
 		}
 		d.tell(ctx, p)
 	}
 	return nil
+}
+
+// bring gives the learner the checkpoint of Plan.Dir, where there is one.
+func (d *driver) bring(ctx context.Context) error {
+	if d.plan.Dir == "" {
+		return nil
+	}
+	c, err := loadCheckpoint(d.plan.file())
+	if err != nil || c.Model == "" {
+		return err
+	}
+	if err := c.of(d.plan.Dir, d.plan.Seed); err != nil {
+		return err
+	}
+	_, err = again(ctx, func(ctx context.Context) grains.Done { return d.e.keep.Call(ctx, d.e.learners.Get(d.key), c) })
+	return err
+}
+
+// save has the learner make a checkpoint between two of its turns, with the steps that were made by then. At most, it lacks those of the turns that actors
+// are in.
+func (d *driver) save(ctx context.Context) (came, error) {
+	p, err := d.learn(ctx, order{Save: true})
+	if began := time.Now(); err == nil && d.plan.Dir != "" && began.Sub(d.filed) >= rest*d.fileTook {
+		err = d.file(ctx)
+		d.filed, d.fileTook = time.Now(), time.Since(began)
+	}
+	return p, err
+}
+
+// file writes the learner's checkpoint to Plan.Dir.
+func (d *driver) file(ctx context.Context) error {
+	c, err := again(ctx, func(ctx context.Context) raysys.Ref[checkpoint] { return d.e.kept.Call(ctx, d.e.learners.Get(d.key)) })
+	if err == nil {
+		c.Learner, err = c.bytes(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return c.save(d.plan.file())
 }
 
 // learn is one turn of the learner, again where it failed with its node.
@@ -314,7 +368,8 @@ func (d *driver) heard(p came) {
 // clear lets go of what the run has on the nodes: of its actors, with their environments, and of what it would go on from where it is over. An error
 // leaves memory behind and nothing else.
 func (d *driver) clear(ctx context.Context, over bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutWait)
+	// What is called from a ctx that was cancelled is cancelled, too: these calls are of another driver.
+	ctx, cancel := context.WithTimeout(system.NodeOf(ctx).Context(context.Background()), shutWait)
 	defer cancel()
 	var list []grains.Done
 	for i := range max(1, d.plan.Actors) {

@@ -34,8 +34,18 @@ func TestEpisodeWithoutEnd(t *testing.T) {
 			panic("it goes on")
 		}
 	}
-	if _, err := longEpisodes.Train(ctx, rl.Plan{Steps: 100, Progress: io.Discard}); !errors.Is(err, context.Canceled) {
+	if _, err := longEpisodes.Train(ctx, rl.Plan{Steps: 10_000, Progress: io.Discard}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestEndlessEpisodesAreCut: an episode of an evaluation that has no bound is cut after the steps of the plan, and the evaluation is over.
+func TestEndlessEpisodesAreCut(t *testing.T) {
+	total := 0
+	longCalls = func(int) { total++ }
+	run, err := longEpisodes.Train(t.Context(), rl.Plan{Steps: 500, Progress: io.Discard, Stop: rl.MeanReturn(3, 1)})
+	if err != nil || run.Solved || run.Episodes != 0 || total != 3*500 { // of random actions, of training, of the end
+		t.Errorf("%+v %v, %d steps in all", run, err, total)
 	}
 }
 

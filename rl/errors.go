@@ -15,12 +15,15 @@ var (
 	ErrDiverged = errors.New("rl: the learner has diverged")
 	// ErrModel: weights or a checkpoint are of another net than the agent's, or experience is of another shape.
 	ErrModel = errors.New("rl: another model")
+	// ErrFile: a file of weights or of a checkpoint is damaged, or is another one.
+	ErrFile = errors.New("rl: another file")
 )
 
 var (
 	_ = raysys.RegisterError("rl.plan", ErrPlan)
 	_ = raysys.RegisterError("rl.diverged", ErrDiverged)
 	_ = raysys.RegisterError("rl.model", ErrModel)
+	_ = raysys.RegisterError("rl.file", ErrFile)
 	_ = raysys.Register[*EnvError]("rl.EnvError")
 )
 

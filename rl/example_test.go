@@ -2,6 +2,8 @@ package rl_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/raysys/raysys/rl"
 )
@@ -35,6 +37,17 @@ func (l *Lift) Step(action int) rl.Step {
 func ExampleCheck() {
 	fmt.Println(rl.Check(NewLift))
 	// Output: environment Lift, seed 1, episode 4, step 10: the episode goes on after step 10, which is MaxSteps
+}
+
+func ExampleLoadWeights() {
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("example-%d.weights", os.Getpid()))
+	defer os.Remove(file)
+	if err := (rl.Weights{Model: "lift 1-2", Steps: 2400, Params: []float32{0.5, -1}}).Save(file); err != nil { // those of a Run
+		fmt.Println(err)
+	}
+	w, err := rl.LoadWeights(file)
+	fmt.Println(w, err)
+	// Output: {lift 1-2 2400 [0.5 -1]} <nil>
 }
 
 func ExampleFlatten() {

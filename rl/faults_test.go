@@ -249,9 +249,6 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
-	if _, err := chooses.Train(t.Context(), rl.Plan{Steps: 1, Name: "x"}); !errors.Is(err, raysys.ErrNoRuntime) {
-		t.Error(err)
-	}
 	for says, s := range map[string]rl.Setup[int]{
 		"no Env, or no Agent": {},
 		"no adder":            {Env: bandit, Agent: wrong{}},

@@ -49,11 +49,11 @@ type order struct {
 	First     bool   // of this driver: from now on those of others are refused
 	Spec      Spec
 	Seed      uint64
-	EnvSteps  int // that the run has made, for the checkpoint
+	EnvSteps  int // that the run has made when the order is given: those of the checkpoint
 	Episodes  int
 	MaxSteps  int // 0: nothing is learned, and what is there is told
 	For, Wait time.Duration
-	Save      bool // at the end of the turn in any case
+	Save      bool // of a turn in which nothing is learned, so that the checkpoint is of one moment
 }
 
 // came is how far the learner has come. Steps are those of its checkpoint, so that they never go back.
@@ -62,12 +62,14 @@ type came struct {
 	EnvSteps int
 	Episodes int
 	Loss     float64
-	Did      int // steps in this turn
+	Did      int  // steps in this turn
+	Due      bool // a checkpoint is to be made
 }
 
 func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p came, err error) {
 	if o.First || g.driver == 0 {
 		g.driver = o.Driver
+		g.learner = nil // it goes on from the checkpoint, whose counters the driver is told: what came after it is not counted
 	} else if g.driver != o.Driver {
 		return p, fmt.Errorf("%w: another Train, which began later, goes on with the run %q", ErrPlan, o.Run)
 	}
@@ -93,14 +95,19 @@ func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p cam
 			return p, err
 		}
 	}
-	// A driver that only asks how far the run has come has no steps to save: it is told those of the checkpoint.
-	if o.Save || o.MaxSteps > 0 && time.Since(g.savedAt) >= rest*g.saveTook {
+	if o.Save {
+		if g.steps > g.published {
+			if err := g.publish(ctx, e, o.Run); err != nil {
+				return p, err
+			}
+		}
 		if err := g.save(ctx, o); err != nil {
 			return p, err
 		}
 	}
 	c := &g.saved.Value
 	p.Steps, p.EnvSteps, p.Episodes, p.Loss = c.Steps, c.EnvSteps, c.Episodes, g.loss
+	p.Due = g.steps > c.Steps && time.Since(g.savedAt) >= rest*g.saveTook
 	return p, nil
 }
 
@@ -123,10 +130,12 @@ func (g *learnerGrain) wake(ctx context.Context, e *Experiment, o order) error {
 		g.learner = nil
 		return err
 	}
-	if !g.saved.Exists() {
-		return g.save(ctx, o)
+	if g.saved.Exists() {
+		return nil
 	}
-	return nil
+	err = g.save(ctx, o)
+	g.savedAt = time.Time{} // the next is due as soon as something was learned
+	return err
 }
 
 // of refuses the checkpoint of a run of another seed.
@@ -138,12 +147,9 @@ func (c *checkpoint) of(run string, seed uint64) error {
 }
 
 func (c *checkpoint) restore(ctx context.Context, l Learner) error {
-	data := c.Learner
-	for _, o := range c.Object {
-		var err error
-		if data, err = o.Get(ctx); err != nil {
-			return fmt.Errorf("read the checkpoint of %s: %w", c.Model, err)
-		}
+	data, err := c.bytes(ctx)
+	if err != nil {
+		return err
 	}
 	if c.Model != l.Model() {
 		return fmt.Errorf("%w: the checkpoint is of %s, and the agent has %s", ErrModel, c.Model, l.Model())
@@ -152,6 +158,18 @@ func (c *checkpoint) restore(ctx context.Context, l Learner) error {
 		return fmt.Errorf("read the checkpoint of %s: %w", c.Model, err)
 	}
 	return nil
+}
+
+// bytes are what the learner has marshaled.
+func (c *checkpoint) bytes(ctx context.Context) ([]byte, error) {
+	if len(c.Object) == 0 {
+		return c.Learner, nil
+	}
+	data, err := c.Object[0].Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoint of %s: %w", c.Model, err)
+	}
+	return data, nil
 }
 
 func (g *learnerGrain) save(ctx context.Context, o order) error {
@@ -220,7 +238,12 @@ func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p came
 	began := g.steps
 	for until := time.Now().Add(o.For); g.steps-began < o.MaxSteps && time.Now().Before(until); {
 		batch, err := next(ctx, g.batches, o.Wait)
-		if dry(ctx, err) {
+		if dry(ctx, err) { // the actors may wait for newer weights
+			if g.steps > g.published {
+				if err := g.publish(ctx, e, o.Run); err != nil {
+					return p, err
+				}
+			}
 			break
 		} else if err != nil {
 			return p, err
@@ -246,9 +269,6 @@ func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p came
 		}
 	}
 	p.Did = g.steps - began
-	if g.steps > g.published {
-		return p, g.publish(ctx, e, o.Run)
-	}
 	return p, nil
 }
 

@@ -19,14 +19,20 @@ type Plan struct {
 	// Seed decides all chance of a run in one goroutine: 1 unless set.
 	Seed uint64
 	// Name keeps the run: Train with the name of a run that has not ended goes on from its last checkpoint. A run without a name keeps its checkpoints
-	// only until it ends. Experiment.Forget drops what is kept of a name.
+	// only until it ends. Experiment.Forget drops what is kept of a name. A name is kept in the cluster's store or in RAYSYS_DATA; without them in the
+	// memory of the program, which the log says.
 	Name string
+	// Dir is a folder that keeps the run in files, with or without a cluster: its checkpoint, and its log, which is log.csv unless Log says otherwise. Train
+	// with the Dir of a run that has not ended goes on from there, in another program too. It is made where there is none. When the run ends its
+	// log stays.
+	Dir string
 	// Every is after how many steps of the environment a Point is made: a fiftieth of Steps unless set.
 	Every int
 	// Evaluate has every Point measured by fresh episodes. Unless set only those are at which the Stop may be reached, and the last.
 	Evaluate bool
 	// Log is a file that gets a line for each Point as it is made: CSV, or JSON where its name ends in .jsonl. Empty: none. A run
-	// that goes on by its Name adds its lines to those of before, where those after the checkpoint come again, and its Points are the new ones.
+	// that goes on by its Name or Dir adds its lines to those of before, where those after the checkpoint come again, and its Points are the new ones. One
+	// of them that begins anew leaves the lines of an older run in a file beside: run.csv becomes run.1.csv.
 	Log string
 	// Progress gets a line on how the run goes, again and again: the standard error where it is a terminal, unless set. io.Discard: none.
 	Progress io.Writer
@@ -61,6 +67,9 @@ func (p Plan) complete() (Plan, error) {
 	}
 	if ext := filepath.Ext(p.Log); p.Log != "" && ext != ".csv" && ext != ".jsonl" {
 		return bad("Plan.Log is %q: give a name that ends in .csv or .jsonl", p.Log)
+	}
+	if p.Dir != "" && p.Log == "" {
+		p.Log = filepath.Join(p.Dir, "log.csv")
 	}
 	if p.Seed == 0 {
 		p.Seed = 1

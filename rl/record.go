@@ -1,6 +1,13 @@
 package rl
 
-import "os"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
 
 // record keeps the points of a run, writes them to its log, and shows how it goes. It is for one goroutine.
 type record struct {
@@ -17,9 +24,18 @@ func newRecord(name string, p *Plan, random float64, goesOn bool) (r *record, er
 	if p.Log == "" {
 		return r, nil
 	}
+	if p.Dir != "" {
+		if err := os.MkdirAll(p.Dir, 0o777); err != nil {
+			return nil, fmt.Errorf("Plan.Dir: %w", err)
+		}
+	}
 	how := os.O_TRUNC
 	if goesOn {
 		how = os.O_APPEND
+	} else if p.kept() {
+		if err := setAside(p.Log); err != nil {
+			return nil, err
+		}
 	}
 	if r.log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|how, 0o666); err != nil {
 		return nil, err
@@ -32,6 +48,24 @@ func newRecord(name string, p *Plan, random float64, goesOn bool) (r *record, er
 		return nil, err
 	}
 	return r, nil
+}
+
+// setAside gives a log that has lines another name: that of an older run is never cut.
+func setAside(log string) error {
+	if i, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) || err == nil && i.Size() == 0 {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	ext := filepath.Ext(log)
+	for n := 1; ; n++ {
+		aside := fmt.Sprintf("%s.%d%s", strings.TrimSuffix(log, ext), n, ext)
+		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+			return os.Rename(log, aside)
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // add keeps a point. Its line is written whole and at once, so that a run that is killed leaves no part of a line.

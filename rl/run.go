@@ -15,6 +15,7 @@ type Run struct {
 	Steps, Episodes          int
 	LearnerSteps             int
 	Took                     time.Duration
+	Resumed                  int     // steps that it went on from, which are not of this Took: 0 unless a Name or a Dir kept them
 	Goal                     float64 // of the Stop, 0 where there was none
 	Points                   []Point
 	Weights                  Weights // at the end

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -34,6 +35,9 @@ type Experiment struct {
 	agent Agent
 	x     Experience
 	bad   error // in the Setup: Train returns it
+
+	memory inMemory
+	warned sync.Map // names of runs of which the log says that they are not kept
 
 	replay   replay.Server[Trajectory]
 	learners grains.Kind[learnerGrain]
@@ -104,8 +108,8 @@ func (x *Experience) complete() error {
 	if err := x.Adder.check(); err != nil {
 		return fmt.Errorf("%w: Experience.Adder: %w", ErrPlan, err)
 	}
-	if x.Batch < 1 || x.Extra < 0 {
-		return fmt.Errorf("%w: Experience.Batch is %d and Extra %d: give 1 and 0 at least", ErrPlan, x.Batch, x.Extra)
+	if x.Batch < 1 || x.Extra < 0 || x.Fresh < 0 {
+		return fmt.Errorf("%w: Experience.Batch is %d, Extra %d and Fresh %d: give 1, 0 and 0 at least", ErrPlan, x.Batch, x.Extra, x.Fresh)
 	}
 	if x.Table.Endless() { // the learner of one goroutine would never end
 		return fmt.Errorf("%w: Experience.Table gives samples without end, whether actors insert or not: give a Limiter such as replay.SampleToInsertRatio", ErrPlan)
@@ -121,7 +125,8 @@ func (x *Experience) complete() error {
 //
 // It fails with ErrPlan where plan or setup cannot be meant, or the name is that of a run of another seed, with an *EnvError where an environment or a
 // policy breaks the rules, with ErrDiverged where a loss is not a number, and with ErrModel where the checkpoint that it would go on from is of another
-// net. What a node's death takes away comes back, and is no error.
+// net. What a node's death takes away comes back, and is no error, but for the death of the caller's own. An evaluation, or a first episode, that has not
+// ended after 10 s is a line in the log; where the Spec has no MaxSteps, an episode of an evaluation is cut after Plan.Steps.
 func (e *Experiment) Train(ctx context.Context, plan Plan) (*Run, error) {
 	plan, err := plan.complete()
 	if err == nil {
@@ -138,7 +143,7 @@ func (e *Experiment) Train(ctx context.Context, plan Plan) (*Run, error) {
 }
 
 // Forget drops what a run that has ended early left on the nodes: its checkpoint, the weights under their name and the replay table. Train with that name
-// begins anew. Of a run that goes on meanwhile it takes these away.
+// begins anew. Of a run that goes on meanwhile it takes these away. What is in a Plan.Dir stays: remove the folder.
 func (e *Experiment) Forget(ctx context.Context, name string) error {
 	if e.bad != nil {
 		return e.bad
@@ -153,11 +158,16 @@ func (e *Experiment) Forget(ctx context.Context, name string) error {
 }
 
 func (e *Experiment) forget(ctx context.Context, run string) error {
+	e.memory.set(run, checkpoint{})
+	if system.NodeOf(ctx) == nil {
+		return nil
+	}
 	_, err := e.clear.Call(ctx, e.learners.Get(run), run).Get(ctx)
 	return errors.Join(err, e.replay.Get(run).Clear(ctx))
 }
 
 func (e *Experiment) train(ctx context.Context, plan Plan) (*Run, error) {
+	e.warnForgetful(ctx, &plan)
 	if plan.Actors <= 1 && alone(ctx) {
 		return e.single(ctx, plan)
 	}

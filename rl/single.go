@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/replay"
 )
 
@@ -34,9 +32,15 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		return nil, err
 	}
 	defer c.record.close()
+	late := newLateness("the first episode")
 	for c.now.Steps < plan.Steps && !c.last.Reached {
-		if c.now.Steps%64 == 0 && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if c.now.Steps%64 == 0 {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if s.loop.number == 0 {
+				late.look(ctx, s.loop)
+			}
 		}
 		if err := s.step(ctx); err != nil {
 			return nil, err
@@ -60,7 +64,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 	}
 	run, err := c.end(s.weights(), final)
 	if err == nil {
-		err = s.forget(ctx)
+		err = e.drop(ctx, &plan)
 	}
 	return run, err
 }
@@ -85,27 +89,23 @@ func (s *single) prepare(ctx context.Context) (err error) {
 	return s.loop.Load(s.weights())
 }
 
-// resume goes on from the last checkpoint of a run that has a name.
+// resume goes on from the last checkpoint of a run that is kept.
 func (s *single) resume(ctx context.Context) error {
-	if s.plan.Name == "" {
-		return nil
-	}
-	c, err := again(ctx, func(ctx context.Context) raysys.Ref[checkpoint] {
-		return s.e.kept.Call(ctx, s.e.learners.Get(s.plan.Name))
-	})
+	c, err := s.e.load(ctx, &s.plan)
 	if err != nil || c.Model == "" {
 		return err
 	}
-	if err := errors.Join(c.of(s.plan.Name, s.plan.Seed), c.restore(ctx, s.learner)); err != nil {
+	if err := errors.Join(c.of(s.plan.named(), s.plan.Seed), c.restore(ctx, s.learner)); err != nil {
 		return err
 	}
+	s.resumed = c.EnvSteps
 	s.now.Steps, s.now.Episodes, s.now.LearnerSteps = c.EnvSteps, c.Episodes, c.Steps
 	return nil
 }
 
-// keep makes a checkpoint of a run that has a name: each time a point is made.
+// keep makes a checkpoint of a run that is kept: each time a point is made.
 func (s *single) keep(ctx context.Context) error {
-	if s.plan.Name == "" {
+	if !s.plan.kept() {
 		return nil
 	}
 	data, err := s.learner.MarshalBinary()
@@ -115,15 +115,7 @@ func (s *single) keep(ctx context.Context) error {
 	c := checkpoint{
 		Model: s.learner.Model(), Seed: s.plan.Seed, Learner: data, Steps: s.now.LearnerSteps, EnvSteps: s.now.Steps, Episodes: s.now.Episodes,
 	}
-	_, err = again(ctx, func(ctx context.Context) grains.Done { return s.e.keep.Call(ctx, s.e.learners.Get(s.plan.Name), c) })
-	return err
-}
-
-func (s *single) forget(ctx context.Context) error {
-	if s.plan.Name == "" {
-		return nil
-	}
-	return s.e.forget(ctx, s.plan.Name) // with the table that a run of grains may have left
+	return s.e.store(ctx, &s.plan, c)
 }
 
 func (s *single) weights() Weights {

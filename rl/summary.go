@@ -35,7 +35,7 @@ func (r Run) String() string {
 	}
 	speed := ""
 	if r.Took > 0 {
-		speed = fmt.Sprintf(", %s steps/s", brief(float64(r.Steps)/r.Took.Seconds()))
+		speed = fmt.Sprintf(", %s steps/s", brief(float64(r.Steps-r.Resumed)/r.Took.Seconds()))
 	}
 	return fmt.Sprintf("%s on %s, seed %d, %s\nmean return %s, random %s%s\n%d steps in %s s%s, %d episodes\n%d learner steps, %s per step",
 		r.Name, r.Env.Name, r.Seed, plural(r.Actors, "actor"), brief(r.MeanReturn), brief(r.RandomReturn), how,

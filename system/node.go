@@ -310,6 +310,9 @@ func (n *Node) Cluster() string {
 	return n.cfg.Cluster.Name
 }
 
+// Persistent reports whether the States and names that the node stores outlive its process: it is in a cluster, or has Config.Data.
+func (n *Node) Persistent() bool { return n.cluster != nil || n.cfg.Data != "" }
+
 // Namespace returns the namespace of the node's functions and grains.
 func (n *Node) Namespace() string { return n.cfg.Namespace }
 

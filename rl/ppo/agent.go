@@ -29,6 +29,7 @@ func (a agent) Experience() (rl.Experience, error) {
 		Table: replay.Table{Sampler: replay.FIFO, MaxSize: waiting, MaxTimesSampled: 1, Limiter: replay.Queue(waiting)},
 		Batch: 1,
 		Extra: extras,
+		Fresh: max(1, c.Batch/2),
 	}, nil
 }
 

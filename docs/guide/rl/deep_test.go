@@ -37,11 +37,19 @@ func TestDeep(t *testing.T) {
 }
 
 func serve(t *testing.T, run *rl.Run) {
+	file := filepath.Join(t.TempDir(), "lift.weights")
+	if err := run.Weights.Save(file); err != nil {
+		t.Fatal(err)
+	}
 	policy, err := dqn.New(dqn.Config{NStep: 5, Prioritised: true}).Policy(run.Env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Load(run.Weights); err != nil { // another net is rl.ErrModel
+	weights, err := rl.LoadWeights(file) // a file that was changed or cut is rl.ErrFile
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := policy.Load(weights); err != nil { // another net is rl.ErrModel
 		t.Fatal(err)
 	}
 	env, action := NewLift(7), make([]float32, 1)
