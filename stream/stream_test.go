@@ -222,7 +222,7 @@ func TestOutOfBounds(t *testing.T) {
 // TestNamesThatDoNotFit: system.New, which knows the cluster and the namespace, refuses a subscription whose stream a server would refuse, or the stream of
 // its parked events, and says where it is defined.
 func TestNamesThatDoNotFit(t *testing.T) {
-	for n := 100; ; n++ { // the shortest namespace with which one does not fit
+	for n := 100; n < 300; n++ { // the shortest namespace with which one does not fit
 		of, err := system.New(system.Config{Namespace: strings.Repeat("n", n)})
 		if err == nil {
 			if err := of.Close(t.Context()); err != nil {
@@ -236,6 +236,7 @@ func TestNamesThatDoNotFit(t *testing.T) {
 		}
 		return
 	}
+	t.Fatal("all of them fit")
 }
 
 // ledger is a Durable grain that publishes in its turns.
@@ -276,9 +277,14 @@ func TestID(t *testing.T) {
 			put("x", -3)
 			put("x", -4, stream.ID(long))
 			put("x", -5, stream.ID(long))
-			put("y", -6, stream.ID("a")) // of another key
-			put("xa", -7, stream.ID("b"))
-			put("x", -8, stream.ID("ab"))
+			last := first
+			for _, o := range []struct{ key, id string }{{"y", "a"}, {"xa", "b"}, {"x", "ab"}} { // no two of them are one
+				seq := put(o.key, -8, stream.ID(o.id))
+				if seq <= last {
+					t.Fatal(o, seq, last)
+				}
+				last = seq
+			}
 			for i, id := range []string{"a", "turn", "turn", "last"} { // the first is stored already
 				if n, err := pay.Call(ctx, ledgers.Get("l"), id).Get(ctx); err != nil || n != i+1 {
 					t.Fatal(n, err)
