@@ -86,11 +86,11 @@ func TestSlowGrain(t *testing.T) {
 			memory := inVirtualMemory(t)
 			testkit.Virtual(t, func(k *testkit.Kit) {
 				ctx, t := k.Context(), k.T()
-				n := 3000 / slow
+				n := 4000 / slow
 				for i := range slow {
 					list := make([]job, n)
 					for j := range list {
-						list[j] = job{N: j, Takes: time.Second}
+						list[j] = job{N: j, Takes: 100 * time.Millisecond}
 					}
 					if err := jobs.PublishAll(ctx, fmt.Sprint("slow", i), list); err != nil {
 						t.Fatal(err)
@@ -100,7 +100,7 @@ func TestSlowGrain(t *testing.T) {
 					if _, err := jobs.Publish(ctx, "quick", job{N: i}); err != nil {
 						t.Fatal(err)
 					}
-					k.Advance(20 * time.Second)
+					k.Advance(6 * time.Second)
 					if slow == 1 {
 						inOrder(t, "quick", i+1)
 					} else if got := len(written("quick")); got != i+1 { // with To, later
@@ -110,7 +110,7 @@ func TestSlowGrain(t *testing.T) {
 				if got := len(written("slow0")); got < 20 || got == n {
 					t.Fatal(got, "of a slow grain were taken meanwhile")
 				}
-				k.Advance(time.Hour)
+				k.Advance(7 * time.Minute)
 				inOrder(t, "quick", 5)
 				for i := range slow {
 					inOrder(t, fmt.Sprint("slow", i), n)
@@ -190,7 +190,7 @@ func TestMixed(t *testing.T) {
 					}
 					k.Advance(time.Duration(r.IntN(500)) * time.Millisecond)
 				}
-				k.Advance(time.Hour)
+				k.Advance(5 * time.Minute)
 				for key, n := range next {
 					inOrder(t, fmt.Sprint("key", key), n)
 				}

@@ -74,13 +74,13 @@ func TestOlderStore(t *testing.T) {
 					publish("good", fresh)
 					publish("bad", 1) // in the next generation than the one before it
 					want["bad"] = 0
-					k.Advance(time.Minute)
+					k.Advance(30 * time.Second)
 					check("the new ones are taken")
 					k.Cluster().Kill(1)
-					k.Advance(time.Minute)
+					k.Advance(30 * time.Second)
 					k.Cluster().Restart(1)
 					publish("good", 1)
-					k.Advance(time.Minute)
+					k.Advance(30 * time.Second)
 					check("another node delivers, or the same")
 					all, err := k.Cluster().Node(2).Streams(ctx)
 					if err != nil {
@@ -94,7 +94,7 @@ func TestOlderStore(t *testing.T) {
 				}
 				refuses.Store(false)
 				want["bad"] = 2
-				k.Advance(2 * time.Minute)
+				k.Advance(time.Minute)
 				check("those that failed")
 			}, testkit.Nodes(2), memory)
 		})

@@ -35,7 +35,7 @@ func (*patient) OnVisit(ctx context.Context, e stream.Event[string]) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	case e.Value == "deaf": // to its context
-		<-time.After(10 * time.Minute)
+		<-time.After(3 * time.Minute)
 	case e.Value == "waits" && interrupted.Load() == 0:
 		<-ctx.Done()
 		interrupted.Add(1)
@@ -63,7 +63,7 @@ func TestWithin(t *testing.T) {
 				ctx, t := k.Context(), k.T()
 				key := t.Name()
 				if first == "" {
-					if err := occupy.Tell(ctx, patients.Get(key), 5*time.Minute); err != nil {
+					if err := occupy.Tell(ctx, patients.Get(key), 2*time.Minute); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -72,7 +72,7 @@ func TestWithin(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				k.Advance(30 * time.Minute)
+				k.Advance(5 * time.Minute)
 				if got := written(key); !slices.Equal(got, want) {
 					t.Fatalf("%q, want %q", got, want)
 				}
@@ -126,7 +126,7 @@ func TestInterruptedIsNoFailure(t *testing.T) {
 					if name != "fenced" {
 						k.Cluster().Restart(1 + round%2)
 					}
-					k.Advance(2 * time.Minute)
+					k.Advance(45 * time.Second)
 				}
 				for i := range keys {
 					for e := range wards.Parked().Read(ctx, fmt.Sprint(t.Name(), i), stream.ToEnd()) {
