@@ -78,9 +78,7 @@ func (x bare) insert(items []observation, priorities []float64) error {
 			return err
 		}
 		n := len(w.batch.Ends)
-		if err := w.item(context.Background(), 0, priorities[i], n-1, n); err != nil {
-			return err
-		}
+		w.item(0, priorities[i], n-1, n)
 		if w.full() || i == len(items)-1 {
 			batch := w.take()
 			x.s.advance(&inserting{batch: batch, chunk: &chunk{data: batch.Data, ends: batch.Ends}})

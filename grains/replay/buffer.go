@@ -101,44 +101,48 @@ func (b *buffer) warn(ctx context.Context, message string, args ...any) {
 
 // sent is a batch on its way.
 type sent struct {
-	b      *buffer
-	batch  batch
-	shards []int     // that are left to try
-	done   int       // how many of its items are in
-	first  int       // place of its first item among those of all batches
-	items  int       // how many it has
-	until  time.Time // the deadline of the ctx that it was sent with; zero for none
-	call   raysys.Ref[uint64]
+	b     *buffer
+	batch batch     // its ID is 0 while no shard may have it
+	open  bool      // whether the call is on its way: else it has failed, and is to be made again
+	done  int       // how many of its items are in
+	first int       // place of its first item among those of all batches
+	items int       // how many it has
+	until time.Time // the deadline of the ctx that it was sent with; zero for none
+	call  raysys.Ref[uint64]
 }
 
-// send sends a batch to the shard whose turn it is.
-func (b *buffer) send(ctx context.Context, x batch) *sent {
-	s := &sent{b: b, batch: x, shards: b.turn()}
-	s.again(ctx)
-	return s
-}
-
-func (s *sent) again(ctx context.Context) {
-	s.batch.ID = rand.Uint64()
-	s.repeat(ctx)
-}
-
-// repeat makes the call once more: what the shard has of it counts.
-func (s *sent) repeat(ctx context.Context) {
+// send makes the call, to the shard whose turn it is. Until that says how the call ended it is made again with its ID: what the shard has of
+// it counts.
+func (s *sent) send(ctx context.Context) {
 	x := &s.batch
-	x.Shard = s.shards[0]
+	if x.ID == 0 {
+		x.ID, x.Shard = rand.Uint64(), s.b.turn()[0]
+	}
 	x.Wait, _ = allowed(ctx)
 	s.until, _ = ctx.Deadline()
-	s.call = s.b.d.insert.Call(ctx, s.b.shard(x.Shard), *x)
+	s.open, s.call = true, s.b.d.insert.Call(ctx, s.b.shard(x.Shard), *x)
 }
 
-// end waits until the batch is in a shard: the first, or another where that fails. It may have been sent with an earlier ctx, of Append: that
-// one has ended, perhaps, and with it the call.
+// repeats is how often end makes a call of unknown outcome again: each try of the engine takes up to half a minute.
+const repeats = 3
+
+// end waits until the batch is in a shard. It may have been sent with an earlier ctx, of Append: that one has ended, perhaps, and with it the
+// call. After an error the next end goes on where this one stopped. A shard that does not say whether it has the batch keeps it until it does, in this
+// activation or the next: in another shard the items might be in twice.
 func (s *sent) end(ctx context.Context) error {
-	for mine := false; ; mine = true {
+	for tries := 0; ; {
+		fresh := !s.open
+		if fresh {
+			s.send(ctx)
+			tries++
+		}
 		until, bounded := ctx.Deadline()
 		waited := s.batch.Wait < patience && (s.until.IsZero() || bounded && !until.After(s.until)) // as long as ctx allows
 		run, err := s.call.Get(ctx)
+		if err != nil && raysys.PhaseOf(s.call) == raysys.PhasePending {
+			return err // ctx has ended, and not the call
+		}
+		s.open = false
 		shut := shutIn(err)
 		switch {
 		case err == nil:
@@ -148,20 +152,28 @@ func (s *sent) end(ctx context.Context) error {
 		case shut != nil:
 			s.batch.skip(shut.Done)
 			s.done += shut.Done
+			s.batch.ID = 0
 			if _, ok := allowed(ctx); !ok || waited {
 				return shut
 			}
 			s.b.shut(ctx, shut)
-		case !mine && ctx.Err() == nil && (errors.Is(err, raysys.ErrCancelled) || errors.Is(err, raysys.ErrDeadline)):
-			s.repeat(ctx)
-			continue
-		case len(s.shards) == 1 || ctx.Err() != nil:
+		case ctx.Err() != nil || own(err):
+			return err
+		case !fresh && (errors.Is(err, raysys.ErrCancelled) || errors.Is(err, raysys.ErrDeadline)): // with an earlier ctx
+		case s.b.d.cfg.Shards == 1 || tries > repeats:
 			return err
 		default:
 			s.b.failed(ctx, s.batch.Shard, err)
-			s.shards = s.shards[1:]
+			if errors.Is(err, raysys.ErrNoCapacity) { // it has no activation
+				s.batch.ID = 0
+				continue
+			}
+			select {
+			case <-time.After(shortly):
+			case <-ctx.Done():
+				return err
+			}
 		}
-		s.again(ctx)
 	}
 }
 

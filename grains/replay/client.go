@@ -46,16 +46,18 @@ func (c *Client[T]) Insert(ctx context.Context, table string, items []T, priorit
 			w.expect(len(items))
 		}
 		n := len(w.batch.Ends)
-		if err := w.item(ctx, at, p, n-1, n); err != nil {
-			return fmt.Errorf("insert into %v: item %d: %w", c, i, err)
-		}
+		w.item(at, p, n-1, n)
 		if w.full() {
-			if err := w.send(ctx, w.take()); err != nil {
+			if err := w.send(ctx, w.take); err != nil {
 				return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err, len(items)))
 			}
 		}
 	}
-	if err := w.last(ctx, w.take()); err != nil {
+	err = w.send(ctx, w.take)
+	if bad := w.wait(ctx, 0); err == nil {
+		err = bad
+	}
+	if err != nil {
 		return fmt.Errorf("insert into %v: %w", c, w.gaveUp(ctx, err, len(items)))
 	}
 	return nil

@@ -17,11 +17,12 @@
 // Rules for the user:
 //
 //  1. Insert, Append and Sample wait for as long as their ctx allows, and say in the log now and then which limiter is shut. Shortly before
-//     the deadline of ctx they fail with a *ShutError, which has the table, the limiter, and how far it is from open.
+//     the deadline of ctx they fail with a *ShutError, which has the table, the limiter, and how far it is from open. What a Writer could not
+//     insert stays in it for its next call, whatever the error: see Pending.
 //  2. Items are memory of the shards. Those up to 64 KiB lie in the grain as bytes; larger ones stay with the process that inserted them, as
 //     objects, and travel from there to who samples them. A shard whose node dies begins anew and empty, a large item whose process dies goes: both
 //     are logged, and the others go on. Checkpoint and Restore keep a buffer over the end of the program.
-//  3. A call that is repeated after a fault counts once, within the last 4,096 of a shard. A sample whose answer is lost counts as sampled.
+//  3. A call that is repeated after a fault counts once, within the last 32,768 of a shard. A sample whose answer is lost counts as sampled.
 //  4. With Shards each shard has MaxSize items and a limiter of its own. Inserts go to the shards in turn; a sample takes some of each.
 //  5. Of a sample, slices in the steps share memory: change a copy.
 //

@@ -360,49 +360,6 @@ func TestFailedCheckpoint(t *testing.T) {
 	}))
 }
 
-// TestWriterGoesOn: a batch that fails takes no later one with it.
-func TestWriterGoesOn(t *testing.T) {
-	queue := Table{Name: "q", Sampler: FIFO, MaxSize: 100, MaxTimesSampled: 1, Limiter: Queue(3)}
-	bytesOf(t, oneTable(queue), func(k *testkit.Kit, ctx context.Context, c *Client[string]) {
-		w, err := c.Writer(NStep("q", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; err == nil; i++ {
-			if i > 100 {
-				t.Fatal("nothing fails")
-			}
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			err = w.Append(short, strings.Repeat("x", 60_000))
-			cancel()
-		}
-		left := len(w.w.batch.Tables)
-		if shutIn(err) == nil || left == 0 {
-			t.Fatal(left, err)
-		}
-		done := make(chan struct{})
-		go func() { // of the batches before, some may fail as well
-			defer close(done)
-			for w.Flush(ctx) != nil {
-			}
-		}()
-		n := 0
-		for {
-			short, cancel := context.WithTimeout(ctx, 15*time.Second)
-			s, err := c.Sample(short, "q", 1)
-			cancel()
-			if err != nil {
-				break
-			}
-			n += s.Len()
-		}
-		<-done
-		if n < left+3 {
-			t.Errorf("%d items came, of %d that were left", n, left)
-		}
-	})
-}
-
 // TestAppendHasItsOwnTime: batches that are on their way do not end with the ctx of the Append that sent them, and count once.
 func TestAppendHasItsOwnTime(t *testing.T) {
 	queue := Table{Name: "q", Sampler: FIFO, MaxSize: 100, MaxTimesSampled: 1, Limiter: Queue(7)}

@@ -13,13 +13,15 @@ import (
 
 // A step belongs to any number of items, in any tables: its bytes are in a batch once. sending makes batches of steps and items, and sends them.
 type sending struct {
-	b     *buffer
-	batch batch
-	kept  int     // how many bytes of the batch are of the one before: cut copied them
-	open  []*sent // the oldest first
-	done  int     // how many items are in a shard
-	sent  int     // how many items batches had that were sent
-	left  []int   // places of items whose batch has failed
+	b      *buffer
+	keeps  bool // a batch that has failed stays first in open, and is sent again: a Writer's
+	batch  batch
+	packed int     // how many items of the batch pack has looked at
+	kept   int     // how many bytes of the batch are of the one before: cut copied them
+	open   []*sent // the oldest first
+	done   int     // how many items are in a shard
+	sent   int     // how many items batches had that were sent
+	left   []int   // places of items whose batch has failed
 }
 
 const (
@@ -49,32 +51,37 @@ func (w *sending) expect(n int) {
 	w.batch.Data = slices.Grow(w.batch.Data, min(batchBytes, (n-1)*len(w.batch.Data)))
 }
 
-// item adds an item of the steps from first to before last. One that is large becomes an object.
-func (w *sending) item(ctx context.Context, table int, priority float64, first, last int) error {
+// item adds an item of the steps from first to before last.
+func (w *sending) item(table int, priority float64, first, last int) {
 	x := &w.batch
-	from := uint32(0)
-	if first > 0 {
-		from = x.Ends[first-1]
-	}
-	object := int32(-1)
-	if data := x.Data[from:x.Ends[last-1]]; len(data) > raysys.ObjectSize {
-		object = int32(len(x.Objects))
-		ref := raysys.Put(ctx, pack(data, x.Ends[first:last], from))
-		if _, err := ref.Get(ctx); err != nil { // the store is full
-			return err
-		}
-		x.Objects = append(x.Objects, ref.Handle())
-	}
-	if object >= 0 && x.Object == nil {
-		for range x.Tables {
-			x.Object = append(x.Object, -1)
-		}
-	}
-	if x.Object != nil || object >= 0 {
-		x.Object = append(x.Object, object)
-	}
 	x.Tables, x.Priorities = append(x.Tables, uint16(table)), append(x.Priorities, priority)
 	x.First, x.Last = append(x.First, uint32(first)), append(x.Last, uint32(last))
+}
+
+// pack makes objects of the items that are large. Where the store is full it fails, and goes on there the next time.
+func (w *sending) pack(ctx context.Context) error {
+	x := &w.batch
+	for ; w.packed < len(x.Tables); w.packed++ {
+		first, last, from := x.First[w.packed], x.Last[w.packed], uint32(0)
+		if first > 0 {
+			from = x.Ends[first-1]
+		}
+		object := int32(-1)
+		if data := x.Data[from:x.Ends[last-1]]; len(data) > raysys.ObjectSize {
+			ref := raysys.Put(ctx, pack(data, x.Ends[first:last], from))
+			if _, err := ref.Get(ctx); err != nil {
+				return err
+			}
+			object = int32(len(x.Objects))
+			x.Objects = append(x.Objects, ref.Handle())
+		}
+		if object >= 0 || x.Object != nil {
+			for len(x.Object) < w.packed {
+				x.Object = append(x.Object, -1)
+			}
+			x.Object = append(x.Object, object)
+		}
+	}
 	return nil
 }
 
@@ -87,6 +94,7 @@ func (w *sending) full() bool {
 // take returns the batch and begins another, in the memory of its steps. Of these only those go along that items are in.
 func (w *sending) take() batch {
 	x := w.batch
+	w.packed = 0
 	w.batch = batch{Data: x.Data[:0], Ends: x.Ends[:0]}
 	least, most := uint32(len(x.Ends)), uint32(0)
 	for i := range x.Tables {
@@ -117,22 +125,22 @@ func (w *sending) take() batch {
 	return x
 }
 
-// send sends the batch, while others may be on their way.
-func (w *sending) send(ctx context.Context, x batch) error {
+// send sends the batch that cut takes, while others may be on their way. After an error nothing was taken.
+func (w *sending) send(ctx context.Context, cut func() batch) error {
 	err := w.wait(ctx, batchOpen-1)
-	if err == nil && len(x.Tables) > 0 {
-		s := w.b.send(ctx, x)
-		s.first, s.items = w.sent, len(x.Tables)
+	if err == nil {
+		err = w.pack(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if x := cut(); len(x.Tables) > 0 {
+		s := &sent{b: w.b, batch: x, first: w.sent, items: len(x.Tables)}
+		s.send(ctx)
 		w.sent += s.items
 		w.open = append(w.open, s)
 	}
-	return err
-}
-
-// last sends the batch and waits for all.
-func (w *sending) last(ctx context.Context, x batch) error {
-	err := w.send(ctx, x)
-	return errors.Join(err, w.wait(ctx, 0))
+	return nil
 }
 
 // gaveUp waits for the batches that are on their way, and says in a ShutError which of n items are in, of all batches.
@@ -150,8 +158,11 @@ func (w *sending) gaveUp(ctx context.Context, err error, n int) error {
 // wait waits until at most so many batches are on their way, and returns the first error.
 func (w *sending) wait(ctx context.Context, most int) (err error) {
 	for len(w.open) > most {
-		bad := w.open[0].end(ctx)
 		s := w.open[0]
+		bad := s.end(ctx)
+		if bad != nil && w.keeps {
+			return bad
+		}
 		w.done += s.done
 		for i := s.first + s.done; bad != nil && i < s.first+s.items; i++ {
 			w.left = append(w.left, i)

@@ -369,22 +369,24 @@ func (a *answer) fill(items []item) {
 // way to its caller broke while it waited.
 type memory struct {
 	items map[uint64]int
-	ring  [remembered]uint64
+	ring  []uint64
 	n     int
 }
 
-const remembered = 4096
+const remembered = 32 << 10 // a Writer may make a call again minutes later
 
 func (m *memory) add(id uint64, items int) {
 	if m.items == nil {
 		m.items = map[uint64]int{}
 	}
 	if _, known := m.items[id]; !known {
-		at := &m.ring[m.n%remembered]
-		if m.n >= remembered {
+		if len(m.ring) < remembered {
+			m.ring = append(m.ring, id)
+		} else {
+			at := &m.ring[m.n%remembered]
 			delete(m.items, *at)
+			*at = id
 		}
-		*at = id
 		m.n++
 	}
 	m.items[id] = items

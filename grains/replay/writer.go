@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"unsafe"
 )
@@ -41,6 +40,9 @@ func (p Pattern) check() error {
 }
 
 // Writer makes items of one stream of steps. It is for one goroutine.
+//
+// It loses nothing: items whose insert has failed, for whatever reason, stay in their order, and go with the next Append, End or Flush. A step
+// that Append has taken may be in after any of these, and is in after a Flush without an error. Only items that are with a shard when its node dies go.
 type Writer[T any] struct{ w writer }
 
 type writer struct {
@@ -58,7 +60,7 @@ type pattern struct {
 
 // Writer returns a writer of such items.
 func (c *Client[T]) Writer(patterns ...Pattern) (*Writer[T], error) {
-	w := &Writer[T]{writer{sending: sending{b: &c.b}}}
+	w := &Writer[T]{writer{sending: sending{b: &c.b, keeps: true}}}
 	for _, p := range patterns {
 		at, err := c.b.d.cfg.table(p.Table)
 		if err == nil {
@@ -73,16 +75,26 @@ func (c *Client[T]) Writer(patterns ...Pattern) (*Writer[T], error) {
 }
 
 // Append adds the next step. Items go to the buffer in batches; Append waits while its limiter is shut, and fails like Insert, then or at a
-// later step.
+// later step. An Append that fails has taken its step all the same: do not append it again. Only a step that cannot be encoded is not taken.
 func (w *Writer[T]) Append(ctx context.Context, step T) error {
 	return w.w.append(ctx, unsafe.Pointer(&step))
 }
 
-// End ends the episode: the next step begins another. It does not wait.
+// End ends the episode, also where it fails: the next step begins another. It waits as Append does.
 func (w *Writer[T]) End(ctx context.Context) error { return w.w.end(ctx) }
 
 // Flush sends what is left, and waits until all items are in the buffer. Steps of an episode that has not ended stay for later items.
 func (w *Writer[T]) Flush(ctx context.Context) error { return w.w.flush(ctx) }
+
+// Pending is how many items are made and, as far as the Writer knows, not in the buffer: 0 after a Flush without an error. Read it before you
+// drop a Writer whose Flush has failed.
+func (w *Writer[T]) Pending() int {
+	n := len(w.w.batch.Tables)
+	for _, s := range w.w.open {
+		n += s.items - s.done
+	}
+	return n
+}
 
 func (w *writer) append(ctx context.Context, step unsafe.Pointer) error {
 	if err := w.step(step); err != nil {
@@ -90,12 +102,8 @@ func (w *writer) append(ctx context.Context, step unsafe.Pointer) error {
 	}
 	w.steps++
 	for i := range w.patterns {
-		p := &w.patterns[i]
-		if w.steps-p.next < p.Length {
-			continue
-		}
-		if err := w.make(ctx, p, w.steps); err != nil {
-			return err
+		if p := &w.patterns[i]; w.steps-p.next >= p.Length {
+			w.make(p)
 		}
 	}
 	if w.full() {
@@ -104,23 +112,17 @@ func (w *writer) append(ctx context.Context, step unsafe.Pointer) error {
 	return nil
 }
 
-// make makes an item of the steps of p up to before last.
-func (w *writer) make(ctx context.Context, p *pattern, last int) error {
-	if err := w.item(ctx, p.table, p.Priority, w.episode+p.next, w.episode+last); err != nil {
-		return fmt.Errorf("item for %v: %w", w.b, err)
-	}
+// make makes an item of the steps of p up to the last.
+func (w *writer) make(p *pattern) {
+	w.item(p.table, p.Priority, w.episode+p.next, w.episode+w.steps)
 	p.next += p.Period
-	return nil
 }
 
 func (w *writer) end(ctx context.Context) error {
 	for i := range w.patterns {
 		p := &w.patterns[i]
 		for p.next < w.steps && (p.rest || p.next == 0 || p.next+p.Length-p.Period < w.steps) {
-			if err := w.make(ctx, p, w.steps); err != nil {
-				return err
-			}
-			if !p.rest {
+			if w.make(p); !p.rest {
 				break
 			}
 		}
@@ -157,20 +159,18 @@ func (w *writer) cut() batch {
 
 // pass sends the batch. It stays for the next time where one before it fails.
 func (w *writer) pass(ctx context.Context) error {
-	err := w.wait(ctx, batchOpen-1)
-	if err == nil {
-		err = w.send(ctx, w.cut())
-	}
-	if err != nil {
+	if err := w.send(ctx, w.cut); err != nil {
 		return fmt.Errorf("write to %v: %w", w.b, err)
 	}
 	return nil
 }
 
 func (w *writer) flush(ctx context.Context) error {
-	err := w.pass(ctx)
-	if bad := w.wait(ctx, 0); bad != nil {
-		err = errors.Join(err, fmt.Errorf("write to %v: %w", w.b, bad))
+	if err := w.pass(ctx); err != nil {
+		return err
 	}
-	return err
+	if err := w.wait(ctx, 0); err != nil {
+		return fmt.Errorf("write to %v: %w", w.b, err)
+	}
+	return nil
 }
