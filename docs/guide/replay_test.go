@@ -68,13 +68,16 @@ func TestReplay(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.Close()
+		left, err := s.Close()
+		if err != nil {
+			t.Error(left.Len(), err)
+		}
 		if _, err := raysys.GetAll(ctx, done).Values(); err != nil {
 			t.Fatal(err)
 		}
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		_, err := experience.Get("empty").Sample(short, "train", 1)
+		_, err = experience.Get("empty").Sample(short, "train", 1)
 		var shut *replay.ShutError
 		if errors.As(err, &shut) { // before the deadline
 			t.Logf("%s has %g items and needs %g", shut.Table, shut.Has, shut.Needs)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -195,80 +196,114 @@ type collected struct {
 	times                     []int
 }
 
-// sample collects n samples, beside those that got has already; first may have some too. What was taken comes back with an error as well.
-func (b *buffer) sample(ctx context.Context, table string, n int, got collected, first func() (int, answer, error)) (collected, error) {
+// sample collects n samples. What was taken comes back with an error as well.
+func (b *buffer) sample(ctx context.Context, table string, n int) (got collected, err error) {
+	at, err := b.sampled(table, n)
+	for err == nil && len(got.keys) < n {
+		wait, ok := allowed(ctx)
+		if !ok {
+			err = context.DeadlineExceeded
+			break
+		}
+		r := b.ask(ctx, question{Table: uint16(at), N: n - len(got.keys), Wait: wait})
+		if err = b.collect(ctx, r, &got); err == nil {
+			err = b.after(ctx, r)
+		}
+	}
+	if err != nil {
+		return got, fmt.Errorf("sample %v: %w", b, err)
+	}
+	return got, nil
+}
+
+// sampled returns the number of a table that is to be sampled.
+func (b *buffer) sampled(table string, n int) (int, error) {
 	at, err := b.d.cfg.table(table)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%w: %d samples", ErrConfig, n)
 	}
-	if err != nil {
-		return got, fmt.Errorf("sample %v: %w", b, err)
-	}
-	if first != nil {
-		if shard, a, bad := first(); bad == nil {
-			err = b.take(ctx, &got, at, shard, a)
-		}
-	}
-	if err != nil {
-		return got, fmt.Errorf("sample %v: %w", b, err)
-	}
-	for len(got.keys) < n {
-		if err := b.round(ctx, &got, at, n); err != nil {
-			return got, fmt.Errorf("sample %v: %w", b, err)
-		}
-	}
-	return got, nil
+	return at, err
+}
+
+// round is a question to several shards, each of which is asked for a part.
+type round struct {
+	table  int
+	shards []int
+	calls  []raysys.Ref[answer]
+	next   int // the call whose answer is to be taken
+	wait   time.Duration
+	until  time.Time       // when the shards end what waits
+	ctx    context.Context // that it was asked with
+	took   bool            // whether there were samples
+	shut   *ShutError
+	failed error
 }
 
 // shortly is how long a shard of several keeps a question while others may have samples.
 const shortly = 250 * time.Millisecond
 
-// round asks the shards for what is missing.
-func (b *buffer) round(ctx context.Context, got *collected, table, n int) error {
-	wait, ok := allowed(ctx)
-	if !ok {
-		return context.DeadlineExceeded
+// ask asks the shards for q.N samples in all.
+func (b *buffer) ask(ctx context.Context, q question) *round {
+	r := &round{ctx: ctx, table: int(q.Table), wait: q.Wait, until: time.Now().Add(q.Wait)}
+	call, n := b.d.sample, q.N
+	if b.d.cfg.Shards > 1 { // a shard that has no samples, or whose node is gone, does not hold up the others for long
+		q.Wait = min(q.Wait, shortly)
+		call = call.With(raysys.Deadline(q.Wait + 2*time.Second))
 	}
-	shards, several := b.turn(), b.d.cfg.Shards > 1
-	before, missing := len(got.keys), n-len(got.keys)
-	used := shards[:min(len(shards), missing)]
-	calls := make([]raysys.Ref[answer], len(used))
-	for i, s := range used {
-		calls[i] = b.ask(ctx, table, missing/len(used)+min(1, max(0, missing%len(used)-i)), s, wait)
+	shards := b.turn()
+	r.shards = shards[:min(len(shards), n)]
+	for i, shard := range r.shards {
+		q.Shard, q.N = shard, n/len(r.shards)+min(1, max(0, n%len(r.shards)-i))
+		r.calls = append(r.calls, call.Call(ctx, b.shard(shard), q))
 	}
-	var shut *ShutError
-	var failed error
-	for i, o := range raysys.GetAll(ctx, calls) {
-		switch e := shutIn(o.Err); {
-		case o.Err == nil:
-			if err := b.take(ctx, got, table, used[i], o.Value); err != nil {
+	return r
+}
+
+// collect takes the answers of a round. Where ctx ends before its calls do, another collect goes on.
+func (b *buffer) collect(ctx context.Context, r *round, got *collected) error {
+	for ; r.next < len(r.calls); r.next++ {
+		shard, call := r.shards[r.next], r.calls[r.next]
+		a, err := call.Get(ctx)
+		switch shut := shutIn(err); {
+		case err == nil:
+			if err := b.take(ctx, got, r.table, shard, a); err != nil {
 				return err
 			}
-		case e != nil:
-			shut = e
-		case several && ctx.Err() == nil && !own(o.Err):
-			failed = o.Err
-			b.failed(ctx, used[i], o.Err)
+			r.took = r.took || len(a.Keys) > 0
+		case raysys.PhaseOf(call) == raysys.PhasePending:
+			return err
+		case shut != nil:
+			r.shut = shut
+		case b.d.cfg.Shards > 1 && r.ctx.Err() == nil && !own(err):
+			r.failed = err
+			b.failed(ctx, shard, err)
 		default:
-			return o.Err
+			r.next++
+			return err
 		}
 	}
-	if len(got.keys) > before {
+	return nil
+}
+
+// after returns why there is no other round after one that has brought nothing.
+func (b *buffer) after(ctx context.Context, r *round) error {
+	if r.took {
 		return nil
 	}
+	several := b.d.cfg.Shards > 1
 	left, ok := allowed(ctx)
 	switch {
-	case shut == nil && failed != nil && !ok:
-		return failed
-	case shut != nil && (!ok || wait < patience && !several || left < shortly):
-		return shut
-	case shut != nil:
-		b.shut(ctx, shut)
-	case failed != nil: // no shard answers
+	case r.shut == nil && r.failed != nil && !ok:
+		return r.failed
+	case r.shut != nil && (!ok || r.wait < patience && !several || several && left < shortly):
+		return r.shut
+	case r.shut != nil:
+		b.shut(ctx, r.shut)
+	case r.failed != nil: // no shard answers
 		select {
 		case <-time.After(shortly):
 		case <-ctx.Done():
-			return failed
+			return r.failed
 		}
 	}
 	return nil
@@ -280,16 +315,20 @@ func own(err error) bool {
 	return errors.As(err, &refused)
 }
 
-func (b *buffer) ask(ctx context.Context, table, n, shard int, wait time.Duration) raysys.Ref[answer] {
-	call := b.d.sample
-	if b.d.cfg.Shards > 1 { // a shard that has no samples, or whose node is gone, does not hold up the others for long
-		wait = min(wait, shortly)
-		call = call.With(raysys.Deadline(wait + 2*time.Second))
+// cut takes the first n samples out.
+func (c *collected) cut(n int) collected {
+	first, end := *c, c.ends[n-1]
+	first.steps, first.ends, first.keys, first.times = c.steps[:end:end], c.ends[:n:n], c.keys[:n:n], c.times[:n:n]
+	first.probabilities, first.priorities = c.probabilities[:n:n], c.priorities[:n:n]
+	c.sizes, c.steps, c.keys, c.times = maps.Clone(c.sizes), c.steps[end:], c.keys[n:], c.times[n:]
+	c.ends, c.probabilities, c.priorities = slices.Clone(c.ends[n:]), c.probabilities[n:], c.priorities[n:]
+	for i := range c.ends {
+		c.ends[i] -= end
 	}
-	return call.Call(ctx, b.shard(shard), question{Shard: shard, Table: uint16(table), N: n, Wait: wait})
+	return first
 }
 
-// take adds the samples of an answer. Items whose object is lost are deleted.
+// take adds the samples of an answer, or none where it fails. Items whose object is lost are deleted.
 func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a answer) error {
 	b.ran(ctx, shard, a.Run)
 	objects := make([]raysys.Ref[[]byte], len(a.Objects))
@@ -297,6 +336,11 @@ func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a a
 		objects[i] = h.Ref()
 	}
 	large := raysys.GetAll(ctx, objects)
+	for _, o := range large {
+		if o.Err != nil && !errors.Is(o.Err, raysys.ErrObjectLost) { // ctx has ended, or there is no room for it here
+			return o.Err
+		}
+	}
 	n := len(a.Keys)
 	got.steps, got.ends, got.times = slices.Grow(got.steps, len(a.Ends)), slices.Grow(got.ends, n), slices.Grow(got.times, n)
 	got.keys, got.probabilities, got.priorities = slices.Grow(got.keys, n), slices.Grow(got.probabilities, n), slices.Grow(got.priorities, n)
@@ -308,11 +352,7 @@ func (b *buffer) take(ctx context.Context, got *collected, table, shard int, a a
 	step, from := 0, uint32(0)
 	for i, k := range a.Keys {
 		if a.Object != nil && a.Object[i] >= 0 {
-			o := large[a.Object[i]]
-			if o.Err != nil && !errors.Is(o.Err, raysys.ErrObjectLost) { // ctx has ended, or there is no room for it here
-				return o.Err
-			}
-			steps, err := unpack(o)
+			steps, err := unpack(large[a.Object[i]])
 			if err != nil {
 				lost = append(lost, k)
 				continue

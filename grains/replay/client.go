@@ -90,7 +90,7 @@ func (s Samples[T]) Item(i int) []T {
 // Sample takes n items from the table. It waits while the limiter is shut, until ctx ends: shortly before, it fails with a *ShutError.
 // Slices in the steps share memory with each other.
 func (c *Client[T]) Sample(ctx context.Context, table string, n int) (Samples[T], error) {
-	got, err := c.b.sample(ctx, table, n, collected{}, nil)
+	got, err := c.b.sample(ctx, table, n)
 	return samplesOf[T](c.b.d, got, err)
 }
 
@@ -191,13 +191,18 @@ func (b *buffer) change(ctx context.Context, verb, table string, keys []uint64, 
 
 // allowed is how long a shard may keep the next call; false when ctx is about to end.
 func allowed(ctx context.Context) (time.Duration, bool) {
-	wait := patience
-	if end, ok := ctx.Deadline(); ok {
-		left := time.Until(end)
-		left -= min(left/5, time.Second) // for the way back
-		wait = min(wait, left)
-	}
+	wait := min(patience, left(ctx))
 	return wait, wait > 0
+}
+
+// left is how long a call may take so that there is time for the way back.
+func left(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return longIdle
+	}
+	left := time.Until(end)
+	return left - min(left/5, time.Second)
 }
 
 // shutIn finds the reason why a shard has not taken a call.

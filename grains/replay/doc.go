@@ -22,7 +22,8 @@
 //  2. Items are memory of the shards. Those up to 64 KiB lie in the grain as bytes; larger ones stay with the process that inserted them, as
 //     objects, and travel from there to who samples them. A shard whose node dies begins anew and empty, a large item whose process dies goes: both
 //     are logged, and the others go on. Checkpoint and Restore keep a buffer over the end of the program.
-//  3. A call that is repeated after a fault counts once, within the last 32,768 of a shard. A sample whose answer is lost counts as sampled.
+//  3. A call that is repeated after a fault counts once, within the last 32,768 of a shard. A sample whose answer is lost counts as sampled;
+//     a Sampler loses none to the end of a ctx.
 //  4. With Shards each shard has MaxSize items and a limiter of its own. Inserts go to the shards in turn; a sample takes some of each.
 //  5. Of a sample, slices in the steps share memory: change a copy.
 //

@@ -28,12 +28,13 @@ type batch struct {
 	Object      []int32 // -1 for none; nil where no item has one
 }
 
-// question asks for N samples at most.
+// question asks for N samples at most. Of 0 it asks whether the limiter is shut; with a Sampler it also ends the questions of that one.
 type question struct {
-	Shard int
-	Table uint16
-	N     int
-	Wait  time.Duration
+	Shard   int
+	Table   uint16
+	N       int
+	Wait    time.Duration
+	Sampler uint64 // whose question it is; 0 for none
 }
 
 // answer are samples. Lists of one length describe the items; Steps counts the steps of each.
@@ -179,9 +180,23 @@ func (s *shard) insert(b batch, l *grains.Later[uint64]) error {
 // sample takes samples, or keeps the question until the table may be sampled.
 func (s *shard) sample(q question, l *grains.Later[answer]) error {
 	s.mu.Lock()
-	if int(q.Table) >= len(s.tables) || q.N < 1 {
+	if int(q.Table) >= len(s.tables) || q.N < 0 {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: %d samples of table number %d", ErrConfig, q.N, q.Table)
+	}
+	if q.N == 0 {
+		ends := s.withdraw(q)
+		t := s.tables[q.Table]
+		a, err := answer{Run: s.run, Size: t.size()}, error(nil)
+		if t.maySample(1) == 0 {
+			err = t.shut(false, s.number)
+		}
+		s.mu.Unlock()
+		ends.settle()
+		if err != nil {
+			return err
+		}
+		return l.Settle(a)
 	}
 	ask := &sampling{waiting: &waiting{ended: l.Context()}, later: l, ask: q}
 	s.samples = append(s.samples, ask)
@@ -239,6 +254,20 @@ func (s *shard) lateSample(ask *sampling) {
 	err := s.tables[ask.ask.Table].shut(false, s.number)
 	s.mu.Unlock()
 	_ = ask.later.Fail(err)
+}
+
+// withdraw ends the questions of a Sampler that wait; mu is held.
+func (s *shard) withdraw(q question) (ends endings) {
+	s.samples = slices.DeleteFunc(s.samples, func(ask *sampling) bool {
+		if q.Sampler == 0 || ask.ask.Sampler != q.Sampler {
+			return false
+		}
+		ask.stop()
+		err := s.tables[ask.ask.Table].shut(false, s.number)
+		ends = append(ends, func() { _ = ask.later.Fail(err) })
+		return true
+	})
+	return ends
 }
 
 // endings are calls that end, once mu is free: what waits for them may run at once.
