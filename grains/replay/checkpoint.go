@@ -176,7 +176,7 @@ func (s *shard) load(ctx context.Context, print uint64, a saving) (int, error) {
 		s.tables[i] = n
 	}
 	s.read, s.readName, s.took = nil, "", a.Name
-	ends := s.pump()
+	ends := s.pump(nil)
 	s.mu.Unlock()
 	ends.settle()
 	return 0, nil

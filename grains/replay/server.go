@@ -130,7 +130,7 @@ func (s *shard) change(c change) (n int, err error) {
 	} else {
 		n = t.drop(c.Keys)
 	}
-	ends := s.pump()
+	ends := s.pump(nil)
 	s.mu.Unlock()
 	ends.settle()
 	return n, nil
@@ -180,14 +180,15 @@ func (s *shard) info() ShardInfo {
 				ti.Bytes += int64(it.chunk.ends[it.last-1] - it.chunk.start(int(it.first)))
 			}
 		}
-		for _, in := range s.inserts {
-			if int(in.batch.Tables[in.next]) == i && !in.over() {
+		line := &s.waits.lines[i]
+		for at := line.inserts.Front(); at != nil; at = at.Next() {
+			if !at.Value.(*inserting).over() {
 				ti.WaitingInserts++
 				ti.Shut = t.shut(true, s.number).Error()
 			}
 		}
-		for _, ask := range s.samples {
-			if int(ask.ask.Table) == i && !ask.over() {
+		for at := line.samples.Front(); at != nil; at = at.Next() {
+			if !at.Value.(*sampling).over() {
 				ti.WaitingSamples++
 				ti.Shut = t.shut(false, s.number).Error()
 			}

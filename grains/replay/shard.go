@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -61,35 +60,12 @@ type shard struct {
 	rand    *rand.Rand
 	nextKey uint64
 	made    memory
-	inserts []*inserting // that wait, the oldest first
-	samples []*sampling
+	waits   waits
 
 	read     *loaded // a checkpoint that is to be taken; of the grain's turns alone
 	readName string
 	took     string // the checkpoint that was taken last
 }
-
-type inserting struct {
-	*waiting
-	later *grains.Later[uint64]
-	batch batch
-	chunk *chunk
-	next  int // the item that waits
-}
-
-type sampling struct {
-	*waiting
-	later *grains.Later[answer]
-	ask   question
-}
-
-// waiting is what both have.
-type waiting struct {
-	timer *time.Timer
-	ended context.Context
-}
-
-func (w *waiting) over() bool { return w.ended.Err() != nil }
 
 // begin makes the tables of an activation.
 func (s *shard) begin(ctx context.Context, cfg Config, number int) {
@@ -104,6 +80,7 @@ func (s *shard) begin(ctx context.Context, cfg Config, number int) {
 	for _, t := range cfg.Tables {
 		s.tables = append(s.tables, newTable(t))
 	}
+	s.waits.lines = make([]line, len(s.tables))
 }
 
 // check refuses a batch of which nothing is to be inserted.
@@ -156,19 +133,20 @@ func (s *shard) insert(b batch, l *grains.Later[uint64]) error {
 		s.mu.Unlock()
 		return l.Settle(s.run)
 	}
-	in := &inserting{waiting: &waiting{ended: l.Context()}, later: l, batch: b, chunk: &chunk{data: b.Data, ends: b.Ends}, next: done}
+	in := &inserting{waiting: waiting{ended: l.Context()}, later: l, batch: b, chunk: &chunk{data: b.Data, ends: b.Ends}, next: done}
 	in.batch.Data, in.batch.Ends = nil, nil
-	for i, old := range s.inserts {
-		if old.batch.ID == b.ID { // its caller lost the way, and makes the call again
-			in.chunk, in.next = old.chunk, old.next
-			old.stop()
-			s.inserts = slices.Delete(s.inserts, i, i+1)
-			break
-		}
+	var ends endings
+	if old := s.waits.inserts[b.ID]; old != nil { // its caller lost the way, and makes the call again
+		in.chunk, in.next = old.chunk, old.next
+		s.waits.replace(old, in)
+	} else if s.waits.before(in) || !s.advance(in) {
+		s.waits.insert(in)
+	} else {
+		s.made.add(b.ID, in.next)
+		ends = append(ends, s.inserted(in))
 	}
-	s.inserts = append(s.inserts, in)
-	ends := s.pump()
-	if slices.Contains(s.inserts, in) {
+	ends = s.pump(ends)
+	if in.at != nil {
 		in.timer = time.AfterFunc(b.Wait, func() { s.lateInsert(in) })
 		l.Because(func() string { return s.reason(true, in.batch.Tables, &in.next) })
 	}
@@ -198,17 +176,20 @@ func (s *shard) sample(q question, l *grains.Later[answer]) error {
 		}
 		return l.Settle(a)
 	}
-	ask := &sampling{waiting: &waiting{ended: l.Context()}, later: l, ask: q}
-	s.samples = append(s.samples, ask)
-	ends := s.pump()
-	if slices.Contains(s.samples, ask) {
-		if q.Wait <= 0 {
-			s.samples = slices.DeleteFunc(s.samples, func(a *sampling) bool { return a == ask })
-			err := s.tables[q.Table].shut(false, s.number)
-			s.mu.Unlock()
-			ends.settle()
-			return err
-		}
+	ask := &sampling{waiting: waiting{ended: l.Context()}, later: l, ask: q}
+	var ends endings
+	switch t := s.tables[q.Table]; {
+	case s.waits.lines[q.Table].samples.Len() == 0 && t.maySample(1) > 0:
+		ends = append(ends, s.sampled(ask))
+	case q.Wait <= 0:
+		err := t.shut(false, s.number)
+		s.mu.Unlock()
+		return err
+	default:
+		s.waits.sample(ask)
+	}
+	ends = s.pump(ends)
+	if ask.at != nil {
 		ask.timer = time.AfterFunc(q.Wait, func() { s.lateSample(ask) })
 		l.Because(func() string { return s.reason(false, []uint16{q.Table}, new(int)) })
 	}
@@ -225,104 +206,6 @@ func (s *shard) reason(insert bool, tables []uint16, next *int) string {
 		return "" // it has ended this moment
 	}
 	return s.tables[tables[*next]].shut(insert, s.number).Error()
-}
-
-// lateInsert ends a call that has waited for as long as its caller allows.
-func (s *shard) lateInsert(in *inserting) {
-	s.mu.Lock()
-	i := slices.Index(s.inserts, in)
-	if i < 0 {
-		s.mu.Unlock()
-		return
-	}
-	s.inserts = slices.Delete(s.inserts, i, i+1)
-	s.made.add(in.batch.ID, in.next)
-	err := s.tables[in.batch.Tables[in.next]].shut(true, s.number)
-	err.Done = in.next
-	s.mu.Unlock()
-	_ = in.later.Fail(err) // it may have ended otherwise
-}
-
-func (s *shard) lateSample(ask *sampling) {
-	s.mu.Lock()
-	i := slices.Index(s.samples, ask)
-	if i < 0 {
-		s.mu.Unlock()
-		return
-	}
-	s.samples = slices.Delete(s.samples, i, i+1)
-	err := s.tables[ask.ask.Table].shut(false, s.number)
-	s.mu.Unlock()
-	_ = ask.later.Fail(err)
-}
-
-// withdraw ends the questions of a Sampler that wait; mu is held.
-func (s *shard) withdraw(q question) (ends endings) {
-	s.samples = slices.DeleteFunc(s.samples, func(ask *sampling) bool {
-		if q.Sampler == 0 || ask.ask.Sampler != q.Sampler {
-			return false
-		}
-		ask.stop()
-		err := s.tables[ask.ask.Table].shut(false, s.number)
-		ends = append(ends, func() { _ = ask.later.Fail(err) })
-		return true
-	})
-	return ends
-}
-
-// endings are calls that end, once mu is free: what waits for them may run at once.
-type endings []func()
-
-func (e endings) settle() {
-	for _, f := range e {
-		f()
-	}
-}
-
-// pump lets calls that wait go on, as far as the limiters allow; mu is held.
-func (s *shard) pump() (ends endings) {
-	for moved := true; moved; {
-		moved = false
-		for i := 0; i < len(s.inserts); i++ {
-			in := s.inserts[i]
-			before := in.next
-			if in.over() {
-				s.inserts = slices.Delete(s.inserts, i, i+1)
-				i--
-				in.stop()
-				s.made.add(in.batch.ID, in.next)
-			} else if s.advance(in) {
-				s.inserts = slices.Delete(s.inserts, i, i+1)
-				i--
-				in.stop()
-				s.made.add(in.batch.ID, in.next)
-				ends = append(ends, func() { _ = in.later.Settle(s.run) }) // fails for a caller that is gone
-			}
-			moved = moved || in.next > before
-		}
-		for i := 0; i < len(s.samples); i++ {
-			ask := s.samples[i]
-			t := s.tables[ask.ask.Table]
-			if !ask.over() && t.maySample(1) == 0 {
-				continue
-			}
-			s.samples = slices.Delete(s.samples, i, i+1)
-			i--
-			ask.stop()
-			if !ask.over() {
-				moved = true
-				a := s.take(t, ask.ask.N)
-				ends = append(ends, func() { _ = ask.later.Settle(a) })
-			}
-		}
-	}
-	return ends
-}
-
-func (w *waiting) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
 }
 
 // advance inserts items until one has to wait; true when none is left.
