@@ -19,9 +19,10 @@ import (
 
 // manifest says which shards belong together.
 type manifest struct {
-	ID     string
-	Shards int
-	Print  uint64
+	ID       string
+	Shards   int
+	Print    uint64
+	Limiters []string // of the tables; nil in checkpoints that were written without them
 }
 
 // saving is the argument of save and load.
@@ -30,7 +31,17 @@ type saving struct {
 	Name  string // of the object
 	// Step of a load: the object is read and kept, then taken, or dropped.
 	Step int
+	// Anew: the limiters count from the items as they are.
+	Anew bool
 }
+
+// RestoreOption changes what Restore does.
+type RestoreOption uint8
+
+// ResetLimiter has the limiters of the tables begin anew, with the items of the checkpoint as they are: for a checkpoint of a Server whose
+// limiters were others. A ratio begins in the middle of its error buffer, so that samples and inserts may go on; items that the earlier
+// limiter has seen sampled too often, or too seldom, count no more. How often each item was sampled stays, for MaxTimesSampled.
+const ResetLimiter RestoreOption = 1
 
 const (
 	loadRead = iota
@@ -48,9 +59,10 @@ func (c *Client[T]) Checkpoint(ctx context.Context, name string) error {
 }
 
 // Restore replaces all tables by those of a checkpoint: all of them, or none where one cannot be read. A checkpoint of another Server, of
-// other tables, of another type of steps or of another number of shards is ErrCheckpoint. Items get other keys.
-func (c *Client[T]) Restore(ctx context.Context, name string) error {
-	if err := c.b.restore(ctx, name); err != nil {
+// other tables, of another type of steps or of another number of shards is ErrCheckpoint, and so is one of another limiter, whose counts might
+// keep this one shut: see ResetLimiter. Items get other keys.
+func (c *Client[T]) Restore(ctx context.Context, name string, opts ...RestoreOption) error {
+	if err := c.b.restore(ctx, name, slices.Contains(opts, ResetLimiter)); err != nil {
 		return fmt.Errorf("restore %q to %v: %w", name, c, err)
 	}
 	return nil
@@ -68,6 +80,9 @@ func (b *buffer) checkpoint(ctx context.Context, name string) error {
 		return err
 	}
 	m := manifest{ID: fmt.Sprintf("%016x", raysys.Rand(ctx).Uint64()), Shards: b.d.cfg.Shards, Print: b.d.print}
+	for _, t := range b.d.cfg.Tables {
+		m.Limiters = append(m.Limiters, t.Limiter.name)
+	}
 	if err := b.all(ctx, func(i int) raysys.Ref[int] {
 		return b.d.save.With(raysys.NoDeadline()).Call(ctx, b.shard(i), saving{Shard: i, Name: b.part(name, m.ID, i)})
 	}); err != nil {
@@ -90,7 +105,7 @@ func (b *buffer) forget(ctx context.Context, name string, m manifest) (bad error
 	return bad
 }
 
-func (b *buffer) restore(ctx context.Context, name string) error {
+func (b *buffer) restore(ctx context.Context, name string, anew bool) error {
 	m, err := raysys.Lookup[manifest](ctx, b.manifest(name)).Get(ctx)
 	if err != nil {
 		return err
@@ -98,9 +113,15 @@ func (b *buffer) restore(ctx context.Context, name string) error {
 	if m.Print != b.d.print || m.Shards != b.d.cfg.Shards {
 		return fmt.Errorf("%w: it has %d shards, of tables and steps %x; this one has %d, of %x", ErrCheckpoint, m.Shards, m.Print, b.d.cfg.Shards, b.d.print)
 	}
+	for i, t := range b.d.cfg.Tables {
+		if i < len(m.Limiters) && m.Limiters[i] != t.Limiter.name && !anew {
+			return fmt.Errorf("%w: the limiter of its table %q is %s, and here it is %s, which might stay shut by the counts of the other: give replay.ResetLimiter, and it begins anew",
+				ErrCheckpoint, t.Name, m.Limiters[i], t.Limiter)
+		}
+	}
 	step := func(step int) error {
 		return b.all(ctx, func(i int) raysys.Ref[int] {
-			return b.d.load.With(raysys.NoDeadline()).Call(ctx, b.shard(i), saving{Shard: i, Name: b.part(name, m.ID, i), Step: step})
+			return b.d.load.With(raysys.NoDeadline()).Call(ctx, b.shard(i), saving{Shard: i, Name: b.part(name, m.ID, i), Step: step, Anew: anew})
 		})
 	}
 	if err := step(loadRead); err != nil {
@@ -173,6 +194,10 @@ func (s *shard) load(ctx context.Context, print uint64, a saving) (int, error) {
 			n.insert(it, s.rand)
 		}
 		n.inserts, n.samples = s.read.counts[2*i], s.read.counts[2*i+1]
+		if a.Anew {
+			n.inserts = uint64(n.size())
+			n.samples = n.Limiter.sampled(n.size())
+		}
 		s.tables[i] = n
 	}
 	s.read, s.readName, s.took = nil, "", a.Name

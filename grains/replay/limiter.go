@@ -83,3 +83,11 @@ func (l Limiter) maySample(size int, inserts, samples uint64, n int) int {
 	}
 	return max(0, int(math.Floor(room)))
 }
+
+// sampled is how many samples so many items begin with where their limiter begins anew: a ratio is in the middle of its buffer then.
+func (l Limiter) sampled(items int) uint64 {
+	if items < l.minSize || l.queue > 0 || l.maxDiff == math.MaxFloat64 || math.IsInf(l.maxDiff, 0) {
+		return 0
+	}
+	return uint64(max(0, l.diff(uint64(items), 0)-(l.minDiff+l.maxDiff)/2))
+}
