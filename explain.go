@@ -45,6 +45,7 @@ type Waiting struct {
 	Before     int       `json:"before,omitempty"` // how many go before it there
 	First      []string  `json:"first,omitempty"`  // the first of them
 	Inputs     []string  `json:"inputs,omitempty"` // while it waits for its inputs: what is not there
+	Stacks     []string  `json:"stacks,omitempty"` // of a grain's turn that is past its deadline: of the goroutines in it, folded, the outermost function first
 	Nodes      []NodeFit `json:"nodes,omitempty"`  // what each node that is known to Node has to offer, for work that may go to any
 }
 
@@ -135,6 +136,9 @@ func (w *Waiting) show(b *strings.Builder) {
 	}
 	for _, i := range w.Inputs {
 		fmt.Fprintf(b, "    input %s\n", i)
+	}
+	for _, s := range w.Stacks {
+		fmt.Fprintf(b, "    %s\n", s)
 	}
 	for _, n := range w.Nodes {
 		word := ""

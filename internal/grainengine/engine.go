@@ -75,6 +75,7 @@ type Engine struct {
 	entering  sync.Map      // *activation that waits for its bundle -> nil
 	forgets   forgets
 	open      openCalls
+	looks     turnLooks
 
 	spawnMu  sync.Mutex // guards spawning, by which protoactor gets the mailbox of the one activation that is being spawned
 	spawning *activation
@@ -274,6 +275,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		return true
 	})
 	e.dropWaiting()
+	e.stopLooks()
 	for {
 		left := e.Live()
 		if left == 0 {

@@ -12,6 +12,7 @@ const ticksPerIdle = 16
 
 // arm starts the kind's idle clock. It runs only while there are activations, so a node without grains has no timer.
 func (k *boundKind) arm() {
+	k.engine.lookAtTurns(lookEvery)
 	k.timer.Lock()
 	defer k.timer.Unlock()
 	if k.armed == nil && !k.engine.closed.Load() && !k.def.Keep {

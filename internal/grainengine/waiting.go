@@ -80,7 +80,14 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 			}
 			continue
 		}
-		add(raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox%s", calls+a.waits(), a.namesKept())})
+		w := raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox", calls+a.waits())}
+		if turn, since, late := a.explainTurn(calls); late {
+			w.For, w.Waited, w.Stacks = "its turn: it is "+turn, since, a.stacks(goroutineStacks())
+		} else if since > 0 {
+			w.For, w.Waited = "nothing: it is "+turn, since
+		}
+		w.For += a.namesKept()
+		add(w)
 	}
 	if n := e.held.count(k, key); n > 0 {
 		add(raysys.Waiting{Stage: core.StageStore, For: fmt.Sprintf("the store: %d calls refer to what must be recorded before another node may know it", n)})

@@ -1,0 +1,201 @@
+package grainengine
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// A turn may hang, and its grain then takes no further call. Turns note nothing for that: a look every few seconds remembers which
+// activation was in which turn, and so since when about. What is past its deadline is logged, once.
+
+const (
+	lookEvery = 5 * time.Second
+	// lookShare bounds what looks cost on a node with very many activations: a look that took a millisecond is followed by one after
+	// a second at the earliest, so they take a thousandth of one CPU.
+	lookShare = 1000
+	// lookLines bounds the lines of one look.
+	lookLines = 10
+)
+
+// turnLooks are what the last look saw.
+type turnLooks struct {
+	mu    sync.Mutex // guards the rest
+	timer *time.Timer
+	seen  map[*activation]*seenTurn
+}
+
+type seenTurn struct {
+	turn   any   // the future of its call, or the turn of its hook
+	since  int64 // on the runtime's clock
+	logged bool
+}
+
+// lookAtTurns has the next look made, if none is to come.
+func (e *Engine) lookAtTurns(after time.Duration) {
+	l := &e.looks
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer == nil && !e.closed.Load() {
+		l.timer = time.AfterFunc(after, e.look)
+	}
+}
+
+func (e *Engine) stopLooks() {
+	e.looks.mu.Lock()
+	defer e.looks.mu.Unlock()
+	if e.looks.timer != nil {
+		e.looks.timer.Stop()
+	}
+}
+
+func (e *Engine) look() {
+	began, now := time.Now(), e.cfg.Now()
+	var all, late []*activation
+	e.kinds.Range(func(_, v any) bool {
+		all = append(all, v.(*boundKind).activations()...)
+		return true
+	})
+	seen, l := map[*activation]*seenTurn{}, &e.looks
+	l.mu.Lock()
+	for _, a := range all {
+		t := a.turnNow(now)
+		if t.of == nil {
+			continue
+		}
+		s := l.seen[a]
+		if s == nil || s.turn != t.of {
+			s = &seenTurn{turn: t.of, since: now}
+		}
+		if seen[a] = s; t.late != "" && s.since < now && !s.logged && len(late) < lookLines {
+			s.logged = true
+			late = append(late, a)
+		}
+	}
+	l.seen, l.timer = seen, nil
+	l.mu.Unlock()
+	if len(late) > 0 {
+		stacks := goroutineStacks()
+		for _, a := range late {
+			if what, since, _ := a.explainTurn(0); what != "" {
+				a.warn("turn past its deadline", fmt.Sprintf("%s, for %v at least; its goroutines: %s", what, since.Round(time.Second), strings.Join(a.stacks(stacks), " | ")))
+			}
+		}
+	}
+	if len(e.Kinds()) > 0 { // one that came since found the timer still set
+		e.lookAtTurns(max(lookEvery, lookShare*time.Since(began)))
+	}
+}
+
+// oneTurn is the turn that an activation is in.
+type oneTurn struct {
+	of    any    // nil for none
+	name  string // of the method or hook
+	late  string // why nothing waits for it any more; "" while something may
+	ended bool   // late for a moment also where the method has just returned an error
+}
+
+func (a *activation) turnNow(now int64) (t oneTurn) {
+	if f := a.current.Load(); f != nil {
+		c := callOf(f)
+		if c == nil {
+			return t
+		}
+		t = oneTurn{of: f, name: c.method.entry.Name}
+		switch {
+		case c.until != 0 && now > c.until:
+			t.late = "past its deadline"
+		case f.Settled() && f.Failed():
+			t.late, t.ended = "given up by its caller", true
+		}
+	} else if h := a.hook.Load(); h != nil {
+		t = oneTurn{of: h, name: a.kind.def.name + h.Name()[strings.LastIndexByte(h.Name(), '.'):]}
+	}
+	return t
+}
+
+// explainTurn says in which turn the activation is, and for how long about; "" for none. calls wait beside those in its mailbox.
+func (a *activation) explainTurn(calls int) (what string, since time.Duration, late bool) {
+	e := a.kind.engine
+	now := e.cfg.Now()
+	t := a.turnNow(now)
+	if t.of == nil {
+		return "", 0, false
+	}
+	e.looks.mu.Lock()
+	if s := e.looks.seen[a]; s != nil && s.turn == t.of {
+		since = time.Duration(now - s.since)
+	}
+	e.looks.mu.Unlock()
+	if what = "in " + t.name; t.late != "" {
+		what += ", " + t.late
+	}
+	return fmt.Sprintf("%s, and %d messages are in its mailbox", what, calls+a.waits()), since, t.late != "" && (since > 0 || !t.ended)
+}
+
+// maxStacks bounds the text of all goroutines that is looked through.
+const maxStacks = 64 << 20
+
+// goroutineStacks is a stack of each goroutine of the process.
+func goroutineStacks() []string {
+	for buf := make([]byte, 1<<20); ; buf = make([]byte, 2*len(buf)) {
+		if n := runtime.Stack(buf, true); n < len(buf) || len(buf) >= maxStacks {
+			return strings.Split(string(buf[:n]), "\n\n")
+		}
+	}
+}
+
+// stacks returns those of the goroutines in a's turn: the one that reads its mailbox, by its address among the arguments, and what the
+// methods on that stack have started. They are folded, the outermost function first, with what they wait for and their number.
+func (a *activation) stacks(all []string) []string {
+	count := map[string]int{}
+	addr := fmt.Sprintf("(%#x", uintptr(unsafe.Pointer(a)))
+	var own []string // the names on its stacks
+	created := ""
+	for _, g := range all {
+		if _, rest, ok := strings.Cut(g, addr); ok && strings.IndexAny(rest[:1], ",)?") == 0 {
+			folded, names := foldStack(g)
+			count[folded]++
+			own = append(own, names...)
+			created, _, _ = strings.Cut(strings.TrimPrefix(g, "goroutine "), " ")
+		}
+	}
+	for _, g := range all {
+		_, by, ok := strings.Cut(g, "\ncreated by ")
+		if name, in, _ := strings.Cut(by, " in goroutine "); ok && created != "" && slices.Contains(own, name) && strings.HasPrefix(in, created+"\n") {
+			folded, _ := foldStack(g)
+			count[folded]++
+		}
+	}
+	var list []string
+	for _, folded := range slices.Sorted(maps.Keys(count)) {
+		list = append(list, fmt.Sprintf("%s %d", folded, count[folded]))
+	}
+	return list
+}
+
+// foldStack folds a goroutine's stack without the runtime's own part below the program's.
+func foldStack(g string) (folded string, names []string) {
+	head, body, _ := strings.Cut(g, "\n")
+	for line := range strings.Lines(body) {
+		if line[0] == '\t' || strings.HasPrefix(line, "created by ") {
+			continue
+		}
+		if i := strings.LastIndexByte(line, '('); i > 0 {
+			names = append(names, line[:i])
+		}
+	}
+	slices.Reverse(names)
+	for len(names) > 1 && (strings.Contains(names[0], "raysys/internal/") || strings.Contains(names[0], "protoactor-go/actor.")) {
+		names = names[1:]
+	}
+	_, state, _ := strings.Cut(head, "[")
+	state, _, _ = strings.Cut(state, "]")
+	state, _, _ = strings.Cut(state, ",")
+	return strings.Join(append(slices.Clone(names), "["+state+"]"), ";"), names
+}
