@@ -52,10 +52,24 @@ func (j *job) node() (i int) {
 // on is a context of a driver on node i.
 func (j *job) on(i int) context.Context { return j.k.Cluster().Node(i).Context(context.Background()) }
 
+// outcome is the failure of the job by a reference; context.DeadlineExceeded while it runs.
+func (j *job) outcome(r raysys.Ref[int]) error {
+	ctx, cancel := context.WithTimeout(j.k.Context(), time.Minute)
+	defer cancel()
+	_, err := r.Get(ctx)
+	return err
+}
+
+// Until when a job has ended.
+const (
+	whenTold   = 3 * time.Second  // its submitter was told
+	whenLooked = 15 * time.Second // or has looked at the record
+)
+
 // over checks that the job has ended, and that nothing runs it again.
-func (j *job) over(t testing.TB) {
+func (j *job) over(t testing.TB, by time.Duration) {
 	t.Helper()
-	j.k.Advance(15 * time.Second) // a submitter that was not told has looked at the record
+	j.k.Advance(by)
 	n, begun := j.ticks.Load(), j.begun.Load()
 	j.k.Advance(5 * time.Minute)
 	if m := j.ticks.Load(); m != n || j.begun.Load() != begun {
@@ -119,12 +133,16 @@ func TestJobEnds(t *testing.T) {
 						j.k.Cluster().Kill(1) // the cluster does not know yet
 					}
 					c.end(t, j, ctx, own)
-					j.over(t)
-					_, err := raysys.Lookup[int](ctx, "job").Get(ctx)
+					by := whenTold
+					if dead { // a worker may have taken it at that moment
+						by = whenLooked
+					}
+					j.over(t, by)
+					err := j.outcome(raysys.Lookup[int](ctx, "job"))
 					if c.removed && !errors.Is(err, raysys.ErrNotFound) || !c.removed && !errors.Is(err, raysys.ErrCancelled) {
 						t.Errorf("under its name there is %v", err)
 					}
-					if _, err := own.Get(j.k.Context()); !dead && !errors.Is(err, raysys.ErrCancelled) {
+					if err := j.outcome(own); !dead && !errors.Is(err, raysys.ErrCancelled) {
 						t.Errorf("the submitter has %v, want ErrCancelled", err)
 					}
 					if dead {
@@ -147,7 +165,7 @@ func TestJobEndsUntold(t *testing.T) {
 			t.Error("the reference had settled")
 		}
 		j.k.Cluster().StoreUp()
-		j.over(t)
+		j.over(t, whenLooked)
 	})
 }
 
@@ -164,8 +182,7 @@ func TestJobOutlivesNodes(t *testing.T) {
 				for d := range int64(6) {
 					j.k.Advance(90 * time.Second)
 					if j.begun.Load() != d+1 {
-						_, err := raysys.Lookup[int](j.k.Context(), "job").Get(j.k.Context())
-						t.Fatalf("after %d deaths it has begun %d times: %v", d, j.begun.Load(), err)
+						t.Fatalf("after %d deaths it has begun %d times: %v", d, j.begun.Load(), j.outcome(raysys.Lookup[int](j.k.Context(), "job")))
 					}
 					i := j.node()
 					j.k.Cluster().Kill(i)
@@ -173,7 +190,7 @@ func TestJobOutlivesNodes(t *testing.T) {
 					j.k.Cluster().Restart(i)
 				}
 				raysys.Lookup[int](j.k.Context(), "job").Cancel()
-				j.over(t)
+				j.over(t, whenLooked)
 			})
 		})
 	}
@@ -198,11 +215,10 @@ func TestJobEndsItsNodes(t *testing.T) {
 					j.k.Advance(10 * time.Second)
 					j.k.Cluster().Restart(i)
 				}
-				_, err := raysys.Lookup[int](j.k.Context(), "job").Get(j.k.Context())
-				if !errors.Is(err, raysys.ErrNodeDead) {
+				if err := j.outcome(raysys.Lookup[int](j.k.Context(), "job")); !errors.Is(err, raysys.ErrNodeDead) {
 					t.Errorf("it gave %v, want ErrNodeDead", err)
 				}
-				j.over(t)
+				j.over(t, whenLooked)
 			})
 		})
 	}

@@ -20,7 +20,8 @@ func Ran(c *core.Future) {
 	if r == nil || rec == nil {
 		return
 	}
-	attempt, redraws := r.attempt(), int(r.Future.Turn().Redraws())
+	t := r.Future.OwnTurn() // the recipe hangs there
+	attempt, redraws := t.Attempt(), int(t.Redraws())
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	rec.ran = attempt
