@@ -74,10 +74,13 @@ const maxPartitions = bus.MaxPartitions
 
 const (
 	// MaxKey is the most bytes that a key has.
-	MaxKey = bus.MaxKey
+	MaxKey = 256
 	// MaxEvent is the most bytes that an event has as it is stored: 1 MiB less 4 KiB, for what a server adds. A server whose max_payload is less takes less.
-	MaxEvent = bus.MaxData
+	MaxEvent = 1<<20 - 4<<10
 )
+
+// They are those of the buses: this compiles where the index is 0.
+var _ = [1]struct{}{}[MaxKey-bus.MaxKey+MaxEvent-bus.MaxData]
 
 // config is the stream as a bus has it, for the programs of a namespace.
 func (d *definition) config(cluster, namespace string) bus.Config {

@@ -43,6 +43,9 @@ var (
 	ErrGroupRemoved     = newState("placement group removed", nil)
 )
 
+// CountAnew says what a task does whose next attempt does not begin from the start.
+const CountAnew = "a task that goes on, and does not start over, gives its calls a raysys.Key of what they count, or makes them under raysys.Branch(ctx, raysys.Attempt(ctx)<<32+i)"
+
 // ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a
 // future has failed, also where the cause is that something else was cancelled or lost.
 var ErrOwnFailure = errors.New("the work's own failure")

@@ -204,11 +204,11 @@ func (d *durable) knownLocked(p *reply, named string, now time.Time) (*reply, er
 	case old != nil && old.digest != p.digest && named != "":
 		return nil, fmt.Errorf("%w: key %q was given before, with another argument or for another method", raysys.ErrKeyReused, named)
 	case old != nil && old.digest != p.digest:
-		return nil, fmt.Errorf("%w: the call was made before, with another argument or of another method", raysys.ErrNondeterministic)
+		return nil, fmt.Errorf("%w: the call was made before, with another argument or of another method: %s", raysys.ErrNondeterministic, core.CountAnew)
 	case old != nil:
 		return old, nil
 	case d.replies.below(p, now):
-		return nil, fmt.Errorf("%w: it is among the first of a task or grain that has made more calls of this grain than it keeps replies for, and ran before: it is not run again", ErrReplyGone)
+		return nil, fmt.Errorf("%w: it is among the first of a task or grain that has made more calls of this grain than it keeps replies for, and ran before: it is not run again: %s", ErrReplyGone, core.CountAnew)
 	}
 	return nil, d.replies.room(p, now)
 }

@@ -93,8 +93,8 @@ func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, reci
 				} else {
 					diff = difference(recipe, r.Body)
 				}
-				l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice",
-					core.ErrNondeterministic, rec.Name(), r.ID, diff))
+				l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice: %s",
+					core.ErrNondeterministic, rec.Name(), r.ID, diff, core.CountAnew))
 			})
 		case e.Refused: // another node is its submitter by now
 			l.recorded(rec, &elsewhere{record: e.Record})
