@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,7 +27,11 @@ type buffer struct {
 	runs map[int]uint64
 	out  map[int]time.Time // shards that have failed, and until when they are left alone
 	told time.Time         // when a shut limiter was logged last
+	mass map[part]float64  // as far as shards have said
 }
+
+// part is a shard's part of a table.
+type part struct{ table, shard int }
 
 func (b *buffer) String() string { return b.d.name + "/" + b.key }
 
@@ -100,92 +105,6 @@ func (b *buffer) warn(ctx context.Context, message string, args ...any) {
 	}
 }
 
-// sent is a batch on its way.
-type sent struct {
-	b     *buffer
-	batch batch     // its ID is 0 while no shard may have it
-	open  bool      // whether the call is on its way: else it has failed, and is to be made again
-	done  int       // how many of its items are in
-	first int       // place of its first item among those of all batches
-	items int       // how many it has
-	until time.Time // the deadline of the ctx that it was sent with; zero for none
-	call  raysys.Ref[uint64]
-}
-
-// send makes the call, to the shard whose turn it is. Until that says how the call ended it is made again with its ID: what the shard has of
-// it counts.
-func (s *sent) send(ctx context.Context) {
-	x := &s.batch
-	if x.ID == 0 {
-		x.ID, x.Shard = rand.Uint64(), s.b.turn()[0]
-	}
-	x.Wait, _ = allowed(ctx)
-	s.until, _ = ctx.Deadline()
-	s.open, s.call = true, s.b.d.insert.Call(ctx, s.b.shard(x.Shard), *x)
-}
-
-// repeats is how often end makes a call of unknown outcome again: each try of the engine takes up to half a minute.
-const repeats = 3
-
-// end waits until the batch is in a shard. It may have been sent with an earlier ctx, of Append: that one has ended, perhaps, and with it the
-// call. After an error the next end goes on where this one stopped. A shard that does not say whether it has the batch keeps it until it does, in this
-// activation or the next: in another shard the items might be in twice.
-func (s *sent) end(ctx context.Context) error {
-	for tries := 0; ; {
-		fresh := !s.open
-		if fresh {
-			s.send(ctx)
-			tries++
-		}
-		until, bounded := ctx.Deadline()
-		waited := s.batch.Wait < patience && (s.until.IsZero() || bounded && !until.After(s.until)) // as long as ctx allows
-		run, err := s.call.Get(ctx)
-		if err != nil && raysys.PhaseOf(s.call) == raysys.PhasePending {
-			return err // ctx has ended, and not the call
-		}
-		s.open = false
-		shut := shutIn(err)
-		switch {
-		case err == nil:
-			s.b.ran(ctx, s.batch.Shard, run)
-			s.done += len(s.batch.Tables)
-			return nil
-		case shut != nil:
-			s.batch.skip(shut.Done)
-			s.done += shut.Done
-			s.batch.ID = 0
-			if _, ok := allowed(ctx); !ok || waited {
-				return shut
-			}
-			s.b.shut(ctx, shut)
-		case ctx.Err() != nil || own(err):
-			return err
-		case !fresh && (errors.Is(err, raysys.ErrCancelled) || errors.Is(err, raysys.ErrDeadline)): // with an earlier ctx
-		case s.b.d.cfg.Shards == 1 || tries > repeats:
-			return err
-		default:
-			s.b.failed(ctx, s.batch.Shard, err)
-			if errors.Is(err, raysys.ErrNoCapacity) { // it has no activation
-				s.batch.ID = 0
-				continue
-			}
-			select {
-			case <-time.After(shortly):
-			case <-ctx.Done():
-				return err
-			}
-		}
-	}
-}
-
-// skip leaves out the first items.
-func (x *batch) skip(n int) {
-	x.Tables, x.Priorities, x.First, x.Last = x.Tables[n:], x.Priorities[n:], x.First[n:], x.Last[n:]
-	if x.Object != nil {
-		x.Object = x.Object[n:]
-	}
-}
-
 // collected are samples whose steps are not decoded.
 type collected struct {
 	sizes                     map[int]int // of the table in each shard that gave some
@@ -229,6 +148,7 @@ func (b *buffer) sampled(table string, n int) (int, error) {
 type round struct {
 	table  int
 	shards []int
+	shares []float64 // with which probability a sample is of the shard; 1 where its sampler does not weigh
 	calls  []raysys.Ref[answer]
 	next   int // the call whose answer is to be taken
 	wait   time.Duration
@@ -251,12 +171,84 @@ func (b *buffer) ask(ctx context.Context, q question) *round {
 		call = call.With(raysys.Deadline(q.Wait + 2*time.Second))
 	}
 	shards := b.turn()
-	r.shards = shards[:min(len(shards), n)]
-	for i, shard := range r.shards {
-		q.Shard, q.N = shard, n/len(r.shards)+min(1, max(0, n%len(r.shards)-i))
-		r.calls = append(r.calls, call.Call(ctx, b.shard(shard), q))
+	weighs := b.d.cfg.Tables[q.Table].Sampler.weighs && b.d.cfg.Shards > 1
+	shares, at, probes := b.shares(r.table, shards, weighs), 0.0, 0
+	if weighs {
+		at = rand.Float64()
+	}
+	for i, part := range split(n, shares, at) {
+		if q.Shard, q.N = shards[i], part; part == 0 {
+			if !weighs || probes == maxProbes {
+				continue
+			}
+			probes++
+			q.Sampler = 0
+		}
+		if !weighs {
+			shares[i] = 1
+		}
+		r.shards, r.shares, r.calls = append(r.shards, q.Shard), append(r.shares, shares[i]), append(r.calls, call.Call(ctx, b.shard(q.Shard), q))
 	}
 	return r
+}
+
+// maxProbes bounds how many shards that are to give no samples of a round are asked for their mass all the same.
+const maxProbes = 8
+
+// shares is with which probability a sample is to be of each shard: by its mass, or alike.
+func (b *buffer) shares(table int, shards []int, weighs bool) []float64 {
+	list, most, sum := make([]float64, len(shards)), 0.0, 0.0
+	b.mu.Lock()
+	for i, shard := range shards {
+		mass, known := b.mass[part{table, shard}]
+		if list[i] = mass; weighs && !known {
+			most = 0
+			break // until all have said theirs
+		}
+		most = max(most, mass)
+	}
+	b.mu.Unlock()
+	for i := range list {
+		if most > 0 {
+			list[i] /= most // so that no sum is infinite
+		} else {
+			list[i] = 1
+		}
+		sum += list[i]
+	}
+	for i := range list {
+		list[i] /= sum
+	}
+	return list
+}
+
+// split makes parts of n in proportion to shares: each is one of the two whole numbers beside its share. Where at is a random number below 1 it is
+// its share in the mean.
+func split(n int, shares []float64, at float64) []int {
+	parts, last, left := make([]int, len(shares)), 0, n
+	for i, s := range shares {
+		from := math.Floor(at)
+		if at += s * float64(n); s > 0 {
+			last = i
+		}
+		parts[i] = min(left, int(math.Floor(at)-from))
+		left -= parts[i]
+	}
+	parts[last] += left // of rounding
+	return parts
+}
+
+// weigh keeps what a shard has said of its mass.
+func (b *buffer) weigh(table, shard int, mass float64) {
+	if b.d.cfg.Shards == 1 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mass == nil {
+		b.mass = map[part]float64{}
+	}
+	b.mass[part{table, shard}] = mass
 }
 
 // collect takes the answers of a round. Where ctx ends before its calls do, another collect goes on.
@@ -266,14 +258,20 @@ func (b *buffer) collect(ctx context.Context, r *round, got *collected) error {
 		a, err := call.Get(ctx)
 		switch shut := shutIn(err); {
 		case err == nil:
+			before := len(got.keys)
 			if err := b.take(ctx, got, r.table, shard, a); err != nil {
 				return err
 			}
+			for i := before; i < len(got.keys); i++ {
+				got.probabilities[i] *= r.shares[r.next]
+			}
+			b.weigh(r.table, shard, a.Mass)
 			r.took = r.took || len(a.Keys) > 0
 		case raysys.PhaseOf(call) == raysys.PhasePending:
 			return err
 		case shut != nil:
 			r.shut = shut
+			b.weigh(r.table, shard, 0)
 		case b.d.cfg.Shards > 1 && r.ctx.Err() == nil && !own(err):
 			r.failed = err
 			b.failed(ctx, shard, err)

@@ -67,7 +67,8 @@ func (c *Client[T]) Insert(ctx context.Context, table string, items []T, priorit
 type Samples[T any] struct {
 	Steps []T   // of all items, one after the other
 	ends  []int // of each item in Steps
-	// Of each item: its key, with which probability the sampler took it, its priority, and how often it has been sampled.
+	// Of each item: its key, with which probability the sampler took it, of the items of all shards, its priority, and how often it has been
+	// sampled.
 	Keys          []uint64
 	Probabilities []float64
 	Priorities    []float64

@@ -18,7 +18,7 @@ type Config struct {
 type Table struct {
 	Name    string
 	Sampler Selector // Uniform unless set
-	Remover Selector // FIFO unless set: which item goes when the table is full
+	Remover Selector // FIFO unless set: which item goes when the table is full, of all with the new one
 	// MaxSize is how many items the table holds.
 	MaxSize int
 	// MaxTimesSampled is after how many samples an item goes; 0: it stays.

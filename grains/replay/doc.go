@@ -8,7 +8,7 @@
 //
 //   - A step is a value of the Server's type: what an actor saw at one time. An item is a run of steps in a table, with a priority and a key:
 //     of one step by Insert, of several by a Writer.
-//   - A Table has a sampler, which says which item is sampled, and a remover, which says which item goes when the table is full: Uniform,
+//   - A Table has a sampler, which says which item is sampled, and a remover, which says which item goes when one is too many: Uniform,
 //     Prioritized, FIFO, LIFO, MinHeap or MaxHeap. An item also goes after MaxTimesSampled.
 //   - A Limiter says when a table may be sampled and when it takes items: MinSize, SampleToInsertRatio or Queue. Calls wait while it is shut.
 //   - A Server is a kind of buffer, made once by Define; Get names one buffer and returns its Client. Steps are kept once, however many items
@@ -24,7 +24,8 @@
 //     are logged, and the others go on. Checkpoint and Restore keep a buffer over the end of the program.
 //  3. A call that is repeated after a fault counts once, within the last 32,768 of a shard. A sample whose answer is lost counts as sampled;
 //     a Sampler loses none to the end of a ctx.
-//  4. With Shards each shard has MaxSize items and a limiter of its own. Inserts go to the shards in turn; a sample takes some of each.
+//  4. With Shards each shard has MaxSize items and a limiter of its own. Inserts go to the shards in turn; a sample takes some of each:
+//     of Uniform and Prioritized by the shards' shares, of others alike.
 //  5. Of a sample, slices in the steps share memory: change a copy.
 //
 // A learner and an actor:

@@ -17,6 +17,7 @@ type selector interface {
 type Selector struct {
 	name     string
 	exponent float64
+	weighs   bool // an item's probability is its share of a sum: over several shards, of theirs
 	make     func() selector
 }
 
@@ -26,12 +27,13 @@ func (s Selector) String() string { return s.name }
 // The selectors.
 var (
 	// Uniform takes each item with the same probability.
-	Uniform = Selector{name: "uniform", make: func() selector { return &uniform{} }}
+	Uniform = Selector{name: "uniform", weighs: true, make: func() selector { return &uniform{} }}
 	// FIFO takes the oldest item.
 	FIFO = Selector{name: "fifo", make: func() selector { return newQueue(false) }}
 	// LIFO takes the newest item.
 	LIFO = Selector{name: "lifo", make: func() selector { return newQueue(true) }}
-	// MinHeap takes the item of the lowest priority, and MaxHeap that of the highest: the oldest of those that are equal.
+	// MinHeap takes the item of the lowest priority, and MaxHeap that of the highest: of those that are equal the one
+	// that was inserted or updated first.
 	MinHeap = Selector{name: "min_heap", make: func() selector { return &heaped{sign: 1} }}
 	MaxHeap = Selector{name: "max_heap", make: func() selector { return &heaped{sign: -1} }}
 )
@@ -39,7 +41,7 @@ var (
 // Prioritized takes an item with a probability in proportion to its priority to the power of exponent (Schaul et al., 2015). Items of
 // priority 0 are taken only where there are no others.
 func Prioritized(exponent float64) Selector {
-	return Selector{name: "prioritized", exponent: exponent, make: func() selector { return &prioritized{exponent: exponent} }}
+	return Selector{name: "prioritized", exponent: exponent, weighs: true, make: func() selector { return &prioritized{exponent: exponent} }}
 }
 
 // grow makes a list as long as it takes to have an index.
@@ -110,7 +112,7 @@ type heaped struct {
 	at       []int32
 	priority []float64 // times sign
 	age      []uint64
-	inserts  uint64
+	inserts  uint64 // and updates
 }
 
 func (h *heaped) before(a, b int32) bool {
@@ -139,7 +141,8 @@ func (h *heaped) remove(slot int) {
 }
 
 func (h *heaped) update(slot int, priority float64) {
-	h.priority[slot] = priority * h.sign
+	h.inserts++
+	h.priority[slot], h.age[slot] = priority*h.sign, h.inserts
 	h.fix(slot)
 }
 

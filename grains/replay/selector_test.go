@@ -3,6 +3,7 @@ package replay
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -63,6 +64,9 @@ func TestSelectors(t *testing.T) {
 					i := rapid.IntRange(0, len(list)-1).Draw(t, "which")
 					list[i].priority = priority.Draw(t, "priority")
 					s.update(list[i].slot, list[i].priority)
+					if _, ok := s.(*heaped); ok { // it is the youngest of its priority from now on
+						list = append(append(list[:i:i], list[i+1:]...), list[i])
+					}
 				}
 				if len(list) == 0 {
 					continue
@@ -80,6 +84,32 @@ func TestSelectors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRemoversSeeTheNewItem: a full table takes an item before it asks which one goes.
+func TestRemoversSeeTheNewItem(t *testing.T) {
+	for _, c := range []struct {
+		remover Selector
+		want    []int
+	}{
+		{MinHeap, []int{0, 1, 4}}, // the best
+		{MaxHeap, []int{2, 3, 5}},
+		{FIFO, []int{3, 4, 5}},
+		{LIFO, []int{0, 1, 2}},
+	} {
+		l, err := NewLocal[int](Table{Name: "t", Sampler: FIFO, Remover: c.remover, MaxSize: 3, MaxTimesSampled: 1}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range []float64{5, 4, 2, 1, 3, 2} {
+			if err := l.Insert(i, p); err != nil || l.Len() > 3 {
+				t.Fatal(l.Len(), err)
+			}
+		}
+		if got, err := l.Sample(3); err != nil || !slices.Equal(got.Steps, c.want) {
+			t.Errorf("%v leaves %v, want %v, %v", c.remover, got.Steps, c.want, err)
+		}
 	}
 }
 

@@ -38,8 +38,9 @@ type question struct {
 
 // answer are samples. Lists of one length describe the items; Steps counts the steps of each.
 type answer struct {
-	Run           uint64 // of the activation
-	Size          int    // of the table
+	Run           uint64  // of the activation
+	Size          int     // of the table
+	Mass          float64 // of the table, for the next question: see table.mass
 	Keys          []uint64
 	Probabilities []float64
 	Priorities    []float64
@@ -165,7 +166,7 @@ func (s *shard) sample(q question, l *grains.Later[answer]) error {
 	if q.N == 0 {
 		ends := s.withdraw(q)
 		t := s.tables[q.Table]
-		a, err := answer{Run: s.run, Size: t.size()}, error(nil)
+		a, err := answer{Run: s.run, Size: t.size(), Mass: t.mass()}, error(nil)
 		if t.maySample(1) == 0 {
 			err = t.shut(false, s.number)
 		}
@@ -237,6 +238,7 @@ func (s *shard) take(t *table, n int) answer {
 		items = append(items, it)
 		a.Probabilities = append(a.Probabilities, p)
 	}
+	a.Mass = t.mass()
 	a.fill(items)
 	return a
 }

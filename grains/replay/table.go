@@ -50,12 +50,8 @@ func newTable(cfg Table) *table {
 
 func (t *table) size() int { return len(t.items) - len(t.free) }
 
-// insert adds an item; where the table is full another goes.
+// insert adds an item. Then one goes where there are too many: it may be this one.
 func (t *table) insert(it item, r *rand.Rand) {
-	if t.size() >= t.MaxSize {
-		slot, _ := t.remover.pick(r)
-		t.remove(slot)
-	}
 	slot := len(t.items)
 	if n := len(t.free); n > 0 {
 		slot = int(t.free[n-1])
@@ -68,6 +64,10 @@ func (t *table) insert(it item, r *rand.Rand) {
 	t.sampler.insert(slot, it.priority)
 	t.remover.insert(slot, it.priority)
 	t.inserts++
+	if t.size() > t.MaxSize {
+		slot, _ := t.remover.pick(r)
+		t.remove(slot)
+	}
 }
 
 func (t *table) remove(slot int) {
@@ -125,6 +125,20 @@ func (t *table) maySample(n int) int {
 		n = min(n, t.size()*t.MaxTimesSampled-t.used)
 	}
 	return n
+}
+
+// mass is what the sampler weighs in all: 0 while the table may not be sampled, and for one that does not weigh.
+func (t *table) mass() float64 {
+	if t.maySample(1) == 0 {
+		return 0
+	}
+	switch s := t.sampler.(type) {
+	case *uniform:
+		return float64(len(s.slots))
+	case *prioritized:
+		return s.sums[1]
+	}
+	return 0
 }
 
 // shut says why a call waits.
