@@ -49,6 +49,26 @@ func (j *job) node() (i int) {
 	return i
 }
 
+// dies kills and restarts a node: where the job runs, or its submitter where that is a worker.
+func (j *job) dies(t testing.TB, submitter bool) {
+	t.Helper()
+	i := j.node()
+	if submitter {
+		st, err := j.k.Node().Status(j.k.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range st.Nodes {
+			if len(n.NamedTasks) > 0 {
+				_, _ = fmt.Sscanf(string(n.Name), "n%d", &i)
+			}
+		}
+	}
+	j.k.Cluster().Kill(i)
+	j.k.Advance(10 * time.Second)
+	j.k.Cluster().Restart(i)
+}
+
 // on is a context of a driver on node i.
 func (j *job) on(i int) context.Context { return j.k.Cluster().Node(i).Context(context.Background()) }
 
@@ -169,8 +189,8 @@ func TestJobEndsUntold(t *testing.T) {
 	})
 }
 
-// TestJobOutlivesNodes: a node that dies later than a minute after the start of an attempt is no attempt, also with Retries(0), and whether it
-// is the submitter.
+// TestJobOutlivesNodes: a node that dies later than a minute after the start of an attempt is no attempt, also with Retries(0), and also where it is
+// the submitter.
 func TestJobOutlivesNodes(t *testing.T) {
 	for _, of := range []string{"driver", "worker"} {
 		t.Run("submitted by a "+of, func(t *testing.T) {
@@ -184,10 +204,7 @@ func TestJobOutlivesNodes(t *testing.T) {
 					if j.begun.Load() != d+1 {
 						t.Fatalf("after %d deaths it has begun %d times: %v", d, j.begun.Load(), j.outcome(raysys.Lookup[int](j.k.Context(), "job")))
 					}
-					i := j.node()
-					j.k.Cluster().Kill(i)
-					j.k.Advance(10 * time.Second)
-					j.k.Cluster().Restart(i)
+					j.dies(t, of == "worker")
 				}
 				raysys.Lookup[int](j.k.Context(), "job").Cancel()
 				j.over(t, whenLooked)
@@ -210,10 +227,7 @@ func TestJobEndsItsNodes(t *testing.T) {
 					if j.begun.Load() != d+1 {
 						t.Fatalf("after %d deaths it has begun %d times", d, j.begun.Load())
 					}
-					i := j.node()
-					j.k.Cluster().Kill(i)
-					j.k.Advance(10 * time.Second)
-					j.k.Cluster().Restart(i)
+					j.dies(t, of == "worker")
 				}
 				if err := j.outcome(raysys.Lookup[int](j.k.Context(), "job")); !errors.Is(err, raysys.ErrNodeDead) {
 					t.Errorf("it gave %v, want ErrNodeDead", err)
