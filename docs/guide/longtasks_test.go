@@ -102,14 +102,14 @@ func TestLongTasks(t *testing.T) {
 
 // besides are tasks that run at the same time after a wait.
 type besides struct {
-	entry, leave     chan struct{}
+	entry, leave    chan struct{}
 	came, now, most atomic.Int64
 }
 
 var (
-	beside    *besides
-	enteringTask  = tasks.Define0("guide.longtasks.entry", func(context.Context) (int, error) { <-beside.entry; return 1, nil })
-	afterWait = tasks.Define("guide.longtasks.after-wait", func(ctx context.Context, entry raysys.Handle[int]) (int, error) {
+	beside       *besides
+	enteringTask = tasks.Define0("guide.longtasks.entry", func(context.Context) (int, error) { <-beside.entry; return 1, nil })
+	afterWait    = tasks.Define("guide.longtasks.after-wait", func(ctx context.Context, entry raysys.Handle[int]) (int, error) {
 		beside.came.Add(1)
 		v, err := entry.Ref().Get(ctx)
 		n := beside.now.Add(1)

@@ -254,8 +254,15 @@ func next(t *testing.T, a, b bus.Bus) {
 		data string
 		seq  uint64
 	}{
-		{bus.Filter{}, 0, "1", one}, {bus.Filter{}, one, "1", one}, {bus.Filter{}, one + 1, "2", one + 1}, {bus.Filter{}, one + 2, large, last}, {bus.Filter{}, last + 1, "", 0},
-		{bus.Filter{Key: &x}, one, "1", one}, {bus.Filter{Key: &x}, one + 1, large, last}, {bus.Filter{Key: &none}, 0, "", 0}, {bus.Filter{Partition: 1}, 0, "3", other},
+		{bus.Filter{}, 0, "1", one},
+		{bus.Filter{}, one, "1", one},
+		{bus.Filter{}, one + 1, "2", one + 1},
+		{bus.Filter{}, one + 2, large, last},
+		{bus.Filter{}, last + 1, "", 0},
+		{bus.Filter{Key: &x}, one, "1", one},
+		{bus.Filter{Key: &x}, one + 1, large, last},
+		{bus.Filter{Key: &none}, 0, "", 0},
+		{bus.Filter{Partition: 1}, 0, "3", other},
 	} {
 		m, err := b.Next(t.Context(), s, c.f, c.from)
 		if c.seq == 0 && errors.Is(err, bus.ErrNoEvent) {
