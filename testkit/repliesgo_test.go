@@ -36,11 +36,9 @@ func newWallets(table *raysys.Table) (p wallets) {
 }
 
 // The short forms have replies of which 26 fill the room, the long ones 4,096.
-var (
-	walletReply = long.Form(20_000, 8)
-	walletCalls = long.Form(200, 20_000)
-	walletBatch = long.Form(8, 200)
-)
+func walletReply() int { return long.Form(20_000, 8) }
+func walletCalls() int { return long.Form(200, 20_000) }
+func walletBatch() int { return long.Form(8, 200) }
 
 // TestReplyNotesLost: a grain whose activation ends with every fourth call goes on, in one process and on three nodes: the notes that a
 // driver has its replies find no activation.
@@ -51,16 +49,16 @@ func TestReplyNotesLost(t *testing.T) {
 			p := newWallets(table)
 			k := testkit.New(t, append(opts, testkit.Loose(), testkit.Table(table))...)
 			ctx, g := k.Context(), p.kind.Get("x")
-			for i := range walletCalls {
+			for i := range walletCalls() {
 				m := p.pay
 				if i%4 == 3 {
 					m = p.last
 				}
-				if _, err := m.Call(ctx, g, walletReply).Get(ctx); err != nil {
+				if _, err := m.Call(ctx, g, walletReply()).Get(ctx); err != nil {
 					t.Fatalf("call %d: %v", i, err)
 				}
 			}
-			if n, err := p.sum.Call(ctx, g).Get(ctx); n != walletCalls || err != nil {
+			if n, err := p.sum.Call(ctx, g).Get(ctx); n != walletCalls() || err != nil {
 				t.Error(n, err)
 			}
 		})
@@ -85,9 +83,9 @@ func TestDrainsUnderCalls(t *testing.T) {
 				return
 			default:
 			}
-			refs := make([]raysys.Ref[[]byte], walletBatch)
+			refs := make([]raysys.Ref[[]byte], walletBatch())
 			for i := range refs {
-				refs[i] = p.pay.Call(ctx, g, walletReply)
+				refs[i] = p.pay.Call(ctx, g, walletReply())
 			}
 			calls += len(refs)
 			for _, r := range refs {
