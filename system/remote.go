@@ -275,6 +275,9 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 		}
 		return nil
 	}
+	if !whole(m.content) {
+		return fmt.Errorf("%w: a %T of node %s names no actor", wire.ErrCorrupt, m.content, p.Node())
+	}
 	ref, ok := c.node.actors.ProcessRegistry.GetLocal(to.Id)
 	switch m := m.content.(type) {
 	case *actor.Watch:
@@ -289,6 +292,19 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 		ref.SendSystemMessage(to, m.content)
 	}
 	return nil
+}
+
+// whole reports whether a system message names the actor that proto.Actor uses without a look.
+func whole(system any) bool {
+	switch m := system.(type) {
+	case *actor.Watch:
+		return m.Watcher != nil
+	case *actor.Unwatch:
+		return m.Watcher != nil
+	case *actor.Terminated:
+		return m.Who != nil
+	}
+	return true
 }
 
 // local is the process with a PID of this node: the dead letter process when there is no such actor.

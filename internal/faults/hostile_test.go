@@ -53,6 +53,17 @@ func payload(rng *rand.Rand) []byte {
 	return b
 }
 
+// namesNoActor are messages that proto.Actor itself uses, here without the actor that each must name.
+var namesNoActor = []string{"actor.Watch", "actor.Unwatch", "actor.Terminated"}
+
+// actorMessage is an empty message of a type to an actor, as one of the system.
+func actorMessage(of string) []byte {
+	b := wire.AppendBytes([]byte{1}, "someone")
+	b = append(b, 0)                                     // its request
+	b = append(b, 0, 0, 0)                               // no sender
+	return append(wire.AppendBytes(append(b, 0), of), 0) // protobuf, no fields
+}
+
 // TestHostileMember: a node that was admitted sends frames of every kind with every nonsense. Its connection is closed
 // with a reason, and nobody else suffers.
 func TestHostileMember(t *testing.T) {
@@ -109,14 +120,18 @@ func TestHostileMember(t *testing.T) {
 	sent, closed := 0, 0
 	reasons := map[wire.Kind]int{}
 	for kind, class := range kinds {
-		for range long.Form(60, 3000) {
+		for i := range long.Form(60, 3000) {
+			lie := payload(k.Rand())
+			if kind == wire.KindActor && i < len(namesNoActor) {
+				lie = actorMessage(namesNoActor[i])
+			}
 			dial, cancel := context.WithTimeout(ctx, 10*time.Second)
 			p, err := l.Connect(dial, "n1", address)
 			cancel()
 			if err != nil {
 				t.Fatalf("after %d frames n1 takes no connection: %v", sent, err)
 			}
-			if err := p.Send(class, kind, payload(k.Rand())); err != nil {
+			if err := p.Send(class, kind, lie); err != nil {
 				t.Fatalf("kind %d: a new connection takes no frame: %v", kind, err)
 			}
 			p.Flush()

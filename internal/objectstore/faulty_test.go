@@ -79,11 +79,11 @@ func (f *faultyFS) SyncDir(dir string) error {
 	return f.FS.SyncDir(dir)
 }
 
-func (f *faultyFS) Lock(name string) (io.Closer, error) {
+func (f *faultyFS) Lock(name string, mayMake bool) (io.Closer, error) {
 	if err := f.check("lock", name); err != nil {
 		return nil, err
 	}
-	return f.FS.Lock(name)
+	return f.FS.Lock(name, mayMake)
 }
 
 func (f *faultyFS) Space(dir string) (int64, int64, error) {

@@ -24,9 +24,9 @@ type FS interface {
 	SyncDir(dir string) error
 	// Space returns the bytes that are free and those there are, where dir is.
 	Space(dir string) (free, all int64, err error)
-	// Lock holds the lock file name, made if need be, until it is closed or the process ends. It does not wait:
-	// ErrLocked.
-	Lock(name string) (io.Closer, error)
+	// Lock holds the lock file name until it is closed or the process ends. It does not wait: ErrLocked. Where there is no such
+	// file it makes one, or returns fs.ErrNotExist unless it may.
+	Lock(name string, mayMake bool) (io.Closer, error)
 }
 
 // File is one open file.
@@ -52,6 +52,15 @@ func RealFiles() FS { return disk{} }
 type disk struct{}
 
 type diskFile struct{ *os.File }
+
+// lockFile opens a lock file.
+func lockFile(name string, mayMake bool) (*os.File, error) {
+	flags := os.O_RDWR
+	if mayMake {
+		flags |= os.O_CREATE
+	}
+	return os.OpenFile(name, flags, 0o600)
+}
 
 func (disk) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
 

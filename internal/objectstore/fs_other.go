@@ -5,7 +5,6 @@ package objectstore
 import (
 	"io"
 	"math"
-	"os"
 )
 
 // Space is not asked for: give Config.Disk.
@@ -17,9 +16,7 @@ func (disk) Space(string) (free, all int64, err error) {
 func (disk) SyncDir(string) error { return nil }
 
 // Lock relies on the file being held open, which keeps it from being removed.
-func (disk) Lock(name string) (io.Closer, error) {
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-}
+func (disk) Lock(name string, mayMake bool) (io.Closer, error) { return lockFile(name, mayMake) }
 
 // ours has nothing to ask: the temporary directory is the user's own.
 func ours(string) error { return nil }

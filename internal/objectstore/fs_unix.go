@@ -29,8 +29,8 @@ func (disk) SyncDir(dir string) error {
 }
 
 // Lock is a flock, which the system lets go of when the process ends, however it ends.
-func (disk) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+func (disk) Lock(name string, mayMake bool) (io.Closer, error) {
+	f, err := lockFile(name, mayMake)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +57,14 @@ func (disk) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-// ours refuses a directory that another user has made, in a place where every user may make one.
+// ours refuses a link, and a directory that another user has made, in a place where every user may make one.
 func ours(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
 		return fmt.Errorf("stat %s: %w", dir, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Getuid() || st.Mode&0o022 != 0 {
-		return fmt.Errorf("%s belongs to another user, or others may write to it: remove it, or give a directory for spill files", dir)
+		return fmt.Errorf("%s is a link, belongs to another user, or others may write to it: remove it, or give a directory for spill files", dir)
 	}
 	return nil
 }

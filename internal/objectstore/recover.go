@@ -46,7 +46,7 @@ func (s *Store) recover() {
 			continue
 		}
 		d := &oldDir{path: filepath.Join(s.config.Dir, n), files: map[raysys.TaskID]oldFile{}}
-		if d.lock, err = s.fs.Lock(filepath.Join(d.path, lockName)); err != nil {
+		if d.lock, err = s.fs.Lock(filepath.Join(d.path, lockName), true); err != nil {
 			if !errors.Is(err, ErrLocked) {
 				s.trouble("lock the spill files of an earlier incarnation", err)
 			}

@@ -217,9 +217,12 @@ func TestTemporaryDirectory(t *testing.T) {
 		t.Error("a store that never spilled made a directory")
 	}
 	// One that a process which was killed left behind goes with the first that spills.
-	dead := filepath.Join(base, "dead-0000000000000001")
-	if err := os.MkdirAll(dead, 0o700); err != nil {
-		t.Fatal(err)
+	dead := filepath.Join(base, "@dead-0000000000000001")
+	madeFile(t, dead, "lock")
+	// What is not of a node stays: a folder of another name, a file, and a folder without a lock file.
+	others := []string{filepath.Join(base, "dead-1", "lock"), filepath.Join(base, "a@b-0000000000000002", "notes"), filepath.Join(base, "c@d-000000000000000g", "lock")}
+	for _, file := range others {
+		madeFile(t, filepath.Dir(file), filepath.Base(file))
 	}
 	living, err := objectstore.Open(objectstore.Config{Budget: mib, Node: "living"})
 	if err != nil {
@@ -233,8 +236,47 @@ func TestTemporaryDirectory(t *testing.T) {
 	same(t, o, content(1, mib))
 	closeStore(t, s)
 	closeStore(t, living)
-	if left, _ := os.ReadDir(base); len(left) != 0 {
+	for _, file := range others {
+		if _, err := os.Stat(file); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := os.ReadDir(base); len(left) != len(others) {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// madeFile makes a folder with a file in it.
+func madeFile(t *testing.T, dir, file string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTemporaryDirectoryIsALink: nothing is made or removed where it leads.
+func TestTemporaryDirectoryIsALink(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	target := t.TempDir()
+	madeFile(t, filepath.Join(target, "@dead-0000000000000001"), "lock")
+	madeFile(t, filepath.Join(target, "photos"), "lock")
+	if err := os.Symlink(target, filepath.Join(os.TempDir(), "raysys-"+strconv.Itoa(os.Getuid()))); err != nil {
+		t.Fatal(err)
+	}
+	s, err := objectstore.Open(objectstore.Config{Budget: mib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	if _, err := s.Receive(context.Background(), version(1, content(1, mib)), objectstore.Disk); !errors.Is(err, raysys.ErrStoreFull) || !strings.Contains(err.Error(), "is a link") {
+		t.Errorf("%v", err)
+	}
+	left, _ := os.ReadDir(target)
+	if len(left) != 2 {
+		t.Errorf("left in the link's target: %v", left)
 	}
 }
 

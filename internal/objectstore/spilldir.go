@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,9 @@ func dirPrefix(c *Config) string {
 	return url.PathEscape(c.Cluster) + "@" + url.PathEscape(string(c.Node)) + "-"
 }
 
+// ofAnyNode has the form of all names of dirPrefix, an incarnation and a number.
+var ofAnyNode = regexp.MustCompile(`^[^/]*@[^/]+-[0-9a-f]{16}(\.[0-9]+)?$`)
+
 // ofNode reports whether a directory is one of the node's incarnations, and not of a node whose name begins alike.
 func ofNode(c *Config, name string) bool {
 	rest, ok := strings.CutPrefix(name, dirPrefix(c))
@@ -70,6 +74,9 @@ func (d *spillDir) path(again bool) (string, error) {
 	}
 	d.unlock()
 	if d.temp {
+		if err := d.safe(); err != nil {
+			return "", fmt.Errorf("make spill directory: %w", err)
+		}
 		d.removeDead()
 	}
 	for i := range tries {
@@ -80,12 +87,7 @@ func (d *spillDir) path(again bool) (string, error) {
 		if err := d.fs.MkdirAll(dir); err != nil {
 			return "", fmt.Errorf("make spill directory: %w", err)
 		}
-		if d.temp {
-			if err := ours(d.base); err != nil {
-				return "", fmt.Errorf("make spill directory: %w", err)
-			}
-		}
-		lock, err := d.fs.Lock(filepath.Join(dir, lockName))
+		lock, err := d.fs.Lock(filepath.Join(dir, lockName), true)
 		if errors.Is(err, ErrLocked) || errors.Is(err, fs.ErrNotExist) {
 			continue // a living process has it, or another has just removed it
 		}
@@ -105,12 +107,23 @@ func (d *spillDir) unlock() {
 	}
 }
 
-// removeDead removes directories whose processes ended without doing so themselves.
+// safe makes the base, and refuses one that another user may have put there.
+func (d *spillDir) safe() error {
+	if err := d.fs.MkdirAll(d.base); err != nil {
+		return err
+	}
+	return ours(d.base)
+}
+
+// removeDead removes directories whose processes ended without doing so themselves: those with a name that newSpillDir gives, and a lock file.
 func (d *spillDir) removeDead() {
 	names, _ := d.fs.List(d.base)
 	for _, n := range names {
+		if !ofAnyNode.MatchString(n) {
+			continue
+		}
 		dir := filepath.Join(d.base, n)
-		if lock, err := d.fs.Lock(filepath.Join(dir, lockName)); err == nil {
+		if lock, err := d.fs.Lock(filepath.Join(dir, lockName), false); err == nil {
 			_ = d.fs.RemoveAll(dir)
 			lock.Close()
 		}

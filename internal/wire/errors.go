@@ -23,15 +23,21 @@ const (
 // Bounds: an error is a message, not a payload.
 const (
 	maxErrorDepth = 16
-	maxErrorParts = 64
+	maxErrorParts = 64   // of one error, and as many names of sentinels
+	maxErrors     = 2048 // in one error, at all depths; what is beyond travels as text alone. A reader takes twice as many
 	maxText       = 16 << 10
 )
 
 // AppendError appends err so that errors.Is finds registered sentinels and errors.As finds *raysys.TaskError,
 // *raysys.PanicError and registered error types in what ReadError makes of it. The text is the same.
-func AppendError(dst []byte, err error) []byte { return appendError(dst, err, 0) }
+func AppendError(dst []byte, err error) []byte {
+	left := maxErrors
+	return appendError(dst, err, 0, &left)
+}
 
-func appendError(dst []byte, err error, depth int) []byte {
+// appendError takes one from left for each error that it appends.
+func appendError(dst []byte, err error, depth int, left *int) []byte {
+	*left--
 	switch e := err.(type) {
 	case *raysys.TaskError:
 		if e == nil || depth > maxErrorDepth {
@@ -47,14 +53,14 @@ func appendError(dst []byte, err error, depth int) []byte {
 			stack = nil // the error inside brings it, and the reader takes it from there
 		}
 		dst = AppendBytes(dst, clip(string(stack)))
-		return appendError(dst, e.Err, depth+1)
+		return appendError(dst, e.Err, depth+1, left)
 	case *raysys.PanicError:
 		if e == nil || depth > maxErrorDepth {
 			break
 		}
 		dst = append(dst, errPanic)
 		if cause, ok := e.Value.(error); ok {
-			return appendError(append(dst, 1), cause, depth+1)
+			return appendError(append(dst, 1), cause, depth+1, left)
 		}
 		return AppendBytes(append(dst, 0), clip(panicText(e)))
 	}
@@ -68,6 +74,7 @@ func appendError(dst []byte, err error, depth int) []byte {
 		text = errorText(err)
 	}
 	dst = AppendBytes(append(dst, errPlain), clip(text))
+	names = names[:min(len(names), maxErrorParts)]
 	dst = binary.AppendUvarint(dst, uint64(len(names)))
 	for _, n := range names {
 		dst = AppendBytes(dst, n)
@@ -76,12 +83,12 @@ func appendError(dst []byte, err error, depth int) []byte {
 		return append(binary.AppendUvarint(dst, 1), typed...)
 	}
 	parts := typedParts(err, nil, 0)
-	if depth > maxErrorDepth {
+	if depth > maxErrorDepth || len(parts) > *left {
 		parts = nil
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(parts)))
 	for _, p := range parts {
-		dst = appendError(dst, p, depth+1)
+		dst = appendError(dst, p, depth+1, left)
 	}
 	return dst
 }
@@ -188,15 +195,17 @@ func (e *RemoteError) bare() error {
 
 // ReadError reads what AppendError wrote.
 func ReadError(r *Reader) error {
-	err := readError(r, 0)
+	left := 2 * maxErrors
+	err := readError(r, 0, &left)
 	if r.bad {
 		return errors.Join(ErrCorrupt, err)
 	}
 	return err
 }
 
-func readError(r *Reader, depth int) error {
-	if depth > maxErrorDepth+2 {
+// readError takes one from left for each error that it reads.
+func readError(r *Reader, depth int, left *int) error {
+	if *left--; depth > maxErrorDepth+2 || *left < 0 {
 		r.fail()
 		return ErrCorrupt
 	}
@@ -206,13 +215,13 @@ func readError(r *Reader, depth int) error {
 		if s := r.Bytes(); len(s) > 0 {
 			e.Stack = append([]byte(nil), s...)
 		}
-		if e.Err = readError(r, depth+1); e.Stack == nil {
+		if e.Err = readError(r, depth+1, left); e.Stack == nil {
 			e.Stack = raysys.Stack(e.Err)
 		}
 		return e
 	case errPanic:
 		if r.Byte() == 1 {
-			return &raysys.PanicError{Value: readError(r, depth+1)}
+			return &raysys.PanicError{Value: readError(r, depth+1, left)}
 		}
 		return &raysys.PanicError{Value: r.String()}
 	case errValue:
@@ -224,13 +233,13 @@ func readError(r *Reader, depth int) error {
 		return &RemoteError{Text: text}
 	case errPlain:
 		e := &RemoteError{Text: r.String()}
-		for range r.Count(1) {
+		for range countOfParts(r) {
 			if s := core.RegisteredError(r.String()); s != nil {
 				e.parts = append(e.parts, s)
 			}
 		}
-		for range r.Count(1) {
-			e.parts = append(e.parts, readError(r, depth+1))
+		for range countOfParts(r) {
+			e.parts = append(e.parts, readError(r, depth+1, left))
 			if r.bad {
 				break
 			}
@@ -240,6 +249,16 @@ func readError(r *Reader, depth int) error {
 		r.fail()
 		return ErrCorrupt
 	}
+}
+
+// countOfParts refuses more than AppendError writes: what follows compares each with each.
+func countOfParts(r *Reader) int {
+	n := r.Count(1)
+	if n > maxErrorParts {
+		r.fail()
+		return 0
+	}
+	return n
 }
 
 func decodeTyped(name string, body []byte) (error, bool) {

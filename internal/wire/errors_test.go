@@ -1,7 +1,9 @@
 package wire_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -150,6 +152,48 @@ func TestErrorsThatMisbehave(t *testing.T) {
 	long := over(t, errors.New(strings.Repeat("x", 1<<20)))
 	if len(long.Error()) > 20<<10 {
 		t.Errorf("%d bytes of text", len(long.Error()))
+	}
+}
+
+// TestErrorsAreBounded: an error with more in it than AppendError writes is corrupt. To read it would take the square of its size.
+func TestErrorsAreBounded(t *testing.T) {
+	uvarint := func(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }
+	leaf := []byte{0, 0, 0, 0} // plain, no text, no sentinel, no part
+	const most = 64
+	of := func(names, parts int) []byte {
+		b := uvarint([]byte{0, 0}, uint64(names))
+		for range names {
+			b = wire.AppendBytes(b, "no such name")
+		}
+		b = uvarint(b, uint64(parts))
+		return append(b, bytes.Repeat(leaf, parts)...)
+	}
+	nested := func() []byte { // 64 of 64: each level is within its bound, and all together are not
+		b := uvarint([]byte{0, 0, 0}, most)
+		return append(b, bytes.Repeat(of(0, most), most)...)
+	}
+	for name, c := range map[string]struct {
+		frame []byte
+		ok    bool
+	}{
+		"most": {of(most, most), true}, "parts": {of(0, most+1), false}, "names": {of(most+1, 0), false}, "many parts": {of(0, 160_000), false}, "nested": {nested(), false},
+	} {
+		r := wire.NewReader(c.frame)
+		if err := wire.ReadError(&r); errors.Is(err, wire.ErrCorrupt) == c.ok {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+	// What has more than that still arrives, as text.
+	var all []error
+	for range 100 {
+		var inner []error
+		for range 100 {
+			inner = append(inner, verdict{"v"})
+		}
+		all = append(all, &raysys.TaskError{Function: "f", Err: errors.Join(inner...)})
+	}
+	if err := over(t, errors.Join(all...)); !strings.Contains(err.Error(), "v") || errors.Is(err, wire.ErrCorrupt) {
+		t.Errorf("%.200v", err)
 	}
 }
 

@@ -230,6 +230,9 @@ type Turns struct {
 // maxEarly bounds the cancellations that wait for their turn; a well-behaved peer has few on the way.
 const maxEarly = 4096
 
+// maxTurns bounds the turns that a peer may have open, as the calls that it may have.
+const maxTurns = 1 << 20
+
 // Turn implements Peer.Turn.
 func (s *Turns) Turn(id uint32) *core.Turn {
 	s.mu.Lock()
@@ -252,6 +255,10 @@ func (s *Turns) Opened(frame []byte) error {
 	s.mu.Lock()
 	if s.turns == nil {
 		s.turns = map[uint32]*core.Turn{}
+	}
+	if len(s.turns) >= maxTurns {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: turn number %d, and at most %d may be open", ErrCorrupt, id, maxTurns)
 	}
 	s.turns[id], s.last = t, nil
 	early := s.early[id]

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"testing"
@@ -254,6 +255,24 @@ func TestScopesEndWithThePeer(t *testing.T) {
 	turn.Cancel(raysys.ErrCancelled) // nobody watches any more
 	if n := p.count(wire.KindCancelTurn); n != 0 {
 		t.Errorf("%d cancellations to a peer that is gone", n)
+	}
+}
+
+// TestTurnsAreBounded: a peer that opens more turns than its calls may be is refused.
+func TestTurnsAreBounded(t *testing.T) {
+	p := newPair(t)
+	turn := p.driver(context.Background(), 1)
+	spec := core.RemoteSpec{Job: turn.Job(), Name: "task", Attempt: 1}
+	frame, err := wire.AppendRemote(binary.AppendUvarint(nil, 1<<30), &spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.turns.Opened(frame); err != nil {
+		t.Fatal(err)
+	}
+	p.turns.Fill()
+	if err := p.turns.Opened(frame); !errors.Is(err, wire.ErrCorrupt) {
+		t.Errorf("%v", err)
 	}
 }
 
