@@ -100,8 +100,8 @@ func checkConsul(address string) error {
 			}
 			continue
 		}
-		if u, err := url.Parse(a); err != nil || u.Host == "" {
-			return cli.Usagef("--consul %q: give HOST:PORT or a URL", a)
+		if u, err := url.Parse(a); err != nil || u.Host == "" || u.User != nil {
+			return cli.Usagef("--consul: give HOST:PORT or a URL, without a password") // which is why it is not quoted
 		}
 	}
 	return nil

@@ -61,6 +61,15 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	return c, c.check()
 }
 
+// shown is an address for messages, without a user, password or token that does not belong into it.
+func shown(address string) string {
+	if at := strings.LastIndex(address, "@"); at >= 0 {
+		address = "..." + address[at:]
+	}
+	address, _, _ = strings.Cut(address, "?")
+	return address
+}
+
 func (c Config) check() error {
 	if len(c.Addresses) == 0 {
 		return errors.New("no address of Consul: set RAYSYS_CONSUL to host:port, several with commas between")
@@ -70,14 +79,14 @@ func (c Config) check() error {
 		if strings.Contains(a, "://") {
 			u, err := url.Parse(a)
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-				return fmt.Errorf("address of Consul %q: it looks like host:port, http://host:port or https://host:port", a)
+				return fmt.Errorf("address of Consul %q: it looks like host:port, http://host:port or https://host:port, and the token is CONSUL_HTTP_TOKEN", shown(a))
 			}
 			if host = u.Host; u.Port() == "" {
 				host = net.JoinHostPort(u.Hostname(), "80")
 			}
 		}
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			return fmt.Errorf("address of Consul %q: it looks like host:port: %w", a, err)
+		if _, _, err := net.SplitHostPort(host); err != nil || strings.Contains(host, "@") {
+			return fmt.Errorf("address of Consul %q: it looks like host:port", shown(a))
 		}
 	}
 	if c.Prefix == "" || !strings.HasSuffix(c.Prefix, "/") || strings.HasPrefix(c.Prefix, "/") || strings.Contains(c.Prefix, "//") {

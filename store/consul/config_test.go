@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -29,10 +30,13 @@ func TestFromEnv(t *testing.T) {
 		"slashes":    {map[string]string{"RAYSYS_CLUSTER": "a/b"}, consul.Config{}, true},
 		"no port":    {map[string]string{"RAYSYS_CONSUL": "consul"}, consul.Config{}, true},
 		"no scheme":  {map[string]string{"RAYSYS_CONSUL": "unix:///run/consul"}, consul.Config{}, true},
+		"a password": {map[string]string{"RAYSYS_CONSUL": "http://u:s3cret@c:1"}, consul.Config{}, true},
+		"an odd one": {map[string]string{"RAYSYS_CONSUL": "http://u:s3c%ret@c:1?token=s3cret"}, consul.Config{}, true},
+		"no colon":   {map[string]string{"RAYSYS_CONSUL": "u:s3cret@c"}, consul.Config{}, true},
 		"no address": {map[string]string{"RAYSYS_CONSUL": " , "}, consul.Config{}, true},
 	} {
 		got, err := consul.FromEnv(func(k string) string { return c.env[k] })
-		if (err != nil) != c.bad {
+		if (err != nil) != c.bad || err != nil && strings.Contains(err.Error(), "s3c") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if d := cmp.Diff(c.want, got); !c.bad && d != "" {
