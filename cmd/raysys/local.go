@@ -56,7 +56,7 @@ RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=
 	flags.StringVar(&f.app, "app", "", "the program, a path or a name in PATH")
 	flags.StringVar(&f.consul, "consul-program", "consul", "Consul, a path or a name in PATH (make consul builds bin/consul)")
 	flags.IntVar(&f.port, "consul-port", 0, "its port (default 8500, or a free one where that is taken)")
-	flags.StringVar(&f.nats, "nats-program", "", "the NATS server, a path or a name in PATH (make nats builds bin/nats-server; default: nats-server beside this program, in bin/ here or above, or in PATH; streams are off without one)")
+	flags.StringVar(&f.nats, "nats-program", "", "the NATS server, a path or a name in PATH (make nats builds bin/nats-server; default: nats-server beside this program, in bin/ here or above in this module, or in PATH; streams are off without one)")
 	flags.IntVar(&f.nodes, "nodes", 3, "how many nodes to start")
 	flags.StringVar(&f.cpu, "cpu", "", "CPUs that each offers (default: an equal share of the host's, at least 1)")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long the start may take")

@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/childserver"
 )
 
-// TestFind: the variable comes first, then bin/ of the folder or of one above it, then PATH.
+// TestFind: the variable comes first, then bin/ of the folder or of one above it in the module, then PATH.
 func TestFind(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("programs have other names there")
@@ -44,7 +44,22 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q, %v, want %s", got, err, want)
 		}
 	}
+	found(filepath.Join(top, "path", l.File)) // no go.mod says that the folders above are of one module
+	put("a", "go.mod")
 	found(filepath.Join(top, "a", "bin", l.File))
+	if err := os.Chmod(filepath.Join(top, "a", "bin", l.File), 0o707); err != nil {
+		t.Fatal(err)
+	}
+	found(filepath.Join(top, "path", l.File)) // bin of the folder above the module is not looked at
+	t.Setenv("PATH", "")
+	if _, err := l.Find(); !errors.Is(err, childserver.ErrNone) || !strings.Contains(err.Error(), filepath.Join("a", "bin", l.File)+" is not taken: another user owns it") {
+		t.Errorf("everybody may write to it: %v", err)
+	}
+	t.Setenv("PATH", filepath.Join(top, "path"))
+	put("go.mod")
+	if err := os.Remove(filepath.Join(top, "a", "go.mod")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(filepath.Join(top, "a", "bin")); err != nil {
 		t.Fatal(err)
 	}
