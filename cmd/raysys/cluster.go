@@ -23,7 +23,10 @@ import (
 func onConsul() cluster { return cluster{connect: connect, examine: examine, reporter: newReporter} }
 
 // openStore opens the cluster's keys in Consul. It does no I/O.
-func openStore(at operate.Where) (*consul.Store, error) {
+func openStore(at operate.Where) (*consul.Store, error) { return openStoreAs(at, "") }
+
+// openStoreAs uses a token, where it is not empty, in place of that of the environment.
+func openStoreAs(at operate.Where, token string) (*consul.Store, error) {
 	cfg, err := consul.FromEnv(func(name string) string {
 		switch name {
 		case "RAYSYS_CONSUL":
@@ -35,6 +38,9 @@ func openStore(at operate.Where) (*consul.Store, error) {
 	})
 	if err != nil {
 		return nil, cli.Usage(err)
+	}
+	if token != "" {
+		cfg.Token = token
 	}
 	return consul.Open(cfg)
 }

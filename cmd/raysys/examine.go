@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/natskey"
@@ -21,7 +23,7 @@ func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
 	}
 	m := &mesh{at: at}
 	d := &doctor.Doctor{
-		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv}, Status: m.status, Streams: m.streams, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
+		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv, at}, Status: m.status, Streams: m.streams, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
 		Version: system.Version(), Greet: doctor.Greet, NATS: os.Getenv("RAYSYS_NATS"),
 		StoredNATS: func(ctx context.Context) (string, error) {
 			r, err := natskey.Read(ctx, kv)
@@ -32,11 +34,29 @@ func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
 }
 
 // agent implements doctor.Consul.
-type agent struct{ kv *consul.Store }
+type agent struct {
+	kv *consul.Store
+	at operate.Where
+}
 
 func (a agent) Agent(ctx context.Context) (doctor.Agent, error) {
 	s, err := a.kv.Agent(ctx)
 	return doctor.Agent{Version: s.Version, Leader: s.Leader, ConnsPerClient: s.ConnsPerClient, Time: s.Time, TookHalf: s.TookHalf}, err
+}
+
+// anonymous is the secret of Consul's anonymous token: what nobody had to give.
+const anonymous = "anonymous"
+
+func (a agent) TryWriteAsAnyone(ctx context.Context) error {
+	if file := os.Getenv(api.HTTPTokenFileEnvName); file != "" { // Consul's client would prefer the file
+		os.Unsetenv(api.HTTPTokenFileEnvName)
+		defer os.Setenv(api.HTTPTokenFileEnvName, file)
+	}
+	kv, err := openStoreAs(a.at, anonymous)
+	if err != nil {
+		return err
+	}
+	return errors.Join(doctor.TryWrite(ctx, kv), kv.Close())
 }
 
 func (a agent) TryWrite(ctx context.Context) error { return doctor.TryWrite(ctx, a.kv) }

@@ -146,6 +146,7 @@ func (c *fakeCluster) Close() error { c.closed++; return nil }
 func (c *fakeCluster) Agent(context.Context) (doctor.Agent, error) {
 	return doctor.Agent{Version: "1.20", Leader: "x", ConnsPerClient: 200, Time: time.Now()}, c.err
 }
+func (c *fakeCluster) TryWriteAsAnyone(context.Context) error       { return nil }
 func (c *fakeCluster) TryWrite(context.Context) error               { return nil }
 func (c *fakeCluster) Links(context.Context) ([]doctor.Link, error) { return nil, nil }
 
@@ -218,7 +219,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"drain", "c"}, code: 5, talk: "error: drain c: not found: there are a and b: run raysys status\n"},
 		{args: []string{"drain", "b", "--timeout", "1ms"}, code: 4, talk: "error: timed out after 1ms: drain b: context deadline exceeded"},
 		{args: []string{"drain", "b"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
-		{args: []string{"doctor"}, code: 0, out: "ok  consul"},
+		{args: []string{"doctor"}, code: 0, out: "ok       consul"},
 		{args: []string{"doctor", "-o", "json"}, code: 0, out: `{"check":"consul","level":"ok",`},
 		{args: []string{"doctor"}, err: errors.New("refused"), code: 3, out: "skipped  acl", talk: "error: cluster unreachable: start an agent there"},
 	} {

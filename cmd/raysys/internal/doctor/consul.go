@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/raysys/raysys/store"
@@ -27,7 +31,29 @@ func (d *Doctor) consul(ctx context.Context, g *ground) Finding {
 			Fix: "bring a majority of the Consul servers up: consul operator raft list-peers",
 		}
 	}
-	return Finding{Level: OK, Detail: fmt.Sprintf("%s answers (version %s, leader %s)", d.Address, orUnknown(a.Version), a.Leader)}
+	f := Finding{Level: OK, Detail: fmt.Sprintf("%s answers (version %s, leader %s)", d.Address, orUnknown(a.Version), a.Leader)}
+	if plainBeyondLoopback(d.Address) {
+		f.Level, f.Detail = Warning, f.Detail+"; the way there is plain http: who is on it reads the token and all that the cluster keeps"
+		f.Fix = "ask an agent on this host (127.0.0.1:8500), or give an https address: docs/operating.md, Three hosts"
+	}
+	return f
+}
+
+// plainBeyondLoopback reports whether an address of Consul, host:port or a URL, is neither https nor of this host.
+func plainBeyondLoopback(address string) bool {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "http", address
+	}
+	if on, _ := strconv.ParseBool(os.Getenv("CONSUL_HTTP_SSL")); scheme == "https" || !ok && on {
+		return false
+	}
+	host := rest
+	if h, _, err := net.SplitHostPort(rest); err == nil {
+		host = h
+	}
+	ip := net.ParseIP(host)
+	return host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
@@ -41,7 +67,13 @@ func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
 			Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating.md",
 		}
 	}
-	return Finding{Level: OK, Detail: "a session can hold a key"}
+	if d.Token && d.Consul.TryWriteAsAnyone(ctx) != nil {
+		return Finding{Level: OK, Detail: "a session can hold a key"}
+	}
+	return Finding{
+		Level: Warning, Detail: "a session can hold a key, and needs no token for that: whoever reaches Consul may read, change and drain the cluster",
+		Fix: "turn ACL on with default_policy deny: docs/operating.md, Three hosts",
+	}
 }
 
 // denied is for what Consul's ACL refuses: without a token, or for the one there is.

@@ -34,6 +34,8 @@ type Consul interface {
 	// TryWrite does what a node does with its token: makes a session, holds a key below the cluster's prefix with it,
 	// reads it back, and takes both away.
 	TryWrite(ctx context.Context) error
+	// TryWriteAsAnyone does the same as who has no token.
+	TryWriteAsAnyone(ctx context.Context) error
 }
 
 // Agent is what Consul says of itself.

@@ -29,6 +29,8 @@ type patient struct {
 	agent     doctor.Agent
 	agentErr  error
 	writeErr  error
+	anyoneErr error
+	address   string // of Consul
 	status    operate.Status
 	statusErr error
 	links     []doctor.Link
@@ -50,6 +52,7 @@ type patient struct {
 
 func (p *patient) Agent(context.Context) (doctor.Agent, error)  { return p.agent, p.agentErr }
 func (p *patient) TryWrite(context.Context) error               { return p.writeErr }
+func (p *patient) TryWriteAsAnyone(context.Context) error       { return p.anyoneErr }
 func (p *patient) Links(context.Context) ([]doctor.Link, error) { return p.links, p.linksErr }
 func (p *patient) dial(_ context.Context, address string) error { return p.unreached[address] }
 func (p *patient) ask(context.Context) (operate.Status, error)  { return p.status, p.statusErr }
@@ -59,7 +62,7 @@ func (p *patient) greet(_ context.Context, address string) (doctor.Greeting, err
 
 func (p *patient) doctor() *doctor.Doctor {
 	return &doctor.Doctor{
-		Address: "127.0.0.1:8500", Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
+		Address: p.address, Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
 		Streams: func(context.Context) (system.Streams, error) { return p.streams, p.streamsErr },
 		Limits:  func() (doctor.Limits, error) { return p.limits, p.limitsErr },
 		Now:     func() time.Time { return p.now }, Version: p.version, Token: p.token,
@@ -73,6 +76,7 @@ func well() *patient {
 		return operate.Node{Name: raysys.NodeID(name), State: system.NodeActive, Address: name + ":7400", Version: "v1"}
 	}
 	return &patient{
+		address: "127.0.0.1:8500", token: true, anyoneErr: store.ErrDenied,
 		agent:   doctor.Agent{Version: "1.20.6", Leader: "10.0.0.1:8300", ConnsPerClient: 200, Time: now, TookHalf: time.Millisecond},
 		status:  operate.Status{Nodes: []operate.Node{node("a"), node("b")}, Shards: []operate.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
 		links:   []doctor.Link{{From: "a", To: "b"}, {From: "b", To: "a"}},
@@ -124,9 +128,13 @@ func TestIll(t *testing.T) {
 		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
 		"no leader":      {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
 		"denied":         {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
-		"no token":       {func(p *patient) { p.writeErr = store.ErrDenied }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
+		"no token":       {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
 		"weak token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
-		"all denied":     {func(p *patient) { p.agentErr = store.ErrDenied }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
+		"all denied":     {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
+		"no ACL":         {func(p *patient) { p.anyoneErr = nil }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
+		"no ACL, alone":  {func(p *patient) { p.token = false }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
+		"plain http":     {func(p *patient) { p.address = "http://10.0.0.5:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
+		"plain address":  {func(p *patient) { p.address = "consul.example:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
 		"few conns":      {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
 		"unknown conns":  {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
 		"late clock":     {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
