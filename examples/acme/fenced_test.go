@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -17,7 +18,8 @@ import (
 func TestFenced(t *testing.T) {
 	steps := long.Form(18_000, 40_000)
 	for seed := range long.Form[uint64](1, 20) {
-		p := testkit.Processes(t, 3)
+		dir := t.TempDir() // a checkpoint of this net is too large for the store: the nodes keep it in their directories
+		p := testkit.Processes(t, 3, testkit.EnvOf(func(i int) []string { return []string{fmt.Sprintf("RAYSYS_SPILL=%s/%d", dir, i)} }))
 		points := make(signal, 1)
 		var run *rl.Run
 		var err error
@@ -28,7 +30,7 @@ func TestFenced(t *testing.T) {
 		}()
 		r := rand.New(rand.NewPCG(seed, 0))
 		first, played := r.Perm(3), map[string]int{}
-		for n := 0; points.another(2, ended); n++ { // a checkpoint without a directory is in the memory of two nodes: the run gets on between two faults
+		for n := 0; points.another(2, ended); n++ {
 			fault, node := faults[r.IntN(3)], r.IntN(3)
 			if n < 3 {
 				fault, node = faults[n], first[n]
