@@ -109,6 +109,22 @@ func TestEveryFormOfHandle(t *testing.T) {
 	}
 }
 
+// TestKeysInMessages: a key that does not print is quoted in errors, where a client's could else write a line of its own.
+func TestKeysInMessages(t *testing.T) {
+	ctx := nodetest.Driver(t, notes.table)
+	for key, want := range map[string]string{
+		"a b/ü":                         "note/a b/ü.bad",
+		"\x1b[2J\nerror: x":             `note/"\x1b[2J\nerror: x".bad`,
+		"bad \xff":                      `note/"bad \xff".bad`,
+		"\n" + strings.Repeat("k", 200): `note/"\n` + strings.Repeat("k", 127) + `"... (201 bytes).bad`,
+	} {
+		var te *raysys.TaskError
+		if err := nodetest.Fails(t, ctx, notes.bad.Call(ctx, notes.kind.Get(key)), errNote); !errors.As(err, &te) || te.Function != want {
+			t.Errorf("%q: %v, want %s", key, err, want)
+		}
+	}
+}
+
 func TestEach(t *testing.T) {
 	ctx := nodetest.Driver(t, notes.table)
 	var gs []ref

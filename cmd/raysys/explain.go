@@ -41,7 +41,7 @@ ID is that of a task, or its first digits; or KIND/KEY of a grain.`,
 				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
 				}
-				_, err = fmt.Fprint(cmd.OutOrStdout(), s)
+				_, err = fmt.Fprint(cmd.OutOrStdout(), cli.Printable(s))
 				return err
 			})
 		})

@@ -40,7 +40,7 @@ raysys groups remove removes one.`,
 				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(g)
 				}
-				return operate.GroupsTable(cmd.OutOrStdout(), g, time.Now())
+				return operate.GroupsTable(cmd.OutOrStdout(), cli.Printable(g), time.Now())
 			})
 		})
 	}
@@ -70,7 +70,7 @@ returns once that has returned and the room is free. A removal that is not over 
 				if err != nil {
 					return fmt.Errorf("remove group %s: %w: run raysys groups", args[0], err)
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "group %s is removed\n", operate.GroupName(&g))
+				fmt.Fprintf(cmd.ErrOrStderr(), "group %s is removed\n", cli.Escape(operate.GroupName(&g)))
 				return nil
 			})
 		})

@@ -49,7 +49,7 @@ they are, and events taken in a second, of the last ten. -o json has each part.`
 				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
 				}
-				return operate.StreamsTable(cmd.OutOrStdout(), s)
+				return operate.StreamsTable(cmd.OutOrStdout(), cli.Printable(s))
 			})
 		})
 	}

@@ -55,7 +55,7 @@ own objects only its garbage collector knows.`,
 				if *form == cli.JSON {
 					err = operate.MemoryJSON(cmd.OutOrStdout(), m)
 				} else {
-					err = operate.MemoryTable(cmd.OutOrStdout(), m, time.Now())
+					err = operate.MemoryTable(cmd.OutOrStdout(), cli.Printable(m), time.Now())
 				}
 				if err == nil && node != "" && m.Stores[0].Error != "" {
 					return fmt.Errorf("%w: node %s: %s: run raysys doctor", operate.ErrUnreachable, node, m.Stores[0].Error)

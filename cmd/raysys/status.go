@@ -62,11 +62,13 @@ func statusCommand(on cluster) *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("read status: %w: run raysys doctor", err)
 				}
-				show := operate.Table
+				operate.Sort(&s)
 				if *form == cli.JSON {
-					show = operate.JSON
+					err = operate.JSON(cmd.OutOrStdout(), s)
+				} else {
+					err = operate.Table(cmd.OutOrStdout(), cli.Printable(s))
 				}
-				if err := show(cmd.OutOrStdout(), s); err != nil {
+				if err != nil {
 					return err
 				}
 				if err := operate.Silent(s); err != nil {
@@ -131,12 +133,16 @@ What could not be moved is not waited for: objects of which no other node could 
 
 // tellDrain says what came of a drain, and fails when that is not known.
 func tellDrain(out, talk io.Writer, d operate.Drain, form cli.Output) error {
-	show := operate.DrainTable
 	if form == cli.JSON {
-		show = operate.DrainJSON
+		if err := operate.DrainJSON(out, d); err != nil {
+			return err
+		}
 	}
-	if err := show(out, d); err != nil {
-		return err
+	d = cli.Printable(d)
+	if form != cli.JSON {
+		if err := operate.DrainTable(out, d); err != nil {
+			return err
+		}
 	}
 	if !d.Told {
 		return fmt.Errorf("drain %s: it is gone, and did not say how its drain ended: it may have died: run raysys status", d.Node)
@@ -176,11 +182,12 @@ node, as the node's user and with its variables. The exit code is 1 when somethi
 			if err := done(); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), "leave the cluster:", err)
 			}
-			show := doctor.Table
 			if *form == cli.JSON {
-				show = doctor.JSON
+				err = doctor.JSON(cmd.OutOrStdout(), findings)
+			} else {
+				err = doctor.Table(cmd.OutOrStdout(), cli.Printable(findings))
 			}
-			if err := show(cmd.OutOrStdout(), findings); err != nil {
+			if err != nil {
 				return err
 			}
 			failed := doctor.Worst(findings)

@@ -40,7 +40,7 @@ a detached task.`,
 				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
 				}
-				_, err = fmt.Fprint(cmd.OutOrStdout(), e)
+				_, err = fmt.Fprint(cmd.OutOrStdout(), cli.Printable(e))
 				return err
 			})
 		})

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -92,12 +94,19 @@ func (o *outboundCall) late(now int64) bool {
 	return until != 0 && now >= until
 }
 
-// shown is a key as messages have it: a longer one is cut.
+// shown is a key as messages have it: one that does not print is quoted, because a client may have chosen it, and a longer one is cut.
 func shown(key string) string {
-	if len(key) <= maxShown {
+	if len(key) > maxShown {
+		return fmt.Sprintf("%s... (%d bytes)", shown(strings.ToValidUTF8(key[:maxShown], "")), len(key))
+	}
+	if printable(key) {
 		return key
 	}
-	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(key[:maxShown], ""), len(key))
+	return strconv.Quote(key)
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }
 
 const maxShown = 128

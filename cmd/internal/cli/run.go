@@ -62,6 +62,6 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, stdin io.Reader
 	if err == nil || errors.Is(err, errPrinted) {
 		return nil
 	}
-	fmt.Fprintln(stderr, "error:", err)
+	fmt.Fprintln(stderr, "error:", text(err))
 	return err
 }

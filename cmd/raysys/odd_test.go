@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
+)
+
+// odd is a name that a client may choose: it clears the screen, and looks like an error of the command.
+const odd = "key\x1b[2J\nerror: forged\t\u202e"
+
+// fill sets all strings of a value, and makes one element of each list.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(odd)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[[]raysys.Explanation]() { // it has itself in it
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Bool:
+		v.SetBool(true)
+	}
+}
+
+func filled[T any]() (v T) {
+	fill(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+// oddCluster has that name everywhere.
+type oddCluster struct {
+	fakeCluster
+	fails bool
+}
+
+func (o *oddCluster) bad() error {
+	if o.fails {
+		return fmt.Errorf("grain %s: %w", odd, errors.Join(errors.New(odd), errors.New("second")))
+	}
+	return nil
+}
+
+func (o *oddCluster) Status(context.Context) (operate.Status, error) {
+	s := filled[operate.Status]()
+	s.Nodes[0].Error = "" // else it is not shown in full
+	return s, o.bad()
+}
+
+func (o *oddCluster) Memory(context.Context, raysys.NodeID, int) (operate.Memory, error) {
+	return filled[operate.Memory](), o.bad()
+}
+
+func (o *oddCluster) Why(context.Context, string) (raysys.Explanation, error) {
+	return filled[raysys.Explanation](), o.bad()
+}
+
+func (o *oddCluster) Explain(context.Context, string) (raysys.Scheduling, error) {
+	return filled[raysys.Scheduling](), o.bad()
+}
+
+func (o *oddCluster) Groups(context.Context, int) (system.Groups, error) {
+	return filled[system.Groups](), o.bad()
+}
+
+func (o *oddCluster) RemoveGroup(context.Context, string) (system.GroupStatus, error) {
+	return filled[system.GroupStatus](), o.bad()
+}
+
+func (o *oddCluster) Streams(context.Context) (system.Streams, error) {
+	return filled[system.Streams](), o.bad()
+}
+
+func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun func()) (operate.Drain, error) {
+	begun()
+	return filled[operate.Drain](), o.bad()
+}
+
+// TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
+func TestOddNames(t *testing.T) {
+	for _, line := range []string{"status", "memory", "why x", "explain x", "groups", "groups remove x", "list streams", "drain n"} {
+		for _, fails := range []bool{false, true} {
+			o := &oddCluster{fails: fails}
+			on := cluster{connect: func(context.Context, operate.Where) (operate.Cluster, error) { return o, nil }}
+			out, talk, _ := ask(t, on, strings.Fields(line)...)
+			all := out + talk
+			if !strings.Contains(all, `key\x1b[2J\nerror: forged\t\u202e`) {
+				t.Errorf("%s: the name is not there: %q", line, all)
+			}
+			if strings.ContainsAny(all, "\x1b\t\u202e") || strings.Contains(all, "\nerror: forged") {
+				t.Errorf("%s: %q", line, all)
+			}
+			if n := strings.Count("\n"+talk, "\nerror: "); fails != (n == 1) {
+				t.Errorf("%s: %d lines begin with error: %q", line, n, talk)
+			}
+		}
+	}
+	out, _, _ := ask(t, cluster{connect: func(context.Context, operate.Where) (operate.Cluster, error) { return &oddCluster{}, nil }}, "explain", "x", "-o", "json")
+	if !strings.Contains(out, `key\u001b[2J\nerror: forged\t`) {
+		t.Errorf("JSON has another name: %q", out)
+	}
+}
