@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/natskey"
@@ -48,9 +46,10 @@ func (a agent) Agent(ctx context.Context) (doctor.Agent, error) {
 const anonymous = "anonymous"
 
 func (a agent) TryWriteAsAnyone(ctx context.Context) error {
-	if file := os.Getenv(api.HTTPTokenFileEnvName); file != "" { // Consul's client would prefer the file
-		os.Unsetenv(api.HTTPTokenFileEnvName)
-		defer os.Setenv(api.HTTPTokenFileEnvName, file)
+	const tokenFile = "CONSUL_HTTP_TOKEN_FILE"
+	if file := os.Getenv(tokenFile); file != "" { // Consul's client would prefer the file
+		os.Unsetenv(tokenFile)
+		defer os.Setenv(tokenFile, file)
 	}
 	kv, err := openStoreAs(a.at, anonymous)
 	if err != nil {
