@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-gpu test test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint demo cluster clean tools consul nats need-go need-cc
+.PHONY: help build build-gpu test test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -104,6 +104,11 @@ lint: tools ## vet, staticcheck and gofumpt, of the module in examples/gpu too
 	cd examples/gpu && ../../bin/staticcheck ./...
 	@bad=$$(bin/gofumpt -l .) || exit 1; \
 	test -z "$$bad" || { echo "not in gofumpt's form (bin/gofumpt -w FILE mends it):" >&2; echo "$$bad" >&2; exit 1; }
+
+vuln: need-go ## look for known vulnerabilities in what the programs call (asks Go's vulnerability database; no part of make test)
+	@go -C tools/vuln build -o ../../bin/ tool
+	bin/govulncheck ./...
+	cd examples/gpu && ../../bin/govulncheck ./...
 
 demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole

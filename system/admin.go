@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/listed"
@@ -160,10 +162,13 @@ func (c *cluster) admin(k core.NodeKey, q adminRequest, done func(adminAnswer, e
 }
 
 // onAdmin serves KindAdmin.
-func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
+func (c *cluster) onAdmin(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	q := readAdminRequest(r)
 	if err := r.Err(); err != nil {
 		return err
+	}
+	if verb := map[adminOp]string{adminDrain: "drain this node", adminStay: "cancel the drain of this node"}[q.op]; verb != "" {
+		c.asked(verb, p.Key())
 	}
 	reply := func(a adminAnswer, err error) {
 		if err != nil {
@@ -188,6 +193,14 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 	}
 	return nil
 }
+
+// asked says in the log who asked for something that changes the cluster.
+func (c *cluster) asked(operation string, by core.NodeKey) {
+	c.log.Info("asked for", zap.String("operation", operation), zap.Stringer("peer", by))
+}
+
+// removed is asked for the placement groups of the shards that this node leads.
+func (c *cluster) removed(group string, by core.NodeKey) { c.asked("remove "+group, by) }
 
 // perform does an operation on this node.
 func (n *Node) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {

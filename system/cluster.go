@@ -219,7 +219,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.serve(r, to) }
 	m.Questions[wire.KindProbe] = c.onProbe
 	m.Questions[wire.KindActorBody] = c.bodies.serve
-	m.Questions[wire.KindAdmin] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.onAdmin(r, to) }
+	m.Questions[wire.KindAdmin] = c.onAdmin
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCallForget, wire.KindCallAsk, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(refs.Of(p), k, b) }
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -99,7 +100,7 @@ func list(ends context.Context, node *system.Node, s stream.Stream[Order], w htt
 		reason := e.Reason
 		switch {
 		case errors.Is(err, stream.ErrUnreadable):
-			reason = err.Error() // the next one may be readable
+			reason = "unreadable" // the next one may be readable
 		case ctx.Err() != nil && follow:
 			return
 		case err != nil && !began:
@@ -121,7 +122,7 @@ func list(ends context.Context, node *system.Node, s stream.Stream[Order], w htt
 // write writes v as a line of JSON.
 func write(w http.ResponseWriter, v any) error { return json.NewEncoder(w).Encode(v) }
 
-// fail tells the client whether to come back.
+// fail tells the client whether to come back. The log has the rest: an error names nodes, keys and addresses, which are not a client's matter.
 func fail(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	switch {
@@ -132,5 +133,6 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, raysys.ErrTooLarge):
 		code = http.StatusRequestEntityTooLarge
 	}
-	http.Error(w, err.Error(), code)
+	slog.Error("a request failed", "code", code, "error", err)
+	http.Error(w, http.StatusText(code), code)
 }

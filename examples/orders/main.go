@@ -55,7 +55,9 @@ func run(ctx context.Context, addr string, ready func(net.Addr)) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on -addr %s: %w", addr, err), node.Close(context.Background()))
 	}
-	srv := &http.Server{Handler: handler(ctx, node), ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{ // a client that is slow, or does nothing, does not keep its connection for ever
+		Handler: handler(ctx, node), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	ready(l.Addr())

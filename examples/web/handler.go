@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 
@@ -89,7 +90,7 @@ func handler(node *system.Node) http.Handler {
 	return mux
 }
 
-// fail tells the client whether to come back.
+// fail tells the client whether to come back. The log has the rest: an error names nodes, keys and addresses, which are not a client's matter.
 func fail(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	switch {
@@ -98,5 +99,6 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, raysys.ErrDeadline):
 		code = http.StatusGatewayTimeout
 	}
-	http.Error(w, err.Error(), code)
+	slog.Error("a request failed", "code", code, "error", err)
+	http.Error(w, http.StatusText(code), code)
 }

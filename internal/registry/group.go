@@ -54,7 +54,12 @@ func (o *group) serve(l *leader, q *asked[groupengine.Entry]) {
 	case o.Op == groupengine.Create && e.Record.ID != o.Record.ID:
 		q.fail(fmt.Errorf("%w: %s: look it up, remove it, or give another name", raysys.ErrNameTaken, groupengine.Shown(o.Key)))
 	case o.Op == groupengine.Delete && e.Exists && !e.Record.Removing:
-		l.commitGroup(q, o.Key, groupengine.Remove(&e.Record), e.Version, func() { q.answer(e, nil) })
+		l.commitGroup(q, o.Key, groupengine.Remove(&e.Record), e.Version, func() {
+			if told := l.reg.cfg.Removed; told != nil && q.from != e.Record.Owner {
+				told(groupengine.Shown(o.Key), q.from)
+			}
+			q.answer(e, nil)
+		})
 	case o.Op == groupengine.Await && e.Version == o.Seen:
 		l.records.watching[o.Key] = append(l.records.watching[o.Key], q)
 	case o.Op == groupengine.Check:

@@ -59,6 +59,8 @@ type Config struct {
 	Placed func(grainengine.ID, placement.Decision)
 	// PlacedIn is the same for a grain in a bundle, whose node the asker has said.
 	PlacedIn func(grainengine.ID, core.Bundle, core.NodeKey)
+	// Removed is called with a placement group that a node other than its owner has removed; it may be nil.
+	Removed func(group string, by core.NodeKey)
 	// Expecting reports whether a worker of the cluster is not among Nodes yet, so that what no node has may come; nil: there is none.
 	Expecting func() bool
 	// Alone says that this process owns the store and that there is no other node: its grains have no tokens.
