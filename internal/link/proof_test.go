@@ -284,6 +284,7 @@ func impostor(t *testing.T, f func(conn net.Conn)) (addr string) {
 			if err != nil {
 				return
 			}
+			conn.SetDeadline(time.Now().Add(20 * time.Second))
 			f(conn)
 			conn.Close()
 		}
