@@ -91,7 +91,10 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		n.job.Gate, n.job.Tasks, c.lineage = l, l, l
 	}
 	c.network = transport
-	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.parts.Chaos}); err != nil {
+	if cfg.parts.Unproven {
+		conf.Secret = nil
+	}
+	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Secret: conf.Secret, Chaos: cfg.parts.Chaos}); err != nil {
 		return err
 	}
 	addr := cfg.Advertise
@@ -101,7 +104,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.info = member.Info{
 		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Devices: n.cfg.Devices, Labels: cfg.Labels,
 		Version: Version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
-		Launch: cfg.Launch, Observer: cfg.Observer,
+		Launch: cfg.Launch, Observer: cfg.Observer, Proves: len(conf.Secret) > 0,
 	}
 	c.member, err = member.Join(ctx, member.Config{
 		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.parts.Clock, Prober: c.mesh, Ballots: c.mesh,

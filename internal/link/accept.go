@@ -67,16 +67,12 @@ func (l *Link) answer(ctx context.Context, shaking *handshake, h *hello, relayed
 	if err := secure(ctx, conn); err != nil {
 		return err
 	}
-	t, body, err := readMessage(&counted{shaking, l})
+	in := &counted{shaking, l}
+	t, body, err := readMessage(in)
 	if err != nil {
 		return err
 	}
-	l.spoke(shaking)
-	switch t {
-	case typeHello:
-	case typeBulk:
-		return l.answerBulk(ctx, conn, body)
-	default:
+	if t != typeHello && t != typeBulk {
 		return reject(CodeMalformed, "message %d came first", t)
 	}
 	if err := h.read(body); err != nil {
@@ -86,44 +82,59 @@ func (l *Link) answer(ctx context.Context, shaking *handshake, h *hello, relayed
 	if err != nil {
 		return err
 	}
-	if err := l.judge(ctx, own, h, "", conn); err != nil {
+	if t == typeHello {
+		if err := l.judge(own, h, ""); err != nil {
+			return err
+		}
+	}
+	proved, err := l.challenge(conn, in, t, h, &own.id)
+	if err != nil {
+		return err
+	}
+	l.spoke(shaking)
+	if t == typeBulk {
+		return l.answerBulk(ctx, conn, h, proved)
+	}
+	if err := l.admit(ctx, h, conn, proved); err != nil {
 		return err
 	}
 	s := l.hold(h.id.Node)
 	defer l.letGo(s)
 	own.session = h.session
+	of := peerOf{session: h.session, relayed: relayed, proved: proved}
 	if own.id.Node < h.id.Node {
-		return l.answerYounger(ctx, conn, s, own, h, relayed)
+		return l.answerYounger(ctx, conn, s, own, h, of)
 	}
-	return l.answerElder(ctx, conn, s, own, h, relayed)
+	return l.answerElder(ctx, conn, s, own, h, of)
 }
 
 // answerYounger: this node is the elder and decides now.
-func (l *Link) answerYounger(ctx context.Context, conn net.Conn, s *slot, own, h *hello, relayed bool) error {
+func (l *Link) answerYounger(ctx context.Context, conn net.Conn, s *slot, own, h *hello, of peerOf) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
 	defer s.give()
-	if r := l.claim(s, h, relayed); r != nil {
+	if r := l.claim(s, h, of.relayed); r != nil {
 		return r
 	}
 	own.order = l.orders.Add(1)
 	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
 		return err
 	}
-	if _, err := expect(conn, typeConfirm); err != nil {
+	if _, _, err := receive(conn, typeConfirm); err != nil {
 		return err
 	}
-	return l.install(s, newPeer(l, s, conn, h, peerOf{session: h.session, order: own.order, relayed: relayed}))
+	of.order = own.order
+	return l.install(s, newPeer(l, s, conn, h, of))
 }
 
 // answerElder: the elder dialed and decides after this node's hello.
-func (l *Link) answerElder(ctx context.Context, conn net.Conn, s *slot, own, h *hello, relayed bool) error {
+func (l *Link) answerElder(ctx context.Context, conn net.Conn, s *slot, own, h *hello, of peerOf) error {
 	defer l.await(s, h.session)()
 	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
 		return err
 	}
-	body, err := expect(conn, typeConfirm)
+	_, body, err := receive(conn, typeConfirm)
 	if err != nil {
 		return err
 	}
@@ -135,10 +146,11 @@ func (l *Link) answerElder(ctx context.Context, conn net.Conn, s *slot, own, h *
 		return err
 	}
 	defer s.give()
-	if r := l.follow(s, h, c.order, relayed); r != nil {
+	if r := l.follow(s, h, c.order, of.relayed); r != nil {
 		return r
 	}
-	return l.install(s, newPeer(l, s, conn, h, peerOf{session: h.session, order: c.order, relayed: relayed}))
+	of.order = c.order
+	return l.install(s, newPeer(l, s, conn, h, of))
 }
 
 // confirm ends a handshake.

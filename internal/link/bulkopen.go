@@ -91,27 +91,32 @@ func (b *bulk) ask(ctx context.Context, conn net.Conn) error {
 		}
 	}
 	h := hello{id: Identity{Cluster: own.Cluster, Node: own.Node, Incarnation: own.Incarnation}, to: p.id.Node, session: p.session}
+	if p.proved {
+		h.nonce = newNonce()
+	}
 	if err := writeMessage(conn, typeBulk, h.append(nil)); err != nil {
 		return err
 	}
-	_, err := expect(conn, typeConfirm)
+	_, by, err := p.link.answered(conn, typeBulk, &h, typeConfirm)
+	if err == nil && p.proved && (by == nil || by.incarnation != p.id.Incarnation) {
+		return unproven(p.id.Node, p.id.Cluster)
+	}
 	return err
 }
 
 // answerBulk is the accepting side.
-func (l *Link) answerBulk(ctx context.Context, conn net.Conn, body []byte) error {
-	var h hello
-	if err := h.read(body); err != nil {
-		return malformed(err)
-	}
+func (l *Link) answerBulk(ctx context.Context, conn net.Conn, h *hello, proved bool) error {
 	if cert := leaf(conn); cert != nil {
 		if err := matches(cert, h.id.Cluster, h.id.Node); err != nil {
 			return err
 		}
 	}
-	p, err := l.sessionOf(ctx, &h)
+	p, err := l.sessionOf(ctx, h)
 	if err != nil {
 		return err
+	}
+	if p.proved && !proved {
+		return unproven(h.id.Node, h.id.Cluster)
 	}
 	if err := writeMessage(conn, typeConfirm, nil); err != nil {
 		return err

@@ -32,6 +32,12 @@ type Config struct {
 	// until ctx ends. The other side is told its error's text. Of two incarnations of one node the link takes the one
 	// that connects last: whether that is the current one, Admit has to know.
 	Admit func(ctx context.Context, who Identity, cert *x509.Certificate) error
+	// Secret is what the nodes of the cluster know and others do not: on plain connections both sides prove that they know
+	// it. Empty, nothing is proved.
+	Secret []byte
+	// Unproven may allow a peer that Admit took on a plain connection, and that offers no proof, as a program from before
+	// Secret does. A proof that is wrong is refused unasked. nil refuses all.
+	Unproven func(ctx context.Context, who Identity) error
 	// Up is called before the first Handler call of a peer and before Connect returns it, Down after the last Handler
 	// call has returned; once each, and Down of a node's session before Up of its next. Both must return soon.
 	Up   func(*Peer)

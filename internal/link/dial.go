@@ -172,10 +172,13 @@ func (l *Link) ask(ctx context.Context, conn net.Conn, s *slot, of peerOf, gone 
 		return nil, err
 	}
 	own.to, own.session, own.gone = s.node, draw(), gone
+	if l.proves(conn) {
+		own.nonce = newNonce()
+	}
 	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
 		return nil, err
 	}
-	body, err := expect(conn, typeHello)
+	body, by, err := l.answered(conn, typeHello, own, typeHello)
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +186,15 @@ func (l *Link) ask(ctx context.Context, conn net.Conn, s *slot, of peerOf, gone 
 	if err := h.read(body); err != nil {
 		return nil, malformed(err)
 	}
-	if err := l.judge(ctx, own, &h, s.node, conn); err != nil {
+	if err := l.judge(own, &h, s.node); err != nil {
 		return nil, err
 	}
-	if h.session != own.session {
+	if h.session != own.session || by != nil && by.incarnation != h.id.Incarnation {
 		return nil, reject(CodeMalformed, "the answer is to another hello")
+	}
+	of.proved = by != nil
+	if err := l.admit(ctx, &h, conn, of.proved); err != nil {
+		return nil, err
 	}
 	if err := s.take(ctx); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@
 //  5. What SendBody sends is not copied: it must not change before Release, nor the memory of a Landing be used before
 //     Landed. It is no more verified than TCP or TLS do.
 //  6. Plain TCP goes to loopback addresses only, unless told otherwise; between hosts it is TLS 1.3 with certificates
-//     on both sides that name cluster and node.
+//     on both sides that name cluster and node. On plain connections both sides prove that they know Config.Secret.
 //
 // In short:
 //

@@ -48,7 +48,7 @@ const (
 	CodeNode       Code = 4 // not the node that was meant
 	CodeSelf       Code = 5 // the node's own name
 	CodeIdentity   Code = 6 // the certificate names another node
-	CodeNotAllowed Code = 7 // Config.Admit said no
+	CodeNotAllowed Code = 7 // Config.Admit said no, or Config.Secret was not proved
 	CodeDuplicate  Code = 8 // a session with that incarnation exists
 	CodeClosing    Code = 9 // the node leaves
 )
@@ -81,7 +81,7 @@ type Rejection struct {
 	Code   Code
 	Text   string
 	Remote bool  // the other side said it
-	Err    error // of Config.Admit, on the side where it said no
+	Err    error // of Config.Admit or Unproven, on the side where it said no
 
 	session uint64 // of CodeDuplicate: the one that exists
 }

@@ -25,13 +25,14 @@ type Hello struct {
 	Window       [3]uint64
 	Frame, Bulk  uint64
 	UnknownField bool
+	Nonce        string
 }
 
 // Append encodes h.
 func (h Hello) Append(dst []byte) []byte {
 	in := hello{
 		id: h.Identity, protocolMin: h.Min, protocolMax: h.Max, to: h.To, session: h.Session, gone: h.Gone, order: h.Order,
-		window: h.Window, maxFrame: h.Frame, maxBulk: h.Bulk,
+		window: h.Window, maxFrame: h.Frame, maxBulk: h.Bulk, nonce: h.Nonce,
 	}
 	if h.UnknownField {
 		dst = appendField(dst, 999, []byte("of a later version"))
@@ -43,7 +44,7 @@ func (h Hello) Append(dst []byte) []byte {
 func ReadHello(b []byte) (Hello, error) {
 	var h hello
 	err := h.read(b)
-	return Hello{h.id, h.protocolMin, h.protocolMax, h.to, h.session, h.gone, h.order, h.window, h.maxFrame, h.maxBulk, false}, err
+	return Hello{h.id, h.protocolMin, h.protocolMax, h.to, h.session, h.gone, h.order, h.window, h.maxFrame, h.maxBulk, false, h.nonce}, err
 }
 
 // ReadRejection decodes b.
@@ -79,6 +80,35 @@ func ReadBulkHello(b []byte) (BulkHello, error) {
 	var h hello
 	err := h.read(b)
 	return BulkHello{h.id.Cluster, h.id.Node, h.to, h.id.Incarnation, h.session}, err
+}
+
+// MAC is what a side makes of the first message of a connection and the challenge to it.
+func MAC(secret string, dialing bool, first uint8, h Hello, p Proof) string {
+	by := acceptingSide
+	if dialing {
+		by = dialingSide
+	}
+	l := &Link{cfg: Config{Secret: []byte(secret)}}
+	return l.mac(by, messageType(first), &hello{id: h.Identity, to: h.To, session: h.Session, nonce: h.Nonce}, &proof{p.Incarnation, p.Nonce, p.MAC})
+}
+
+// Proof is the body of a challenge and of the answer to it.
+type Proof struct {
+	Incarnation uint64
+	Nonce, MAC  string
+}
+
+// Append encodes p.
+func (p Proof) Append(dst []byte) []byte {
+	in := proof{p.Incarnation, p.Nonce, p.MAC}
+	return in.append(dst)
+}
+
+// ReadProof decodes b.
+func ReadProof(b []byte) (Proof, error) {
+	var p proof
+	err := p.read(b)
+	return Proof{p.incarnation, p.nonce, p.mac}, err
 }
 
 // ReadConfirm decodes b.

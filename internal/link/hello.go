@@ -14,6 +14,8 @@ import (
 //	         ◀── hello, or rejection
 //	confirm  ──▶      or rejection
 //
+// On a plain connection both sides prove themselves between the first hello and its answer, see proof.go.
+//
 // Each message is a preamble (magic, message type, length of the body) and a body of fields. The preamble is the same
 // in every version of the protocol, so that any two can at least tell each other why they cannot talk.
 const (
@@ -30,7 +32,7 @@ const (
 	typeHello     messageType = 1
 	typeRejection messageType = 2
 	typeConfirm   messageType = 3
-	typeBulk      messageType = 4 // on a bulk connection: a hello of cluster, node, incarnation, to and session alone
+	typeBulk      messageType = 4 // on a bulk connection: a hello of cluster, node, incarnation, to, session and nonce alone
 )
 
 // The protocol versions that this program speaks. Nodes use the highest that both do.
@@ -51,6 +53,7 @@ type hello struct {
 	window                   [classes]uint64
 	maxFrame                 uint64
 	maxBulk                  uint64
+	nonce                    string // of the dialer, where it can prove itself
 }
 
 // Tags of a hello, beyond those of an identity.
@@ -63,6 +66,7 @@ const (
 	tagOrder       = 25
 	tagMaxFrame    = 26
 	tagMaxBulk     = 27
+	tagNonce       = 28
 	tagWindow      = 30 // to 32, one per class
 )
 
@@ -76,6 +80,7 @@ func (h *hello) fields() []field {
 		{tagOrder, &h.order},
 		{tagMaxFrame, &h.maxFrame},
 		{tagMaxBulk, &h.maxBulk},
+		{tagNonce, &h.nonce},
 	}...)
 	for c := range h.window {
 		list = append(list, field{tagWindow + uint64(c), &h.window[c]})

@@ -68,6 +68,7 @@ type peerOf struct {
 	dialed  bool     // by this node
 	redial  dialFunc // opens another connection the same way
 	relayed bool
+	proved  bool // both sides know Config.Secret, and a bulk connection has to prove it too
 }
 
 func newPeer(l *Link, s *slot, conn net.Conn, h *hello, of peerOf) *Peer {

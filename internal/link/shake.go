@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -24,7 +25,7 @@ func (l *Link) ownHello() (*hello, error) {
 
 // judge checks the hello of the other side. want is the node that was dialed; empty on the accepting side, which
 // checks the node that the dialer wants instead.
-func (l *Link) judge(ctx context.Context, own, h *hello, want raysys.NodeID, conn net.Conn) error {
+func (l *Link) judge(own, h *hello, want raysys.NodeID) error {
 	if _, err := protocol(own.protocolMin, own.protocolMax, h.protocolMin, h.protocolMax); err != nil {
 		return err
 	}
@@ -44,6 +45,11 @@ func (l *Link) judge(ctx context.Context, own, h *hello, want raysys.NodeID, con
 	case want == "" && h.to != own.id.Node:
 		return reject(CodeNode, "node %s answers where %s was expected", own.id.Node, h.to)
 	}
+	return nil
+}
+
+// admit asks what is not in the hello itself: whether its sender may be a peer. proved says that it knows the secret.
+func (l *Link) admit(ctx context.Context, h *hello, conn net.Conn, proved bool) error {
 	cert := leaf(conn)
 	if cert != nil {
 		if err := matches(cert, h.id.Cluster, h.id.Node); err != nil {
@@ -56,6 +62,9 @@ func (l *Link) judge(ctx context.Context, own, h *hello, want raysys.NodeID, con
 			r.Err = err
 			return r
 		}
+	}
+	if !proved && l.proves(conn) {
+		return l.mayLack(ctx, h.id)
 	}
 	return nil
 }
@@ -94,22 +103,22 @@ func linger(conn net.Conn, d time.Duration) {
 	io.CopyN(io.Discard, conn, 16*mib)
 }
 
-// expect reads a message of one type, or the rejection that came instead.
-func expect(conn net.Conn, want messageType) ([]byte, error) {
+// receive reads a message of one of these types, or the rejection that came instead.
+func receive(conn io.Reader, want ...messageType) (messageType, []byte, error) {
 	t, body, err := readMessage(conn)
 	switch {
 	case err != nil:
-		return nil, err
-	case t == want:
-		return body, nil
+		return 0, nil, err
+	case slices.Contains(want, t):
+		return t, body, nil
 	case t == typeRejection:
 		r := &Rejection{}
 		if err := r.read(body); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
-		return nil, r
+		return 0, nil, r
 	}
-	return nil, reject(CodeMalformed, "message %d came where %d was expected", t, want)
+	return 0, nil, reject(CodeMalformed, "message %d came where %d was expected", t, want[0])
 }
 
 // malformed makes a decoder's error the rejection that is sent to the other side.

@@ -5,7 +5,8 @@ import (
 	"net"
 )
 
-// An accepted connection is silent until its first message, the hello, is complete. Any process that reaches the port
+// An accepted connection is silent until its first message, the hello, is complete, and where its dialer is to prove itself
+// (see proof.go), until it has. Any process that reaches the port
 // can hold such connections open, so their number is bounded, and the bytes of unfinished messages with them. At a
 // limit the oldest silent one gives way: an honest dialer speaks at once and is past this soon, and one that is
 // closed dials again.
@@ -81,10 +82,10 @@ func (l *Link) roomLocked(from string) (*handshake, bool) {
 	}
 	switch {
 	case here >= maxSilent:
-		s := l.giveWayLocked(from, fmt.Errorf("closed for a newer one: %d connections of %s have sent no hello", here, from))
+		s := l.giveWayLocked(from, fmt.Errorf("closed for a newer one: %d connections of %s have sent no hello or no proof", here, from))
 		return s, true
 	case all >= maxShaking:
-		s := l.giveWayLocked("", fmt.Errorf("closed for a newer one: %d handshakes are under way, and it has sent no hello", all))
+		s := l.giveWayLocked("", fmt.Errorf("closed for a newer one: %d handshakes are under way, and it has sent no hello or no proof", all))
 		return s, s != nil
 	}
 	return nil, true
@@ -113,7 +114,7 @@ func (s *handshake) close() {
 	}
 }
 
-// counted reads the first message of a handshake, whose bytes it counts.
+// counted reads what comes in a handshake before its connection has spoken, and counts the bytes.
 type counted struct {
 	*handshake
 	link *Link
@@ -142,7 +143,7 @@ func (l *Link) count(s *handshake, n int) *handshake {
 	return l.giveWayLocked("", fmt.Errorf("closed for others: %d bytes of unfinished handshakes have come", l.hellos))
 }
 
-// spoke records that the hello has come: the connection is no longer the first to give way.
+// spoke records that the hello has come, and the proof where one is due: the connection is no longer the first to give way.
 func (l *Link) spoke(s *handshake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,8 +26,10 @@ var (
 		},
 		Min: 1, Max: 1, To: "n2", Session: 0xfeedfacecafebeef, Gone: 77, Order: 5, Window: [3]uint64{1 << 20, 4 << 20, 4 << 20}, Frame: 1 << 20, Bulk: 4<<20 + 64<<10,
 	}
-	someBulk   = link.BulkHello{Cluster: "prod", From: "n1", To: "n2", Incarnation: 1 << 60, Session: 0xfeedfacecafebeef}
-	someFrames = []link.Frame{
+	someBulk      = link.BulkHello{Cluster: "prod", From: "n1", To: "n2", Incarnation: 1 << 60, Session: 0xfeedfacecafebeef}
+	someChallenge = link.Proof{Incarnation: 1 << 60, Nonce: "0123456789abcdef", MAC: "0123456789abcdef0123456789abcdef"}
+	someProof     = link.Proof{MAC: "fedcba9876543210fedcba9876543210"}
+	someFrames    = []link.Frame{
 		{Kind: 1, Class: wire.Control, Payload: "\x00\x01\x02\x03\x04\x05\x06\x07"},
 		{Kind: 2, Class: wire.Control, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08"},
 		{Kind: 3, Class: wire.Control, Payload: "\x02\x00\x00\x10\x00"},
@@ -55,6 +57,9 @@ func TestFormatStays(t *testing.T) {
 		"rejection": message(2, link.NewRejection(link.CodeDuplicate, "there is one", 99).Append(nil)),
 		"confirm":   message(3, link.AppendConfirm(nil, 12)),
 		"bulk":      message(4, someBulk.Append(nil)),
+		"proving":   message(1, link.Hello{Nonce: "0123456789abcdef"}.Append(nil)),
+		"challenge": message(5, someChallenge.Append(nil)),
+		"proof":     message(6, someProof.Append(nil)),
 		"frames":    frames,
 		"counts":    append(link.CountsFrame(1, 1<<40, 3), link.BulkCountFrame(300)...),
 		"bodies":    append(link.BodyFrame(91, "a head", "and a body"), link.BodyFrame(91, "", "")...),
@@ -86,6 +91,12 @@ func TestFormatStays(t *testing.T) {
 	check(order, uint64(12), err)
 	bulk, err := link.ReadBulkHello(body("bulk", 4))
 	check(bulk, someBulk, err)
+	h, err = link.ReadHello(body("proving", 1))
+	check(h, link.Hello{Nonce: "0123456789abcdef"}, err)
+	challenge, err := link.ReadProof(body("challenge", 5))
+	check(challenge, someChallenge, err)
+	answer, err := link.ReadProof(body("proof", 6))
+	check(answer, someProof, err)
 	got, taken, err := link.Split(golden.Bytes(t, "v1/frames", nil), 1<<20)
 	check(got, someFrames, err)
 	check(taken, len(frames), nil)

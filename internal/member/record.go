@@ -49,6 +49,7 @@ type Info struct {
 	Started   time.Time         `json:"started,omitzero"`
 	Launch    string            `json:"launch,omitempty"`   // which start of its process this is, see DiedLaunch
 	Observer  bool              `json:"observer,omitempty"` // here to look and to ask, for a moment
+	Proves    bool              `json:"proves,omitempty"`   // its program proves the cluster's secret on plain connections
 }
 
 // Eligible reports whether the node may become a host, which leads shards and has grains: a worker, or a driver that was asked

@@ -42,6 +42,17 @@ func (m *Mesh) admit(ctx context.Context, who link.Identity, cert *x509.Certific
 	return nil
 }
 
+// unproven decides about a member that offered no proof of the cluster's secret on a plain connection. Its program may be
+// from before the secret, and the record tells: who cannot write there cannot pass for such a program. The version would
+// not tell, since builds of a working tree have none.
+func (m *Mesh) unproven(ctx context.Context, who link.Identity) error {
+	n, err := m.member.Confirm(ctx, who.Node, who.Incarnation)
+	if err == nil && n.Proves {
+		err = fmt.Errorf("the record of incarnation %d in the store says that its program does", who.Incarnation)
+	}
+	return err
+}
+
 func (m *Mesh) rejected(remote string, who link.Identity, err error) {
 	m.cfg.Log.Info("connection rejected", zap.String("remote", remote), zap.String("claims", string(who.Node)), zap.Error(err))
 }

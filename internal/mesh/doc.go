@@ -8,7 +8,8 @@
 //		     └─ dial ── refused: again; silent: relay through a third ── Opened ─▶ Up ... Down
 //
 //	  - [Mesh] has at most one [Peer] for each node: the incarnation that connected last. It dials nodes on request, admits
-//	    members whose key is that of their record, dials again after a break, and replaces a relayed connection when it can.
+//	    members whose key is that of their record, or that proved to know the cluster's secret, dials again after a break,
+//	    and replaces a relayed connection when it can.
 //	  - [Peer] is one incarnation of another node while the connection to it holds.
 //	  - [Questions] are what a node has asked one peer and has no answer to yet: one slot table for all kinds of them.
 //	  - [Session] is what package refs adds to a Peer, so that the engines see a wire.Peer.

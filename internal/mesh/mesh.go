@@ -74,9 +74,10 @@ func New(cfg Config) *Mesh {
 }
 
 // Listen begins to take connections; no peer is admitted before Joined. Of cfg the caller gives Self, Transport,
-// Listen and Chaos.
+// Listen, Secret and Chaos.
 func (m *Mesh) Listen(cfg link.Config) (err error) {
 	cfg.Handlers, cfg.Sinks, cfg.Admit, cfg.Up, cfg.Down = m.handlers(), m.sinks(), m.admit, m.up, m.down
+	cfg.Unproven = m.unproven
 	cfg.Suspect, cfg.Rejected, cfg.Panicked, cfg.Lost = m.suspected, m.rejected, m.panicked, m.framesLost
 	t := m.cfg.Times
 	cfg.PingEvery, cfg.SuspectAfter, cfg.DialTimeout, cfg.HandshakeTimeout = t.Ping, t.Silent, t.Dial, t.Handshake

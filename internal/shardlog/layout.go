@@ -31,7 +31,8 @@ const (
 	FormatVersion = 1
 )
 
-// Layout is what all nodes of a cluster agree on. It is written once, by the first node.
+// Layout is what all nodes of a cluster agree on. It is written once, by the first node; a layout of an earlier program
+// gets its secret later.
 type Layout struct {
 	Name         string      `json:"name,omitempty"` // as the first node had it; records of earlier programs have none
 	ID           string      `json:"id"`             // random: tells a store from another that was put in its place
@@ -41,6 +42,7 @@ type Layout struct {
 	Seed         uint64      `json:"seed,string"` // of the slot function
 	Shards       int         `json:"shards"`
 	Slots        []SlotRange `json:"slots"`
+	Secret       Secret      `json:"secret,omitempty"`
 }
 
 // SlotRange gives the slots from From up to the next range's to a shard.
@@ -66,6 +68,7 @@ func NewLayout(shards int) (Layout, error) {
 		SlotFunction: SlotFunction,
 		Seed:         binary.LittleEndian.Uint64(seed[:]),
 		Shards:       shards,
+		Secret:       newSecret(),
 	}
 	for i := range shards {
 		c.Slots = append(c.Slots, SlotRange{From: i * Slots / shards, Shard: i})
@@ -96,6 +99,8 @@ func (c *Layout) check() error {
 		return fmt.Errorf("%w: slot function %q, this program knows %q: run a newer one", store.ErrTooNew, c.SlotFunction, SlotFunction)
 	case c.ID == "" || c.Format < 1 || c.Shards < 1 || c.Shards > MaxShards || len(c.Slots) == 0 || c.Slots[0].From != 0:
 		return fmt.Errorf("%w: %+v", ErrBadLayout, *c)
+	case len(c.Secret) > 0 && len(c.Secret) < leastSize:
+		return fmt.Errorf("%w: its secret has %d bytes, it needs %d: stop the nodes and remove the field, the next that starts makes another", ErrBadLayout, len(c.Secret), leastSize)
 	}
 	for i, r := range c.Slots {
 		if r.Shard < 0 || r.Shard >= c.Shards || r.From >= Slots || i > 0 && r.From <= c.Slots[i-1].From {
@@ -105,8 +110,8 @@ func (c *Layout) check() error {
 	return nil
 }
 
-// OpenLayout reads the cluster's layout and makes it where there is none: of several nodes that do so at once, one wins
-// and all get its layout. shards counts only for a new cluster. ErrOtherCluster when the keys were made for a cluster
+// OpenLayout reads the cluster's layout and makes it where there is none, or its secret: of several nodes that do so at
+// once, one wins and all get its layout. shards counts only for a new cluster. ErrOtherCluster when the keys were made for a cluster
 // of another name, as they may be where RAYSYS_CONSUL_PREFIX says where keys lie; an empty name is not compared.
 func OpenLayout(ctx context.Context, kv store.KV, name string, shards int) (Layout, error) {
 	fresh, err := NewLayout(shards)
@@ -119,9 +124,15 @@ func OpenLayout(ctx context.Context, kv store.KV, name string, shards int) (Layo
 		return Layout{}, err
 	}
 	for {
-		c, err := readLayout(ctx, kv)
+		c, p, err := readLayout(ctx, kv)
 		if err == nil && name != "" && c.Name != "" && c.Name != name {
 			return Layout{}, fmt.Errorf("%w: they were made for cluster %q, this node is of cluster %q: set RAYSYS_CLUSTER=%s, or give this cluster keys of its own with another RAYSYS_CONSUL_PREFIX (unset, it follows from the name)", ErrOtherCluster, c.Name, name, c.Name)
+		}
+		if err == nil && len(c.Secret) == 0 {
+			if err := addSecret(ctx, kv, p); err != nil {
+				return Layout{}, err
+			}
+			continue
 		}
 		if !errors.Is(err, store.ErrNotFound) {
 			return c, err
@@ -133,24 +144,24 @@ func OpenLayout(ctx context.Context, kv store.KV, name string, shards int) (Layo
 	}
 }
 
-func readLayout(ctx context.Context, kv store.KV) (c Layout, err error) {
-	p, err := kv.Get(ctx, LayoutKey)
+func readLayout(ctx context.Context, kv store.KV) (c Layout, p store.Pair, err error) {
+	p, err = kv.Get(ctx, LayoutKey)
 	if err != nil {
-		return c, fmt.Errorf("read the cluster's layout: %w", err)
+		return c, p, fmt.Errorf("read the cluster's layout: %w", err)
 	}
 	if err := json.Unmarshal(p.Value, &c); err != nil {
-		return c, fmt.Errorf("read the cluster's layout: %w: %w", ErrBadLayout, err)
+		return c, p, fmt.Errorf("read the cluster's layout: %w: %w", ErrBadLayout, err)
 	}
 	if err := c.check(); err != nil {
-		return c, fmt.Errorf("read the cluster's layout: %w", err)
+		return c, p, fmt.Errorf("read the cluster's layout: %w", err)
 	}
-	return c, nil
+	return c, p, nil
 }
 
 // CheckLayout returns nil while the store is the one of the cluster with this id, and ErrStoreReplaced when it has
 // another, or none. A node asks whenever it reached the store again.
 func CheckLayout(ctx context.Context, kv store.KV, id string) error {
-	c, err := readLayout(ctx, kv)
+	c, _, err := readLayout(ctx, kv)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("%w: it has no cluster, this node is of %s: bring the store's data back, or restart all nodes to begin anew", ErrStoreReplaced, id)

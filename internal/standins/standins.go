@@ -14,6 +14,8 @@ type Parts struct {
 	Network link.Transport // in place of TCP
 	Clock   member.Clock   // measures the lease
 	Files   objectstore.FS // of system.ObjectConfig.Spill
+	// Unproven has the node speak as a program from before the cluster had a secret.
+	Unproven bool
 	// Chaos decides about each frame that leaves.
 	Chaos func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action
 }
