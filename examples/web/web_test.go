@@ -51,6 +51,20 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
+// A client hears what to do, and nothing of the nodes.
+func TestShortErrors(t *testing.T) {
+	k := testkit.New(t)
+	srv := httptest.NewServer(handler(k.Node()))
+	defer srv.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	if err := k.Node().Close(k.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := get(t, srv.URL+"/visits/alice"); code != http.StatusServiceUnavailable || body != "Service Unavailable\n" {
+		t.Errorf("%d %q", code, body)
+	}
+}
+
 // Visits are counted one at a time, however many come at once.
 func TestConcurrentVisits(t *testing.T) {
 	k := testkit.New(t)
