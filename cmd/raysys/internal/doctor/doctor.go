@@ -67,6 +67,8 @@ type Doctor struct {
 	Dial    func(ctx context.Context, address string) error // opens a connection and closes it
 	Greet   func(ctx context.Context, address string) (Greeting, error)
 	Limits  func() (Limits, error)
+	// Certificates reads the TLS files that this command was given; nil where it was given none.
+	Certificates func() (Certificates, error)
 	Now     func() time.Time
 	Version string // of this command
 
@@ -94,6 +96,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		{"connections", "consul", g.hasAgent, d.connections},
 		{"clock", "consul", g.hasAgent, d.clock},
 		{"limits", "", nil, d.limits},
+		{"certificates", "", nil, d.certificates},
 		{"cluster", "consul", g.hasAgent, d.cluster},
 		{"ports out", "cluster", g.hasStatus, d.portsOut},
 		{"ports between", "cluster", g.hasStatus, d.portsBetween},
