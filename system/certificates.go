@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,8 +22,7 @@ const (
 // expiryDays are how many days before a certificate expires a line is logged, the last first.
 var expiryDays = []int{0, 1, 7, 30}
 
-// certificates has the node use new files of TLS without a restart, and warns before a certificate expires. One
-// goroutine uses it.
+// certificates has the node use new files of TLS without a restart, and warns before a certificate expires.
 type certificates struct {
 	tls      *link.TLS
 	files    TLSFiles
@@ -30,9 +30,11 @@ type certificates struct {
 	allow    func(*x509.Certificate) error // whether the node may have it
 	record   func(print string) error      // writes the fingerprint of the node's key to its record
 	distrust func()                        // ends sessions with nodes that the CA file does not verify
-	recorded string                        // the fingerprint in the record; "" is unknown
-	failed   string                        // the error that the log has
-	warned   map[string]time.Time          // by file: since when the last line that the log has was due
+
+	mu       sync.Mutex           // guards the rest, and is held during a look
+	recorded string               // the fingerprint in the record; "" is unknown
+	failed   string               // the error that the log has
+	warned   map[string]time.Time // by file: since when the last line that the log has was due
 }
 
 // newCertificates returns nil where the node does not speak TLS.
@@ -55,7 +57,9 @@ func (c *cluster) newCertificates(t transport) *certificates {
 
 // run looks at the files until pause returns false.
 func (w *certificates) run(pause func(time.Duration) bool) {
+	w.mu.Lock()
 	w.warn()
+	w.mu.Unlock()
 	for again := certificatesLook; pause(again); {
 		again = w.look()
 	}
@@ -63,6 +67,8 @@ func (w *certificates) run(pause func(time.Duration) bool) {
 
 // look uses what the files hold now, and returns when to look again. What cannot be used is left alone until it changes.
 func (w *certificates) look() (again time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	again = certificatesLook
 	next, err := w.tls.Reload()
 	if err == nil && next != nil {
