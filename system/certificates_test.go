@@ -286,11 +286,17 @@ func TestKeyOfAnOlderView(t *testing.T) {
 		}
 		return flaky.None
 	})
+	kv.Down(true) // ends the watch under way
+	kv.Down(false)
+	before := two.print()
 	impostor := ca.files("w2", day)
 	two.certify(ca, day)
 	system.LookAtCertificates(w2)
 	if found := texts(lines, "new TLS files"); found != nil {
 		t.Fatal(found)
+	}
+	if system.KeyInView(w1, "w2") != before {
+		t.Fatal("the view of w1 has the new key")
 	}
 	_, incarnation := system.KeyOf(w2)
 	connect := func(f *files) error {

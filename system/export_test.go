@@ -356,3 +356,9 @@ func ConnectedTo(n *Node, to raysys.NodeID) bool {
 
 // AddressOf is where n takes connections.
 func AddressOf(n *Node) string { return n.cluster.mesh.Addr() }
+
+// KeyInView is the fingerprint of another node's key, as n's view has it.
+func KeyInView(n *Node, of raysys.NodeID) string {
+	m, _ := n.cluster.member.View().Node(of)
+	return m.KeyPrint
+}
