@@ -369,7 +369,7 @@ func TestExpiryIsAnnounced(t *testing.T) {
 					if c.replaced != 0 && time.Since(start) == c.replaced {
 						own.certify(ca, 300*day)
 					}
-					time.Sleep(6 * time.Hour)
+					<-time.After(6 * time.Hour)
 					return time.Since(start) < 45*day
 				})
 				var got []string
@@ -409,7 +409,7 @@ func TestLooks(t *testing.T) {
 			recorded = append(recorded, print)
 			return nil
 		}, func(d time.Duration) bool {
-			time.Sleep(d)
+			<-time.After(d)
 			said = append(said, fmt.Sprint(time.Since(start)))
 			switch len(said) {
 			case 2:
