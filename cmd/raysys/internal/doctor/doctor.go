@@ -67,10 +67,11 @@ type Doctor struct {
 	Dial    func(ctx context.Context, address string) error // opens a connection and closes it
 	Greet   func(ctx context.Context, address string) (Greeting, error)
 	Limits  func() (Limits, error)
-	// Certificates reads the TLS files that this command was given; nil where it was given none.
-	Certificates func() (Certificates, error)
 	Now     func() time.Time
 	Version string // of this command
+
+	// Certificates reads the TLS files that this command was given; nil where it was given none.
+	Certificates func() (Certificates, error)
 
 	NATS       string                                    // RAYSYS_NATS
 	StoredNATS func(ctx context.Context) (string, error) // the URLs that the cluster's store has; "" none
