@@ -280,14 +280,21 @@ func TestKeyOfAnOlderView(t *testing.T) {
 	with, lines := logged(two)
 	w2, _ := f.join("w2", system.Worker, with)
 	eventually(t, "w1 is connected to w2", func() bool { return system.ConnectedTo(w1, "w2") })
+	var refused atomic.Int64
 	kv.Hook(func(c flaky.Call) flaky.Fault { // w1 sees no change of a record any more
 		if c.Verb == "Watch" || c.Verb == "List" {
+			if strings.HasPrefix(c.Key, "nodes") {
+				refused.Add(1)
+			}
 			return flaky.Refuse
 		}
 		return flaky.None
 	})
-	kv.Down(true) // ends the watch under way
-	kv.Down(false)
+	eventually(t, "the watch under way ends", func() bool {
+		kv.Down(true)
+		kv.Down(false)
+		return refused.Load() > 0
+	})
 	before := two.print()
 	impostor := ca.files("w2", day)
 	two.certify(ca, day)
