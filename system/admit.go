@@ -26,7 +26,7 @@ func (c *ClusterConfig) transport() (transport, error) {
 		if err != nil {
 			return transport{}, err
 		}
-		return transport{t, link.KeyFingerprint(t.Certificate())}, nil
+		return transport{t, link.KeyFingerprint(t.Credentials().Certificate())}, nil
 	}
 	return transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
 }
@@ -39,7 +39,7 @@ func (c *ClusterConfig) certified(node raysys.NodeID) (raysys.NodeID, error) {
 	if err != nil {
 		return node, err
 	}
-	name, err := link.NameOf(t.Certificate())
+	name, err := link.NameOf(t.Credentials().Certificate())
 	if err != nil {
 		return node, err // LoadTLS has looked
 	}
@@ -53,7 +53,7 @@ func (c *ClusterConfig) certified(node raysys.NodeID) (raysys.NodeID, error) {
 	if name.Cluster != c.Name || !name.Proves(node) {
 		return node, fmt.Errorf("certificate %s is of node %s in cluster %s, this is node %s in cluster %s: give the node the certificate's name (RAYSYS_NAME), or a certificate of its own", c.TLS.Cert, name.Node, name.Cluster, node, c.Name)
 	}
-	return node, allowed(t.Certificate(), c.Role)
+	return node, allowed(t.Credentials().Certificate(), c.Role)
 }
 
 // allowed refuses a certificate that names roles, and not this one.

@@ -40,6 +40,7 @@ type cluster struct {
 	runner    *runner.Runner
 	mesh      *mesh.Mesh
 	network   link.Transport
+	certs     *certificates // nil where the node does not speak TLS
 	member    *member.Member
 	info      member.Info // the node's own record
 	attempts  attempts    // to reach the store

@@ -123,9 +123,7 @@ func (c *cluster) drain(ctx context.Context, requested bool) error {
 // move does the work of drain. moving ends before ctx does when no other node can take anything, or the drain is
 // cancelled.
 func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc) (came Drained, err error) {
-	info := c.info
-	info.Draining = true
-	if err := c.member.Update(ctx, info); err != nil {
+	if err := c.member.Update(ctx, func(i *member.Info) { i.Draining = true }); err != nil {
 		return came, fmt.Errorf("drain: announce it: %w", err)
 	}
 	c.poke()
@@ -232,7 +230,7 @@ func (c *cluster) stay() error {
 	c.retiring.Store(false)
 	for {
 		ctx, cancel := context.WithTimeout(c.ctx, mesh.DialTimeout)
-		err := c.member.Update(ctx, c.info)
+		err := c.member.Update(ctx, func(i *member.Info) { i.Draining = false })
 		cancel()
 		if err == nil || errors.Is(err, raysys.ErrFenced) || !c.runner.Pause(100*time.Millisecond) {
 			c.poke()

@@ -2,15 +2,20 @@ package system
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
@@ -325,4 +330,35 @@ func (w *looked) Leaves() bool {
 		<-w.end
 	}
 	return false
+}
+
+// LookAtCertificates has n look at its TLS files now.
+func LookAtCertificates(n *Node) { n.cluster.certs.look() }
+
+// LookAtFiles runs the looks at the files of t, until pause returns false. record writes the fingerprint of the key.
+func LookAtFiles(t *link.TLS, files TLSFiles, log *zap.Logger, record func(string) error, pause func(time.Duration) bool) {
+	w := &certificates{
+		tls: t, files: files, log: log, record: record, recorded: link.KeyFingerprint(t.Credentials().Certificate()), warned: map[string]time.Time{},
+		allow: func(*x509.Certificate) error { return nil }, distrust: func() {},
+	}
+	w.run(pause)
+}
+
+// ConnectedTo reports whether n has a connection to another node.
+func ConnectedTo(n *Node, to raysys.NodeID) bool {
+	for _, p := range n.cluster.mesh.Connected() {
+		if p.Node() == to {
+			return true
+		}
+	}
+	return false
+}
+
+// AddressOf is where n takes connections.
+func AddressOf(n *Node) string { return n.cluster.mesh.Addr() }
+
+// KeyInView is the fingerprint of another node's key, as n's view has it.
+func KeyInView(n *Node, of raysys.NodeID) string {
+	m, _ := n.cluster.member.View().Node(of)
+	return m.KeyPrint
 }

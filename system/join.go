@@ -123,6 +123,9 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if cfg.Role == Driver && !cfg.Observer {
 		c.runner.Run(c.sayWaiting)
 	}
+	if c.certs = c.newCertificates(transport); c.certs != nil && !cfg.Observer {
+		c.runner.Run(func() { c.certs.run(c.runner.Pause) })
+	}
 	if cfg.Role.hosts() {
 		c.runner.Run(c.seekSessions)
 	}

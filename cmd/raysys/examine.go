@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/natskey"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -27,6 +28,16 @@ func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
 			r, err := natskey.Read(ctx, kv)
 			return r.URL, err
 		},
+	}
+	if at.Cert != "" {
+		d.Certificates = func() (doctor.Certificates, error) {
+			t, err := link.LoadTLS(at.Cert, at.Key, at.CA)
+			if err != nil {
+				return doctor.Certificates{}, err
+			}
+			own, ca := t.Credentials().Ends()
+			return doctor.Certificates{Own: own, CA: ca}, nil
+		}
 	}
 	return d, func() error { return errors.Join(m.close(), kv.Close()) }, nil
 }

@@ -26,11 +26,14 @@ type Authority struct {
 }
 
 // New makes an authority whose files are in dir. It is valid for a day.
-func New(dir string) (*Authority, error) {
+func New(dir string) (*Authority, error) { return NewUntil(dir, time.Now().Add(24*time.Hour)) }
+
+// NewUntil is New with the end of its own certificate.
+func NewUntil(dir string, end time.Time) (*Authority, error) {
 	a := &Authority{dir: dir, serial: 1}
 	a.cert = &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: "raysys test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	var err error

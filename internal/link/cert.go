@@ -13,7 +13,7 @@ import (
 )
 
 // Name is what a certificate proves: a URI among its subject alternative names, raysys://CLUSTER/NODE or
-// raysys://CLUSTER/NODE?role=ROLE (rule C18). Roles repeat: ?role=worker&role=admin.
+// raysys://CLUSTER/NODE?role=ROLE (rule C18). Roles repeat: ?role=worker&role=driver.
 type Name struct {
 	Cluster string
 	Node    raysys.NodeID

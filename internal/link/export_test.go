@@ -330,7 +330,7 @@ func (p *Peer) Waiting(class wire.Class) int {
 }
 
 // Certificate is what the peer proved its name with; nil on a plain connection.
-func (p *Peer) Certificate() *x509.Certificate { return p.cert }
+func (p *Peer) Certificate() *x509.Certificate { return leaf(p.conn) }
 
 // MaxBulk is described with MaxFrame.
 func (p *Peer) MaxBulk() int { return p.maxBulk }

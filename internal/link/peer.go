@@ -20,7 +20,6 @@ type Peer struct {
 	conn net.Conn
 	try  tryWriter // nil where a write cannot be told not to wait
 	id   Identity
-	cert *x509.Certificate
 	peerOf
 
 	maxFrame int // what both sides bear
@@ -57,8 +56,9 @@ type Peer struct {
 	own      []byte // buffer for the link's own frames
 	scratch  []byte // buffer that small pieces are joined in
 	pieces   [][]byte
-	rest     net.Buffers // what is being written
-	taken    []*chunk    // what rest lies in
+	rest     net.Buffers         // what is being written
+	taken    []*chunk            // what rest lies in
+	chain    []*x509.Certificate // what the node proved its name with, its own first; nil on a plain connection
 }
 
 // peerOf is how a session came about.
@@ -73,7 +73,7 @@ type peerOf struct {
 
 func newPeer(l *Link, s *slot, conn net.Conn, h *hello, of peerOf) *Peer {
 	p := &Peer{
-		link: l, slot: s, conn: conn, id: h.id, cert: leaf(conn), peerOf: of, try: asTryWriter(conn),
+		link: l, slot: s, conn: conn, id: h.id, chain: chainOf(conn), peerOf: of, try: asTryWriter(conn),
 		maxFrame: int(min(uint64(l.cfg.MaxFrame), h.maxFrame)),
 		maxBulk:  int(min(uint64(l.cfg.MaxBulk), h.maxBulk)),
 		readDone: make(chan struct{}), wrote: make(chan struct{}), done: make(chan struct{}),
@@ -130,6 +130,20 @@ func (p *Peer) Node() raysys.NodeID { return p.id.Node }
 
 // Identity is what the peer said of itself.
 func (p *Peer) Identity() Identity { return p.id }
+
+// Chain are the certificates that the node proved its name with last, its own first; nil on a plain connection.
+func (p *Peer) Chain() []*x509.Certificate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.chain
+}
+
+// Proved notes that the node has shown other certificates since the session began, see TLS.Ask.
+func (p *Peer) Proved(chain []*x509.Certificate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.chain = chain
+}
 
 // Relayed reports whether frames go through a third node.
 func (p *Peer) Relayed() bool { return p.relayed }

@@ -4,17 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
-	"os"
+	"sync/atomic"
 	"time"
+
+	"github.com/raysys/raysys"
 )
 
-// TLS is the transport for hosts that do not trust the network between them.
+// TLS is the transport for hosts that do not trust the network between them. Its files may be replaced while it is used:
+// Reload reads them again, and each handshake after Use has what they hold.
 type TLS struct {
-	own                *x509.Certificate
-	asServer, asClient *tls.Config
+	certFile, keyFile, caFile string
+	current                   atomic.Pointer[Credentials]
 }
 
 // LoadTLS makes a TLS 1.3 transport with certificates on both sides. The three files are PEM; the certificate names
@@ -25,88 +27,79 @@ func LoadTLS(certFile, keyFile, caFile string) (*TLS, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := verifyOwn(t.asServer.Certificates[0], t.own, t.asServer.ClientCAs, time.Now()); err != nil {
-		return nil, fmt.Errorf("load TLS certificate %s: peers would refuse it, CA %s does not verify it: %w: give the node a certificate that this CA signed and that is valid now", certFile, caFile, err)
+	if err := t.verifies(t.current.Load()); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
 
 func loadTLS(certFile, keyFile, caFile string) (*TLS, error) {
-	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	t := &TLS{certFile: certFile, keyFile: keyFile, caFile: caFile}
+	c, err := readCredentials(certFile, keyFile, caFile)
 	if err != nil {
-		return nil, fmt.Errorf("load TLS certificate %s with key %s: %w", certFile, keyFile, err)
+		return nil, err
 	}
-	own, err := x509.ParseCertificate(cert.Certificate[0])
-	if err != nil {
-		return nil, fmt.Errorf("load TLS certificate %s: %w", certFile, err)
-	}
-	if _, err := NameOf(own); err != nil {
-		return nil, fmt.Errorf("load TLS certificate %s: %w", certFile, err)
-	}
-	pem, err := os.ReadFile(caFile)
-	if err != nil {
-		return nil, fmt.Errorf("load TLS CA: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("load TLS CA %s: there is no certificate in it", caFile)
-	}
-	return &TLS{
-		own: own,
-		asServer: &tls.Config{
-			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert},
-			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots,
-		},
-		asClient: &tls.Config{
-			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert},
-			// Nodes are known by the URI in their certificate, not by host name: the chain is verified here, and the handshake
-			// compares the URI.
-			InsecureSkipVerify: true,
-			VerifyConnection:   func(s tls.ConnectionState) error { return verifyServer(s, roots) },
-		},
-	}, nil
+	t.current.Store(c)
+	return t, nil
 }
 
-// verifyOwn checks a node's own certificate as its peers will, both as a server's and as a client's: one that they
-// refuse would make a member that no other can connect to.
-func verifyOwn(pair tls.Certificate, own *x509.Certificate, roots *x509.CertPool, now time.Time) error {
-	between := x509.NewCertPool()
-	for _, der := range pair.Certificate[1:] {
-		if c, err := x509.ParseCertificate(der); err == nil {
-			between.AddCert(c)
-		}
-	}
-	switch {
-	case now.After(own.NotAfter):
-		return fmt.Errorf("it expired on %s", own.NotAfter.Format(time.RFC3339))
-	case now.Before(own.NotBefore):
-		return fmt.Errorf("it is valid from %s on, which is not yet", own.NotBefore.Format(time.RFC3339))
-	}
-	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		opts := x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: now}
-		if _, err := own.Verify(opts); err != nil {
-			return err
-		}
+func (t *TLS) verifies(c *Credentials) error {
+	if err := c.verifyOwn(time.Now()); err != nil {
+		return fmt.Errorf("load TLS certificate %s: peers would refuse it, CA %s does not verify it: %w: give the node a certificate that this CA signed and that is valid now", t.certFile, t.caFile, err)
 	}
 	return nil
 }
 
-func verifyServer(s tls.ConnectionState, roots *x509.CertPool) error {
-	if len(s.PeerCertificates) == 0 {
-		return errors.New("the peer has no certificate")
+// Reload reads the files again and returns what they hold, for Use; nil when that is in use. An error says why it cannot
+// be used: a file is half written, the key is of another certificate, peers would refuse the certificate, or it has
+// another name.
+func (t *TLS) Reload() (*Credentials, error) {
+	c, err := readCredentials(t.certFile, t.keyFile, t.caFile)
+	if err != nil {
+		return nil, err
 	}
-	between := x509.NewCertPool()
-	for _, c := range s.PeerCertificates[1:] {
-		between.AddCert(c)
+	current := t.current.Load()
+	if c.same(current) {
+		return nil, nil
 	}
-	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
-	return err
+	name, err := NameOf(c.own)
+	if err != nil {
+		return nil, err // readCredentials has looked
+	}
+	if old, err := NameOf(current.own); err != nil || name.Cluster != old.Cluster || name.Node != old.Node {
+		return nil, fmt.Errorf("load TLS certificate %s: it is of node %s in cluster %s, the one in use of node %s in cluster %s: give the node a certificate with its name, or restart it to change the name", t.certFile, name.Node, name.Cluster, old.Node, old.Cluster)
+	}
+	if err := t.verifies(c); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-// Certificate is this node's own.
-func (t *TLS) Certificate() *x509.Certificate { return t.own }
+// Use has each handshake from now on show and verify by c. Sessions go on; see Distrusts.
+func (t *TLS) Use(c *Credentials) { t.current.Store(c) }
+
+// Credentials are those in use.
+func (t *TLS) Credentials() *Credentials { return t.current.Load() }
+
+// Distrusts reports whether no CA in the file that is in use verifies the certificate that p proved its name with.
+func (t *TLS) Distrusts(p *Peer) bool {
+	chain := p.Chain()
+	return len(chain) > 0 && t.current.Load().distrusts(chain)
+}
+
+// Ask connects to addr for the certificates that the node there shows now, its own first. It fails unless the CA that is
+// in use verifies them and they have the node's name.
+func (t *TLS) Ask(ctx context.Context, addr, cluster string, node raysys.NodeID) ([]*x509.Certificate, error) {
+	conn, err := t.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := secure(ctx, conn); err != nil {
+		return nil, err
+	}
+	return chainOf(conn), matches(leaf(conn), cluster, node)
+}
 
 // Listen implements Transport. The first reader does the handshake, which must not hold up Accept.
 func (t *TLS) Listen(ctx context.Context, addr string) (net.Listener, error) {
@@ -115,7 +108,10 @@ func (t *TLS) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tls.NewListener(ln, t.asServer), nil
+	return tls.NewListener(ln, &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load().asServer, nil },
+	}), nil
 }
 
 // Dial implements Transport.
@@ -130,8 +126,9 @@ func (t *TLS) Dial(ctx context.Context, addr string) (net.Conn, error) {
 
 // Secure implements Transport.
 func (t *TLS) Secure(conn net.Conn, dialed bool) net.Conn {
+	c := t.current.Load()
 	if dialed {
-		return tls.Client(conn, t.asClient)
+		return tls.Client(conn, c.asClient)
 	}
-	return tls.Server(conn, t.asServer)
+	return tls.Server(conn, c.asServer)
 }

@@ -71,10 +71,10 @@ func TestTLS(t *testing.T) {
 			return nil
 		}
 	}
-	a := open(t, "a", ca.transport("a", "raysys://test/a?role=worker&role=admin", "https://elsewhere/x"), admit)
+	a := open(t, "a", ca.transport("a", "raysys://test/a?role=worker&role=driver", "https://elsewhere/x"), admit)
 	b := open(t, "b", ca.transport("b", "raysys://test/b?role=driver"), admit)
 	p := a.connect(b)
-	for _, want := range []string{"raysys://test/a?role=worker&role=admin worker,admin", "raysys://test/b?role=driver driver"} {
+	for _, want := range []string{"raysys://test/a?role=worker&role=driver worker,driver", "raysys://test/b?role=driver driver"} {
 		one, two := <-roles, ""
 		if one != want {
 			two = <-roles
@@ -84,11 +84,11 @@ func TestTLS(t *testing.T) {
 			t.Errorf("Admit saw %q and %q, want %q", one, two, want)
 		}
 	}
-	own := b.transport.(*link.TLS).Certificate()
+	own := b.transport.(*link.TLS).Credentials().Certificate()
 	if p.Certificate().Subject.CommonName != "b" || link.KeyFingerprint(p.Certificate()) != link.KeyFingerprint(own) || len(link.KeyFingerprint(own)) != 64 {
 		t.Error(p.Certificate().Subject, link.KeyFingerprint(own))
 	}
-	if link.KeyFingerprint(own) == link.KeyFingerprint(a.transport.(*link.TLS).Certificate()) {
+	if link.KeyFingerprint(own) == link.KeyFingerprint(a.transport.(*link.TLS).Credentials().Certificate()) {
 		t.Error("two keys with one fingerprint")
 	}
 	for range 200 {

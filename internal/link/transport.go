@@ -70,15 +70,18 @@ func (t *tcp) allow(verb string, addr net.Addr) error {
 	return fmt.Errorf("%s %s: it is no loopback address, and plain TCP can be read and changed by others there: give TLS files (cert, key, CA), or allow it with --insecure", verb, addr)
 }
 
+// chainOf returns the certificates that the other side showed, its own first; nil on a plain connection.
+func chainOf(conn net.Conn) []*x509.Certificate {
+	if c, ok := conn.(*tls.Conn); ok {
+		return c.ConnectionState().PeerCertificates
+	}
+	return nil
+}
+
 // leaf returns the certificate of the other side; nil on a plain connection.
 func leaf(conn net.Conn) *x509.Certificate {
-	c, ok := conn.(*tls.Conn)
-	if !ok {
-		return nil
+	if chain := chainOf(conn); len(chain) > 0 {
+		return chain[0]
 	}
-	chain := c.ConnectionState().PeerCertificates
-	if len(chain) == 0 {
-		return nil
-	}
-	return chain[0]
+	return nil
 }

@@ -136,30 +136,34 @@ func (m *Member) Confirm(ctx context.Context, node raysys.NodeID, incarnation ui
 	if ok && n.Incarnation == incarnation {
 		return n, nil
 	}
-	dead := fmt.Errorf("%w: node %s, incarnation %d, is no member of cluster %s", raysys.ErrNodeDead, node, incarnation, m.cfg.Cluster)
 	if ok && n.Incarnation > incarnation { // a later life of it is there
-		return Node{}, dead
+		return Node{}, m.noMember(node, incarnation)
 	}
+	return m.Fetch(ctx, node, incarnation)
+}
+
+func (m *Member) noMember(node raysys.NodeID, incarnation uint64) error {
+	return fmt.Errorf("%w: node %s, incarnation %d, is no member of cluster %s", raysys.ErrNodeDead, node, incarnation, m.cfg.Cluster)
+}
+
+// Fetch is Confirm by a read of the store in each case: a node changes its record while it lives, and the view may have
+// an older one.
+func (m *Member) Fetch(ctx context.Context, node raysys.NodeID, incarnation uint64) (Node, error) {
 	p, err := m.cfg.KV.Get(ctx, nodeKey(node))
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrBadKey), err == nil && (p.Create != incarnation || p.Session == ""):
-		return Node{}, dead
+		return Node{}, m.noMember(node, incarnation)
 	case err != nil:
 		return Node{}, fmt.Errorf("confirm node %s, incarnation %d: %w", node, incarnation, err)
 	}
 	return decodeNode(p)
 }
 
-// Update tells the others something new of this node. Its ID cannot change. Every member reads every record that
-// changes, so a record is for facts that change seldom: the resources of a node, not those that are free.
-func (m *Member) Update(ctx context.Context, info Info) error {
-	if info.ID != m.cfg.Self.ID {
-		return fmt.Errorf("%w: node %s cannot become %q", raysys.ErrBadOption, m.cfg.Self.ID, info.ID)
-	}
-	if err := info.Validate(); err != nil {
-		return err
-	}
-	return m.write(ctx, func(r *record) { r.Info = info })
+// Update changes the node's record, for the others to read. Its ID cannot change, and what the Info points to is copied
+// before it is changed. Every member reads every record that changes, so a record is for facts that change seldom: the
+// resources of a node, not those that are free.
+func (m *Member) Update(ctx context.Context, change func(*Info)) error {
+	return m.write(ctx, func(r *record) { change(&r.Info) })
 }
 
 // write changes the record of this node. No other member writes it, so holding it is condition enough.
@@ -172,6 +176,12 @@ func (m *Member) write(ctx context.Context, change func(*record), with ...store.
 	}
 	next := m.record
 	change(&next)
+	if next.ID != m.cfg.Self.ID {
+		return fmt.Errorf("%w: node %s cannot become %q", raysys.ErrBadOption, m.cfg.Self.ID, next.ID)
+	}
+	if err := next.Validate(); err != nil {
+		return err
+	}
 	data, err := next.encode()
 	if err != nil {
 		return err

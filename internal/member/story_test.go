@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
 )
@@ -128,9 +127,7 @@ func (c *cluster) tell(words []string) []string {
 			c.t.Error(err)
 		}
 	case "drain":
-		n, _ := c.member(args[0]).View().Node(raysys.NodeID(args[0]))
-		n.Draining = true
-		if err := c.member(args[0]).Update(context.Background(), n.Info); err != nil {
+		if err := c.member(args[0]).Update(context.Background(), func(i *member.Info) { i.Draining = true }); err != nil {
 			c.t.Error(err)
 		}
 	case "expire":

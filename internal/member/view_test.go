@@ -206,6 +206,18 @@ func TestConfirm(t *testing.T) {
 		if reads, err := confirm("c", c.member("c").Incarnation()); reads != 1 || err != nil {
 			t.Errorf("one that just joined: %d reads, %v", reads, err)
 		}
+		if err := b.Update(ctx, func(i *member.Info) { i.KeyPrint = "new" }); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.Confirm(ctx, "b", b.Incarnation()); n.KeyPrint != "" || err != nil {
+			t.Errorf("the view has the key %q before the watch brings it, %v", n.KeyPrint, err)
+		}
+		if n, err := a.Fetch(ctx, "b", b.Incarnation()); n.KeyPrint != "new" || err != nil {
+			t.Errorf("the store has the key %q, %v", n.KeyPrint, err)
+		}
+		if _, err := a.Fetch(ctx, "b", b.Incarnation()-1); !errors.Is(err, raysys.ErrNodeDead) {
+			t.Errorf("the store knows a former life: %v", err)
+		}
 		c.node("a").kv.Down(true)
 		if _, err := confirm("c", c.member("c").Incarnation()); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, raysys.ErrNodeDead) {
 			t.Errorf("without the store: %v", err)
@@ -257,7 +269,7 @@ func TestUpdate(t *testing.T) {
 			ID: "b", Address: "b:1", Draining: true, Version: "v2", Labels: map[string]string{"zone": "x"},
 			Resources: raysys.Resources{CPU: 4, Custom: map[string]float64{"licence": 2}}, Functions: "f", KeyPrint: "k", Started: c.begun,
 		}
-		if err := b.Update(context.Background(), info); err != nil {
+		if err := b.Update(context.Background(), func(i *member.Info) { *i = info }); err != nil {
 			t.Fatal(err)
 		}
 		c.settle()
@@ -267,15 +279,15 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("a sees b (-want +got):\n%s", diff)
 		}
 		info.ID = "c"
-		if err := b.Update(context.Background(), info); err == nil {
+		if err := b.Update(context.Background(), func(i *member.Info) { *i = info }); err == nil {
 			t.Error("b could become c")
 		}
 		info.ID, info.Labels = "b", map[string]string{"x": strings.Repeat("y", 70<<10)}
-		if err := b.Update(context.Background(), info); err == nil {
+		if err := b.Update(context.Background(), func(i *member.Info) { *i = info }); err == nil {
 			t.Error("a record may have any size")
 		}
 		c.tell([]string{"expire", "b"})
-		if err := b.Update(context.Background(), member.Info{ID: "b", Address: "b:1"}); err == nil {
+		if err := b.Update(context.Background(), func(i *member.Info) { i.Draining = false }); err == nil {
 			t.Error("a node without a session wrote its record")
 		}
 	})

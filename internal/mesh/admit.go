@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -29,12 +30,9 @@ func (m *Mesh) admit(ctx context.Context, who link.Identity, cert *x509.Certific
 		return err
 	}
 	if cert != nil {
-		if err := m.cfg.Allow(cert, n.Info); err != nil {
+		if n, err = m.proves(ctx, n, cert); err != nil {
 			return err
 		}
-	}
-	if cert != nil && n.KeyPrint != link.KeyFingerprint(cert) {
-		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
 	}
 	m.mu.Lock()
 	m.admitted[core.NodeKey{Node: who.Node, Incarnation: who.Incarnation}] = n.Info
@@ -53,7 +51,26 @@ func (m *Mesh) unproven(ctx context.Context, who link.Identity) error {
 	return err
 }
 
+// proves returns the member that a certificate proves: its role allows it, and its key is that of the record. The store
+// is asked before another key is refused: a node writes a new key to its record first, and the view may be older.
+func (m *Mesh) proves(ctx context.Context, n member.Node, cert *x509.Certificate) (member.Node, error) {
+	print := link.KeyFingerprint(cert)
+	if n.KeyPrint != print {
+		var err error
+		if n, err = m.member.Fetch(ctx, n.ID, n.Incarnation); err != nil {
+			return n, err
+		}
+	}
+	if n.KeyPrint != print {
+		return n, fmt.Errorf("the record of node %s has another key than the certificate it shows", n.ID)
+	}
+	return n, m.cfg.Allow(cert, n.Info)
+}
+
 func (m *Mesh) rejected(remote string, who link.Identity, err error) {
+	if m.warnOfCertificate(zap.String("remote", remote), err) {
+		return
+	}
 	m.cfg.Log.Info("connection rejected", zap.String("remote", remote), zap.String("claims", string(who.Node)), zap.Error(err))
 }
 

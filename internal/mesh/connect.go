@@ -94,6 +94,7 @@ func (m *Mesh) dial(k core.NodeKey) {
 			m.arrived(k, nil, raysys.ErrClosed)
 			return
 		}
+		m.warnOfCertificate(zap.Stringer("peer", k), err)
 		m.mu.Lock()
 		if m.failed[k] = err; !m.Alive(k) {
 			delete(m.failed, k)

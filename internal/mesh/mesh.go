@@ -54,6 +54,7 @@ type Mesh struct {
 	self         atomic.Pointer[core.NodeKey]
 	joined       chan struct{} // closed when member and self are known
 	byLink       sync.Map      // *link.Peer -> *Peer
+	certWarned   atomic.Int64  // when the last line of warnOfCertificate was written, by the node's clock; 0: none was
 	unregistered sync.Map      // reflect.Type -> true, of error types that the log has a line on
 
 	mu       sync.Mutex // guards the rest

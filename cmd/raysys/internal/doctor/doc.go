@@ -3,7 +3,7 @@
 //
 // A Doctor has what the checks look at; a Finding is what one of them saw.
 //
-//	consul ──► acl ──► connections ──► clock          limits (needs nothing)
+//	consul ──► acl ──► connections ──► clock          limits, certificates (need nothing)
 //	   ├─────► cluster ──► ports, both ways ──► version
 //	   └─────► nats (needs nothing where RAYSYS_NATS is set)
 //

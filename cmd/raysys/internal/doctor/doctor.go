@@ -72,6 +72,9 @@ type Doctor struct {
 	Now     func() time.Time
 	Version string // of this command
 
+	// Certificates reads the TLS files that this command was given; nil where it was given none.
+	Certificates func() (Certificates, error)
+
 	NATS       string                                    // RAYSYS_NATS
 	StoredNATS func(ctx context.Context) (string, error) // the URLs that the cluster's store has; "" none
 }
@@ -96,6 +99,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		{"connections", "consul", g.hasAgent, d.connections},
 		{"clock", "consul", g.hasAgent, d.clock},
 		{"limits", "", nil, d.limits},
+		{"certificates", "", nil, d.certificates},
 		{"cluster", "consul", g.hasAgent, d.cluster},
 		{"ports out", "cluster", g.hasStatus, d.portsOut},
 		{"ports between", "cluster", g.hasStatus, d.portsBetween},

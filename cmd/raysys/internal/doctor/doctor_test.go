@@ -38,6 +38,8 @@ type patient struct {
 	unreached map[string]error
 	limits    doctor.Limits
 	limitsErr error
+	certs     doctor.Certificates
+	certsErr  error
 	now       time.Time
 	version   string
 	token     bool
@@ -63,9 +65,10 @@ func (p *patient) greet(_ context.Context, address string) (doctor.Greeting, err
 func (p *patient) doctor() *doctor.Doctor {
 	return &doctor.Doctor{
 		Address: p.address, Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
-		Streams: func(context.Context) (system.Streams, error) { return p.streams, p.streamsErr },
-		Limits:  func() (doctor.Limits, error) { return p.limits, p.limitsErr },
-		Now:     func() time.Time { return p.now }, Version: p.version, Token: p.token,
+		Streams:      func(context.Context) (system.Streams, error) { return p.streams, p.streamsErr },
+		Certificates: func() (doctor.Certificates, error) { return p.certs, p.certsErr },
+		Limits:       func() (doctor.Limits, error) { return p.limits, p.limitsErr },
+		Now:          func() time.Time { return p.now }, Version: p.version, Token: p.token,
 		Greet: p.greet, NATS: p.nats, StoredNATS: func(context.Context) (string, error) { return p.stored, p.storedErr },
 	}
 }
@@ -81,6 +84,7 @@ func well() *patient {
 		status:  operate.Status{Nodes: []operate.Node{node("a"), node("b")}, Shards: []operate.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
 		links:   []doctor.Link{{From: "a", To: "b"}, {From: "b", To: "a"}},
 		limits:  doctor.Limits{Files: 65536},
+		certs:   doctor.Certificates{Own: now.AddDate(0, 0, 90), CA: now.AddDate(0, 0, 900)},
 		now:     now,
 		version: "v1",
 		stored:  "nats://a:1, nats://secret@b:2",
@@ -99,6 +103,7 @@ func TestWell(t *testing.T) {
 		{Check: "connections", Level: doctor.OK, Detail: "the agent takes 200 of one address"},
 		{Check: "clock", Level: doctor.OK, Detail: "the same as the agent's"},
 		{Check: "limits", Level: doctor.OK, Detail: "65536 open files"},
+		{Check: "certificates", Level: doctor.OK, Detail: "the certificate is good for 90 days, its CA for 900"},
 		{Check: "cluster", Level: doctor.OK, Detail: "2 nodes, 2 shards"},
 		{Check: "ports out", Level: doctor.OK, Detail: "from here all 2 nodes can be reached"},
 		{Check: "ports between", Level: doctor.OK, Detail: "all 2 ways between nodes are open"},
@@ -125,44 +130,49 @@ func TestIll(t *testing.T) {
 		fix     string // part of it
 		skipped int
 	}{
-		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
-		"no leader":      {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
-		"denied":         {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
-		"no token":       {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
-		"weak token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
-		"all denied":     {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
-		"no ACL":         {func(p *patient) { p.anyoneErr = nil }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
-		"no ACL, alone":  {func(p *patient) { p.token = false }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
-		"plain http":     {func(p *patient) { p.address = "http://10.0.0.5:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
-		"plain address":  {func(p *patient) { p.address = "consul.example:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
-		"few conns":      {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
-		"unknown conns":  {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
-		"late clock":     {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
-		"wrong clock":    {func(p *patient) { p.now = p.now.Add(2 * time.Minute) }, "clock", doctor.Failed, "1m59s from", "certificates", 0},
-		"no clock":       {func(p *patient) { p.agent.Time = time.Time{} }, "clock", doctor.Warning, "does not tell the time", "date", 0},
-		"few files":      {func(p *patient) { p.limits.Files = 1024 }, "limits", doctor.Warning, "1024 open files", "ulimit -n 65536", 0},
-		"no files":       {func(p *patient) { p.limits.Files = 256 }, "limits", doctor.Failed, "256 open files", "ulimit -n 65536", 0},
-		"unknown files":  {func(p *patient) { p.limitsErr = broken }, "limits", doctor.Warning, "it broke", "ulimit", 0},
-		"no cluster":     {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 4},
-		"no node":        {func(p *patient) { p.status = operate.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
-		"leaderless":     {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
-		"suspect":        {func(p *patient) { p.status.Nodes[1].State = system.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
-		"closed port":    {func(p *patient) { p.unreached = map[string]error{"b:7400": broken} }, "ports out", doctor.Failed, "1 of 2 nodes cannot be reached: b: it broke", "firewall", 0},
-		"one way":        {func(p *patient) { p.links[1].Error = "timeout" }, "ports between", doctor.Failed, "1 of 2 ways are broken: b to a: timeout", "open the port", 0},
-		"nobody answers": {func(p *patient) { p.linksErr = broken }, "ports between", doctor.Warning, "it broke", "host", 0},
-		"mixed":          {func(p *patient) { p.status.Nodes[1].Version = "v2" }, "version", doctor.Warning, "v1 on a; v2 on b", "upgrade", 0},
-		"other command":  {func(p *patient) { p.version = "v3" }, "version", doctor.Warning, "the nodes run v1, this command is v3", "the nodes' version", 0},
-		"no NATS":        {func(p *patient) { p.stored = "" }, "nats", doctor.OK, "streams have no NATS server", "", 0},
-		"memory":         {func(p *patient) { p.nats = "memory:" }, "nats", doctor.OK, "RAYSYS_NATS is memory:", "", 0},
-		"TLS":            {func(p *patient) { p.nats = "c,tls://d:3" }, "nats", doctor.OK, "2 of 2 servers of RAYSYS_NATS answer; behind TLS, not looked at: c:4222, d:3", "", 0},
-		"odd key":        {func(p *patient) { p.storedErr = broken }, "nats", doctor.Failed, "it broke", "consul kv get", 0},
-		"few copies":     {func(p *patient) { p.streams.Parts[0].Copies = 1 }, "streams", doctor.Warning, "orders of - has 1 of 3 copies", "the servers that are away", 0},
-		"no streams":     {func(p *patient) { p.streamsErr = broken }, "streams", doctor.Warning, "it broke", "see cluster", 0},
-		"odd URL":        {func(p *patient) { p.nats = "a:1,nats://secret@" }, "nats", doctor.Failed, "RAYSYS_NATS: a URL names no host", "nats://HOST:PORT", 0},
-		"NATS half down": {func(p *patient) { p.unreached = map[string]error{"b:2": broken} }, "nats", doctor.Warning, "1 of 2 servers of the cluster's key nats answer (version 2.15.2, 1 with JetStream); not reached: b:2: it broke", "firewall", 0},
-		"NATS down":      {func(p *patient) { p.nats, p.unreached = "b:2", map[string]error{"b:2": broken} }, "nats", doctor.Failed, "0 of 1 servers of RAYSYS_NATS answer; not reached", "mend RAYSYS_NATS", 0},
-		"no JetStream":   {func(p *patient) { p.greetings = map[string]doctor.Greeting{} }, "nats", doctor.Failed, "JetStream is off: a:1, b:2", "jetstream {}", 0},
-		"some JetStream": {func(p *patient) { delete(p.greetings, "b:2") }, "nats", doctor.Warning, "1 with JetStream); JetStream is off: b:2", "-js", 0},
+		"no consul":       {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
+		"no leader":       {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
+		"denied":          {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
+		"no token":        {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
+		"weak token":      {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
+		"all denied":      {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
+		"no ACL":          {func(p *patient) { p.anyoneErr = nil }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
+		"no ACL, alone":   {func(p *patient) { p.token = false }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
+		"plain http":      {func(p *patient) { p.address = "http://10.0.0.5:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
+		"plain address":   {func(p *patient) { p.address = "consul.example:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
+		"few conns":       {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
+		"unknown conns":   {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
+		"late clock":      {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
+		"wrong clock":     {func(p *patient) { p.now = p.now.Add(2 * time.Minute) }, "clock", doctor.Failed, "1m59s from", "certificates", 0},
+		"no clock":        {func(p *patient) { p.agent.Time = time.Time{} }, "clock", doctor.Warning, "does not tell the time", "date", 0},
+		"few files":       {func(p *patient) { p.limits.Files = 1024 }, "limits", doctor.Warning, "1024 open files", "ulimit -n 65536", 0},
+		"no files":        {func(p *patient) { p.limits.Files = 256 }, "limits", doctor.Failed, "256 open files", "ulimit -n 65536", 0},
+		"unknown files":   {func(p *patient) { p.limitsErr = broken }, "limits", doctor.Warning, "it broke", "ulimit", 0},
+		"old certificate": {func(p *patient) { p.certs.Own = p.now.AddDate(0, 0, 29) }, "certificates", doctor.Warning, "the certificate is good for 29 days", "the same files", 0},
+		"old CA":          {func(p *patient) { p.certs.CA = p.now.AddDate(0, 0, 29) }, "certificates", doctor.Warning, "its CA for 29", "add a new CA", 0},
+		"expired":         {func(p *patient) { p.certs.Own = p.now }, "certificates", doctor.Failed, "good for 0 days", "the same files", 0},
+		"expired CA":      {func(p *patient) { p.certs.CA = p.now.AddDate(0, 0, -1) }, "certificates", doctor.Failed, "its CA for 0", "add a new CA", 0},
+		"bad certificate": {func(p *patient) { p.certsErr = broken }, "certificates", doctor.Failed, "it broke", "the same files", 0},
+		"no cluster":      {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 4},
+		"no node":         {func(p *patient) { p.status = operate.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
+		"leaderless":      {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
+		"suspect":         {func(p *patient) { p.status.Nodes[1].State = system.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
+		"closed port":     {func(p *patient) { p.unreached = map[string]error{"b:7400": broken} }, "ports out", doctor.Failed, "1 of 2 nodes cannot be reached: b: it broke", "firewall", 0},
+		"one way":         {func(p *patient) { p.links[1].Error = "timeout" }, "ports between", doctor.Failed, "1 of 2 ways are broken: b to a: timeout", "open the port", 0},
+		"nobody answers":  {func(p *patient) { p.linksErr = broken }, "ports between", doctor.Warning, "it broke", "host", 0},
+		"mixed":           {func(p *patient) { p.status.Nodes[1].Version = "v2" }, "version", doctor.Warning, "v1 on a; v2 on b", "upgrade", 0},
+		"other command":   {func(p *patient) { p.version = "v3" }, "version", doctor.Warning, "the nodes run v1, this command is v3", "the nodes' version", 0},
+		"no NATS":         {func(p *patient) { p.stored = "" }, "nats", doctor.OK, "streams have no NATS server", "", 0},
+		"memory":          {func(p *patient) { p.nats = "memory:" }, "nats", doctor.OK, "RAYSYS_NATS is memory:", "", 0},
+		"TLS":             {func(p *patient) { p.nats = "c,tls://d:3" }, "nats", doctor.OK, "2 of 2 servers of RAYSYS_NATS answer; behind TLS, not looked at: c:4222, d:3", "", 0},
+		"odd key":         {func(p *patient) { p.storedErr = broken }, "nats", doctor.Failed, "it broke", "consul kv get", 0},
+		"few copies":      {func(p *patient) { p.streams.Parts[0].Copies = 1 }, "streams", doctor.Warning, "orders of - has 1 of 3 copies", "the servers that are away", 0},
+		"no streams":      {func(p *patient) { p.streamsErr = broken }, "streams", doctor.Warning, "it broke", "see cluster", 0},
+		"odd URL":         {func(p *patient) { p.nats = "a:1,nats://secret@" }, "nats", doctor.Failed, "RAYSYS_NATS: a URL names no host", "nats://HOST:PORT", 0},
+		"NATS half down":  {func(p *patient) { p.unreached = map[string]error{"b:2": broken} }, "nats", doctor.Warning, "1 of 2 servers of the cluster's key nats answer (version 2.15.2, 1 with JetStream); not reached: b:2: it broke", "firewall", 0},
+		"NATS down":       {func(p *patient) { p.nats, p.unreached = "b:2", map[string]error{"b:2": broken} }, "nats", doctor.Failed, "0 of 1 servers of RAYSYS_NATS answer; not reached", "mend RAYSYS_NATS", 0},
+		"no JetStream":    {func(p *patient) { p.greetings = map[string]doctor.Greeting{} }, "nats", doctor.Failed, "JetStream is off: a:1, b:2", "jetstream {}", 0},
+		"some JetStream":  {func(p *patient) { delete(p.greetings, "b:2") }, "nats", doctor.Warning, "1 with JetStream); JetStream is off: b:2", "-js", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := well()
@@ -210,7 +220,7 @@ func TestDialsAreBounded(t *testing.T) {
 		}
 		start := time.Now()
 		findings := d.Examine(t.Context())
-		if f := findings[6]; f.Level != doctor.Failed || !strings.Contains(f.Detail, "100 of 100 nodes") || !strings.HasSuffix(f.Detail, "and 95 more") {
+		if f := findings[7]; f.Level != doctor.Failed || !strings.Contains(f.Detail, "100 of 100 nodes") || !strings.HasSuffix(f.Detail, "and 95 more") {
 			t.Errorf("got %+v", f)
 		}
 		if took := time.Since(start); took != 21*time.Second || most.Load() != 16 { // ceil(100/16) times 3 s
