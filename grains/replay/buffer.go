@@ -256,6 +256,9 @@ func (b *buffer) collect(ctx context.Context, r *round, got *collected) error {
 	for ; r.next < len(r.calls); r.next++ {
 		shard, call := r.shards[r.next], r.calls[r.next]
 		a, err := call.Get(ctx)
+		if err != nil && ctx.Err() != nil && raysys.PhaseOf(call) != raysys.PhasePending {
+			a, err = call.Get(r.ctx) // it came as ctx ended, and what it has taken is in no later answer
+		}
 		switch shut := shutIn(err); {
 		case err == nil:
 			before := len(got.keys)
