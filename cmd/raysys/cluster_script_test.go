@@ -98,7 +98,7 @@ func TestACL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindSubmatch(doc)
+	policy := regexp.MustCompile("(?s)```hcl\n(key_prefix.*?)```").FindSubmatch(doc)
 	if policy == nil {
 		t.Fatal("docs/operating.md has no policy")
 	}

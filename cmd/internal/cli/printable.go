@@ -74,18 +74,27 @@ func Escape(s string) string {
 
 func unprinted(r rune) bool { return !strconv.IsPrint(r) }
 
-// text is an error for people. The parts of errors.Join keep lines of their own.
+func lines(s string) string {
+	list := strings.Split(s, "\n\t")
+	for i := range list {
+		list[i] = Escape(list[i])
+	}
+	return strings.Join(list, "\n\t")
+}
+
+// text is an error for people. The parts of errors.Join keep lines of their own, and so do lines that begin with a tab: those of a program that
+// the error shows.
 func text(err error) string {
 	parts, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		return Escape(err.Error())
+		return lines(err.Error())
 	}
-	var plain, lines []string
+	var plain, joined []string
 	for _, e := range parts.Unwrap() {
-		plain, lines = append(plain, e.Error()), append(lines, text(e))
+		plain, joined = append(plain, e.Error()), append(joined, text(e))
 	}
 	if err.Error() != strings.Join(plain, "\n") { // it says more than its parts
-		return Escape(err.Error())
+		return lines(err.Error())
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(joined, "\n")
 }
