@@ -57,9 +57,11 @@ const deadLetterPause = 50 * time.Millisecond
 // newActors makes the actor system, which logs to the node's logger. The Info level of protoactor is raysys's Debug.
 func newActors(log *zap.Logger) *actor.ActorSystem {
 	core := &quiet{log.Core()}
-	return actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(deadLetterPause), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+	s := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(deadLetterPause), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zapslog.NewHandler(core, zapslog.WithName("actor")))
 	}))
+	s.ProcessRegistry.Address += ":0" // a cluster of proto.Actor takes host and port apart; later the address is read by actors, and a node that joins has another
+	return s
 }
 
 // Log returns the node's logger, for packages that come with a node.

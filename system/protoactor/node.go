@@ -68,10 +68,6 @@ func start(ctx context.Context, of *system.Node) error {
 	n := nodeOf(of)
 	n.ctx, n.of = ctx, of
 	n.pids.turn()
-	registry := n.system().ProcessRegistry
-	if !strings.Contains(registry.Address, ":") {
-		registry.Address += ":0" // that of a node without a cluster; proto.Actor looks for members at host:port
-	}
 	cfg := cluster.Configure("raysys", provider{}, lookup{n}, remote.Configure(notStarted, 0), configured...)
 	cfg.ClusterContextProducer = func(c *cluster.Cluster) cluster.Context {
 		n.requests = newRequests(n, c)
