@@ -113,7 +113,7 @@ func TestBestConnected(t *testing.T) {
 	}
 }
 
-// TestGPUsVariable: a program on its own takes RAYSYS_GPUS; that it cannot be meant, or no library is linked in, is an error.
+// TestGPUsVariable: a program that no `raysys node` started reads RAYSYS_GPUS. A value that means nothing is an error, and so is one that needs a library which is not linked in.
 func TestGPUsVariable(t *testing.T) {
 	for value, want := range map[string]string{
 		"": "", "none": "", "fake:t4x2": "", "all": `RAYSYS_GPUS="all": devices "all": give auto`, "auto": "no library for GPUs is linked in",

@@ -213,7 +213,7 @@ func TestJobOutlivesNodes(t *testing.T) {
 	}
 }
 
-// TestJobEndsItsNodes: a job whose nodes die within a minute ends after Retries more: it may be what ends them.
+// TestJobEndsItsNodes: a job ends after as many deaths as it has Retries, where each node dies within a minute of its start: the job may be what kills them.
 func TestJobEndsItsNodes(t *testing.T) {
 	for _, of := range []string{"driver", "worker"} {
 		t.Run("submitted by a "+of, func(t *testing.T) {

@@ -190,7 +190,7 @@ func keep(test string) (string, error) {
 	return os.MkdirTemp("", "raysys-"+fileName(test)+"-")
 }
 
-// fileName is name with all that a file's name should not have taken out.
+// fileName makes a file's name of a text: it leaves out all but letters, digits and a few signs.
 func fileName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

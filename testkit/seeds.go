@@ -71,7 +71,7 @@ func saveSeed(test string, seed uint64) (string, error) {
 type drawn struct {
 	seed  uint64
 	fixed bool // by the environment or by the Seed option, so that there is nothing to save
-	saved bool // from a run that failed
+	saved bool // the draw is of a run that failed
 }
 
 // drawSeeds returns the seeds to run a test with, in order. The environment wins over the option fixed, and that over what

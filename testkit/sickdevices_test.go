@@ -99,7 +99,7 @@ func withDeviceUser(t *testing.T, from string, test func(t testing.TB, u *device
 	}, opts...)
 }
 
-// set has a device be sick of cause, or well: "".
+// set makes a device sick, and says of what; "" makes it well.
 func (u *deviceUser) set(uuid, cause string) {
 	for _, s := range u.sources {
 		s.mu.Lock()

@@ -8,7 +8,7 @@ type Located interface {
 
 // Whereabouts says where a value lies that is too large to travel along.
 type Whereabouts struct {
-	NodeKey       // that has it, beside this one if Here is set; zero for none that is known
+	NodeKey       // the node that has it. This node has it too if Here is set. Zero: no other is known
 	Size    int64 // of the encoding, about
 	Here    bool  // it is on this node, in memory or on disk
 }

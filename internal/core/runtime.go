@@ -36,7 +36,7 @@ type Inspector interface {
 	Fail(err error) error
 }
 
-// Job is what all turns of one driver run share.
+// Job is what all turns of one run of a driver have in common.
 type Job struct {
 	ID        JobID
 	Namespace string

@@ -180,7 +180,7 @@ func (s *selection) wait(ctx context.Context, t *Turn, own bool) error {
 	return err
 }
 
-// twice refuses references of which one comes twice.
+// twice refuses a list that has a reference twice.
 func twice(refs []Link) error {
 	if len(refs) < 2 {
 		return nil

@@ -19,7 +19,7 @@ type Waiting struct {
 	from   int // the place before it on the way from the first
 }
 
-// Future is the future of a Waiting that is Far or Held, where Waits made it.
+// Future is what a Waiting that Waits made, and that is Far or Held, waits for.
 func (w *Waiting) Future() *Future { return w.future }
 
 // serials numbers the waits that other nodes asked for.

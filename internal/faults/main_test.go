@@ -56,7 +56,7 @@ func (s spread) worst() time.Duration {
 	return slices.Max(s)
 }
 
-// pause waits: for the time between two faults, in virtual time where the test is.
+// pause waits between two faults. Where a test runs in virtual time, so does the pause.
 func pause(d time.Duration) { <-time.After(d) }
 
 // onDisk is where a Consul keeps its data: on disk in the long forms, whose figures it belongs to. The short ones run beside

@@ -36,7 +36,7 @@ func TestRetainedOverOutage(t *testing.T) {
 		}
 		c.StoreUp(all...)
 		_, err := pasted.Get(ctx)
-		if errors.Is(err, raysys.ErrUnreachable) { // by chance a shard was left by its leader in the outage, and refused it after a minute
+		if errors.Is(err, raysys.ErrUnreachable) { // by chance the leader of its shard left in the outage, and the shard refused the call after a minute
 			k.Advance(2 * time.Hour) // longer than that leader's session
 			_, err = pasteBlob.With(on("n1")).Go(ctx, b).Get(ctx)
 		}

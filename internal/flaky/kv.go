@@ -17,7 +17,7 @@ const (
 	None Fault = iota
 	// Refuse does nothing and says ErrUnavailable.
 	Refuse
-	// LoseCall does nothing; a change ends in ErrUnknownOutcome, a read in ErrUnavailable.
+	// LoseCall keeps the call from the store: a change ends with ErrUnknownOutcome, a read with ErrUnavailable.
 	LoseCall
 	// LoseAnswer makes the call; a change ends in ErrUnknownOutcome, a read in ErrUnavailable.
 	LoseAnswer

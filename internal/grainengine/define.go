@@ -137,7 +137,7 @@ type method struct {
 	opts  core.Options
 	bad   error  // why no call can have opts
 	place string // of an attempt in strict mode: the program's line that made the call
-	// effect is what a call does to the task that makes it, unless it is readOnly or idempotent.
+	// effect is what a task that calls the method has done by that, unless the method is readOnly or idempotent: such a task is not run again in silence.
 	effect *core.Effect
 
 	readOnly, idempotent, reentrant bool

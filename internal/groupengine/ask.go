@@ -26,8 +26,8 @@ const (
 	MakeRoom Verb = 5
 	// MakeRoomForAll is the same for all of them or none.
 	MakeRoomForAll Verb = 6
-	// Gather has the node keep for the bundles what becomes free, until the attempt for which Prepare is asked, or until GatherLease has
-	// passed without being asked again. It is answered when there is room for all of them. Without bundles it ends that.
+	// Gather has the node keep what becomes free for these bundles. It keeps it until Prepare comes for the same attempt, or until no Gather has come
+	// for GatherLease. The answer comes when there is room for all bundles. A Gather without bundles ends an earlier one.
 	Gather Verb = 7
 )
 

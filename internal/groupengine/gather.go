@@ -96,7 +96,7 @@ func (p *Progress) gathered(r *Record, w World) *Record {
 	return next
 }
 
-// askToGather asks the nodes of the gathering for their bundles, anew.
+// askToGather asks the nodes that gather for their bundles once more.
 func (p *Progress) askToGather(key string, r *Record, now int64) (list []To) {
 	g := &p.gathering
 	g.nodes, g.asked = map[core.NodeKey]answered{}, now

@@ -17,7 +17,7 @@ const MaxName = 512
 // NameKey is the key of a group with a name.
 func NameKey(namespace, name string) string { return KeyPrefix + namespace + "\x00" + name }
 
-// KeyOf is the key of a group with a name, or without one: "".
+// KeyOf is the key of a group; name is "" where it has none.
 func KeyOf(namespace, name string, id core.TaskID) string {
 	if name != "" {
 		return NameKey(namespace, name)

@@ -214,7 +214,7 @@ func (m *model) deliver(i int, lost bool) {
 	}
 }
 
-// silent has each node ask about what it has heard nothing of, and end what it gathers for a leader of which it has heard nothing.
+// silent is what time does where nobody speaks: each node asks about the groups of which it has heard nothing, and stops to gather for a leader that is silent.
 func (m *model) silent() {
 	for _, k := range m.sorted() {
 		n := m.nodes[k]

@@ -7,7 +7,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// TestPhase: what is kept is left as long as it was kept, in phases of doubling length.
+// TestPhase: room is kept for a phase and left free for one as long; then both phases are twice as long.
 func TestPhase(t *testing.T) {
 	for _, c := range []struct {
 		waited time.Duration

@@ -52,8 +52,8 @@ type Hold struct {
 	stays   bool    // it is in Line.staying
 }
 
-// Pool is where its CPU goes while its holder waits: the bundle that it is of, or the account of what Line.Held counts; nil where the
-// line as such does.
+// Pool says to whom the CPU of a Hold goes back while its holder waits: to the bundle that it was taken from, or to the account of what Line.Held
+// counts. nil: to the line.
 func (h *Hold) Pool() core.CPUPool { return h.pool }
 
 // Need is what it was taken for.

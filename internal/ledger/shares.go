@@ -45,12 +45,12 @@ type Charge struct {
 }
 
 const (
-	// SeenFor is how long a job still asks for something when nothing of it waits: the use of a job that is alone for a moment, until another's
-	// next work arrives, counts.
+	// SeenFor is how long a job counts as one that asks for something after its last work stopped waiting. A job that is alone for a moment, until
+	// the next work of another arrives, does not lose what it has used.
 	SeenFor = 100 * time.Millisecond
 	// maxCredit is the use that a job can be behind the others when it comes back.
 	maxCredit = 100 * time.Millisecond
-	// firstMean is taken for how long a job's work takes before some was measured.
+	// firstMean stands for the mean time of a job's work until some of it was measured.
 	firstMean = time.Millisecond
 	// lookPause is how often the work that a job runs is looked at for some that runs for longer than it was counted for.
 	lookPause = time.Millisecond

@@ -95,8 +95,8 @@ func (l *Line) Could(n Need) bool {
 	return l.ledger.could(&n)
 }
 
-// Unwell is why too few devices of the node are well for n, which all of them would do for: of each bundle of this node that n may be in,
-// where it names a group. It is nil where that is not so, and where no such bundle is here. It matches core.ErrDeviceSick.
+// Unwell says which devices are sick where n would have enough of them if all were well, and has not. Where n names a group, it looks at each bundle of the
+// group on this node. It returns nil where sickness is not the reason, and where no such bundle is here. The error matches core.ErrDeviceSick.
 func (l *Line) Unwell(n Need) (err error) {
 	if n.count() == 0 || !l.Ill() {
 		return nil

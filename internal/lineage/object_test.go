@@ -80,7 +80,7 @@ func TestObjectLeaves(t *testing.T) {
 // box is the Source of an object at another node.
 type box struct{ core.Source }
 
-// objectOf is the record of a task of which the last submitter has entered where its object is.
+// objectOf is the record of a task. Its last submitter has entered where the task's object is.
 func (b *bed) objectOf(c *core.Future, by core.NodeKey) registry.TaskRecord {
 	rec := b.submitted(c, by)
 	rec.Object = registry.TaskObject{Owner: other, Number: objectNumber}

@@ -146,7 +146,7 @@ func (l *Lineage) pause(tries *int, try func()) {
 	l.cfg.Runner.After(min(10*time.Millisecond<<min(*tries, 10), untilAgain), try)
 }
 
-// start holds a task that this node has entered; false if it has that task already.
+// start begins to keep a task that this node has entered in the store. It returns false if the node keeps that task already.
 func (l *Lineage) start(s *start, attempt uint32) bool {
 	c := s.rec.Future()
 	if c == nil || l.Find(s.key.Run, s.key.ID) != nil {

@@ -211,7 +211,7 @@ func (l *Lineage) retain(k registry.TaskKey, state string, listed bool) (*stateW
 	return w, r
 }
 
-// retainAll has a task of which this node has become the submitter stay for the States in its record.
+// retainAll keeps a task for the States that its record names. This node has become the submitter of the task.
 func (l *Lineage) retainAll(k registry.TaskKey, states []string) {
 	for _, s := range states {
 		if w, r := l.retain(k, s, true); w != nil {
@@ -287,8 +287,8 @@ func (w *stateWatch) seen(e registry.Entry, err error) {
 	}
 }
 
-// unwritten ends a retention whose State was never written: two reads behind all that the leader was asked for before do
-// not list the task, grace apart.
+// unwritten ends a retention whose State was never written. The leader answers in order, so a read comes after the writes that were asked for before it: where
+// two reads, a grace apart, do not list the task, no write will.
 func (w *stateWatch) unwritten() {
 	l := w.lineage
 	l.mu.Lock()

@@ -60,7 +60,7 @@ func (b *bulk) write() {
 			err = brokenError(err)
 			f.body.release(err)
 			b.peer.fail(err)
-			b.end() // fail may have come second; what waits goes back in any case
+			b.end() // the session may have failed before; what waits goes back in any case
 			b.drain()
 			return
 		}

@@ -308,7 +308,7 @@ func (c *cluster) thaw(name string) {
 	c.settle()
 }
 
-// silence is how long to has not heard from.
+// silence is since when the node to has heard nothing of the node from.
 func (c *cluster) silence(from, to *node) (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -287,7 +287,7 @@ func TestTheAccuserDies(t *testing.T) {
 	})
 }
 
-// TestOldVotesAreRemoved: after an hour, and not those on incarnations that are still there.
+// TestOldVotesAreRemoved: a vote is removed an hour after it was cast, unless the incarnation that it is about is still there.
 func TestOldVotesAreRemoved(t *testing.T) {
 	virtual(t, func(c *cluster) {
 		c.join("a", "b", "c")

@@ -281,7 +281,7 @@ func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskI
 			return err
 		}
 	}
-	if (len(e.states) > 0 || e.state != "") && len(e.holders) == 0 { // from now on its States say how long the copy stays
+	if (len(e.states) > 0 || e.state != "") && len(e.holders) == 0 { // no other node holds it: its States alone say how long the copy stays
 		return ask(opFree, "")
 	}
 	return nil

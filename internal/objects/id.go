@@ -12,8 +12,8 @@ import (
 // seed separates the ids of objects from all others.
 var seed = maphash.MakeSeed()
 
-// id names the object that a future of this node holds. It is the submission's id, made this incarnation's own, because
-// a driver with a fixed seed submits under the same ids again.
+// id names the object that a future of this node holds. It is derived from the id of the submission and from this incarnation, because a driver with a
+// fixed seed submits under the same ids again.
 func (o *Objects) id(c *core.Future) raysys.TaskID {
 	id := c.ID()
 	if id.IsZero() {

@@ -176,7 +176,7 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 			err = s.fs.Rename(f.name, name)
 		}
 		if err == nil {
-			f.name = name // also where a reader has fetched the object meanwhile: Discard looks for the file there
+			f.name = name // a reader may have fetched the object meanwhile: Discard looks for the file under its name all the same
 		}
 		if err == nil && f.label != "" {
 			err = syncDir(s.fs, dir) // before Sweep removes the directory that it came from

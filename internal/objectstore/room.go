@@ -233,7 +233,7 @@ func (s *Store) forget(o *Object) bool {
 
 // drop gives a copy up, whole.
 func (s *Store) drop(o *Object) bool {
-	o.op = make(chan struct{}) // it is not locked: o was in a chain
+	o.op = make(chan struct{}) // no operation has o: it was in a chain
 	o.room.remove()
 	before := o.charged
 	if !s.forget(o) || o.users > 0 || o.pins > 0 || o.primary {

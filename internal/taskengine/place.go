@@ -18,7 +18,7 @@ type PlaceRequest struct {
 	Options *core.Options // to be read only
 	// ID of the task, for strategies that draw.
 	ID raysys.TaskID
-	// Attempt counts from 1.
+	// Attempt is which try of the task this is. The first is 1.
 	Attempt int
 	// Inputs are where the large values are that it needs; empty for a task that has all it needs.
 	Inputs []core.Whereabouts

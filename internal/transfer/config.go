@@ -69,7 +69,7 @@ func From(keys ...core.NodeKey) Sources { return &fixed{keys} }
 
 type fixed struct{ left []core.NodeKey }
 
-// errNoMore is the end of a list.
+// errNoMore says that the list of nodes which may have an object has come to its end.
 var errNoMore = errors.New("no other node is known to have it")
 
 // Next implements Sources.

@@ -119,7 +119,7 @@ func (g *gpu) links() (list []devices.Link) {
 	return list
 }
 
-// listen has the driver report the GPU's Xids. One that does not is asked how it is all the same.
+// listen has the driver report the Xids of the GPU. Where it cannot, the health of the GPU is asked for as before.
 func (g *gpu) listen() {
 	if g.lib.events != nil {
 		g.handle.RegisterEvents(nvml.EventTypeXidCriticalError, g.lib.events)

@@ -17,8 +17,8 @@ type MLP struct {
 // layer computes y = x W + b. W lies at w and b at b; W has a row for each input, so that every sum goes over contiguous rows.
 type layer struct{ in, out, w, b int }
 
-// New lays out layers between the given widths: the first is that of an observation, the last that of the outputs. It panics on fewer than
-// two widths, on one below 1 and on an unknown activation.
+// New makes a perceptron whose layers have these widths. The first width is that of an observation, the last that of the outputs. New panics on fewer
+// than two widths, on a width below 1 and on an unknown activation.
 func New(hidden Activation, widths ...int) MLP {
 	m := MLP{hidden: hidden}
 	if hidden > ReLU {

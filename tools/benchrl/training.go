@@ -52,7 +52,7 @@ func train(seed string) error {
 	return json.NewEncoder(os.Stdout).Encode(outcome{Seed: n, Steps: run.Steps, Train: run.Took.Seconds(), Mean: run.MeanReturn, Reached: run.Solved})
 }
 
-// contender is a library, with its outcomes of each round.
+// contender is a library that is measured, with what it did in each round.
 type contender struct {
 	name     string
 	run      func(seed string) ([]byte, error)

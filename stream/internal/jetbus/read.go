@@ -40,7 +40,7 @@ func filter(stream string, f *bus.Filter) string {
 	return s[:len(s)-1] + "*"
 }
 
-// stream finds the stream if it is the one that was made then, and has the event that was read.
+// stream finds a stream. It refuses one that was made at another time than made, or that lacks the event seen: it is not the stream that was read.
 func (b *Bus) stream(ctx context.Context, name string, made int64, seen bus.Mark) (jetstream.Stream, error) {
 	s, err := b.jet().Stream(ctx, bus.Escape(name))
 	switch {

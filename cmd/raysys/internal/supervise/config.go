@@ -78,7 +78,7 @@ type Reporter interface {
 	Exited(ctx context.Context, node raysys.NodeID, e Exit) error
 }
 
-// Process is one life of the program.
+// Process is the program from one start to its end.
 type Process interface {
 	// PID of the process.
 	PID() int
