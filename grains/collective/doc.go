@@ -60,5 +60,9 @@
 // Join (join.go) has the coordinator (coordinator.go) let the participants (participant.go) in together. How they end, alone
 // or all at once, is in end.go.
 //
+// An answer to one call is that of a grains.LaterMethod: start, hold and join, without a message that a promise costs. What
+// several ranks wait for, or what has to fail with a process that is no grain, is a promise (grains/internal/promise): the life
+// of a Member, the end of a participant, the news of the coordinator. Neither can stand in for the other.
+//
 // It has no scatter and no functions of the user's own as an Op, and does not choose algorithms by measurement.
 package collective
