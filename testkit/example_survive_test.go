@@ -27,8 +27,8 @@ var (
 	counted    = grains.Method0(visits, "read", (*Visits).Read).ReadOnly().Idempotent()
 )
 
-// visitsSurvive counts a visit on three nodes, kills the one that has the grain, and asks again. A test does this with
-// its own t.
+// visitsSurvive counts a visit on one of three nodes, kills that node and asks again: the grain is on another one, with what
+// it has stored.
 func visitsSurvive(t testing.TB) {
 	k := testkit.New(t, testkit.Nodes(3), testkit.Table(visitTable))
 	ctx, home := k.Context(), visits.Get("home")
@@ -40,6 +40,7 @@ func visitsSurvive(t testing.TB) {
 	fmt.Println(counted.Call(ctx, home).Get(ctx))
 }
 
+// A test calls visitsSurvive with its own t. Here a fake stands for that, which keeps what is reported.
 func Example_surviveANode() {
 	t := &fake{}
 	t.run(func() { visitsSurvive(t) })
