@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/store/embedded"
-	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/tasks"
 )
 
 // A handle with options is made once and reused.
@@ -42,64 +38,6 @@ func ExampleMemory() {
 	defer stop()
 	fmt.Println(square.With(raysys.Memory(512<<20)).Go(ctx, 4).Get(ctx))
 	// Output: 16 <nil>
-}
-
-// At most as many run at the same time as the node has licences (system.Config.Resources).
-func ExampleResource() {
-	ctx, stop := serve()
-	defer stop()
-	licensed := square.With(raysys.Resource("licence", 1))
-	fmt.Println(raysys.GetAll(ctx, licensed.Map(ctx, []int{1, 2, 3})).Values())
-	// Output: [1 4 9] <nil>
-}
-
-var errBusy = errors.New("busy")
-
-var calls int
-
-var shaky = tasks.Define0("shaky", func(ctx context.Context) (string, error) {
-	if calls++; calls < 3 {
-		return "", errBusy
-	}
-	return fmt.Sprintf("answered call %d", calls), nil
-})
-
-// Errors of the application are values; only those that RetryIf accepts are worth another attempt.
-func ExampleRetryIf() {
-	ctx, stop := serve()
-	defer stop()
-	calls = 0
-	_, err := shaky.Go(ctx).Get(ctx)
-	fmt.Println(err)
-	patient := shaky.With(
-		raysys.RetryIf(func(err error) bool { return errors.Is(err, errBusy) }),
-		raysys.Backoff(time.Millisecond, time.Second),
-	)
-	fmt.Println(patient.Go(ctx).Get(ctx))
-	// Output:
-	// shaky: busy
-	// answered call 3 <nil>
-}
-
-// No attempt follows the first two.
-func ExampleRetries() {
-	ctx, stop := serve()
-	defer stop()
-	calls = 0
-	twice := shaky.With(raysys.RetryIf(func(error) bool { return true }), raysys.Retries(1))
-	_, err := twice.Go(ctx).Get(ctx)
-	fmt.Println(err)
-	// Output: shaky (attempt 2): busy
-}
-
-// The pause before a retry doubles from the first to the second duration, with jitter.
-func ExampleBackoff() {
-	ctx, stop := serve()
-	defer stop()
-	calls = 0
-	eager := shaky.With(raysys.RetryIf(func(error) bool { return true }), raysys.Backoff(0, 0))
-	fmt.Println(eager.Go(ctx).Get(ctx))
-	// Output: answered call 3 <nil>
 }
 
 func ExampleDeadline() {
@@ -138,27 +76,6 @@ func ExampleDetached() {
 	cancel()
 	fmt.Println(raysys.PhaseOf(r))
 	// Output: pending
-}
-
-// A detached task with a name outlives its driver, and every node of the cluster finds it.
-func ExampleDetached_name() {
-	kv, err := embedded.Open(embedded.Config{}) // in the place of Consul
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer kv.Close()
-	n, err := system.New(system.Config{Name: "n1", Cluster: &system.ClusterConfig{Store: kv, Role: system.Both}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := n.Start(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-	defer n.Close(context.Background())
-	ctx := n.Context(context.Background())
-	square.With(raysys.Detached("nightly")).Go(ctx, 12) // returns when the task is recorded
-	fmt.Println(raysys.Lookup[int](ctx, "nightly").Get(ctx))
-	// Output: 144 <nil>
 }
 
 // Work may ask for a kind of node, and for a rule to choose among them.

@@ -30,7 +30,7 @@ var forever = tasks.Define0("forever", func(ctx context.Context) (int, error) {
 
 // serve starts a node; programs whose main is their own do this, others call system.Main.
 func serve() (ctx context.Context, stop func()) {
-	n, err := system.New(system.Config{Seed: 1, Resources: raysys.Resources{CPU: 2, GPU: 1, Memory: 1 << 30, Custom: map[string]float64{"licence": 2}}})
+	n, err := system.New(system.Config{Seed: 1, Resources: raysys.Resources{CPU: 2, GPU: 1, Memory: 1 << 30}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -76,60 +76,6 @@ func ExampleRef_Get_timeout() {
 	// Output: true pending
 }
 
-// Cancel ends the work and everything it submitted; its context is done.
-func ExampleRef_Cancel() {
-	ctx, stop := serve()
-	defer stop()
-	r := forever.Go(ctx)
-	fmt.Println(r.Cancel())
-	_, err := r.Get(ctx)
-	fmt.Println(errors.Is(err, raysys.ErrCancelled), raysys.PhaseOf(r))
-	// Output:
-	// true
-	// true cancelled
-}
-
-// A job is found by its name and ended by it, in one process as in a cluster.
-func ExampleLookup() {
-	ctx, stop := serve()
-	defer stop()
-	forever.With(raysys.Detached("collect")).Go(ctx)
-	fmt.Println(raysys.Lookup[int](ctx, "collect").Cancel())
-	_, err := raysys.Lookup[int](ctx, "collect").Get(ctx) // its outcome stays
-	fmt.Println(errors.Is(err, raysys.ErrCancelled))
-	// Output:
-	// true
-	// true
-}
-
-// Forget ends a job that runs, and frees its name.
-func ExampleForget() {
-	ctx, stop := serve()
-	defer stop()
-	r := forever.With(raysys.Detached("collect")).Go(ctx)
-	fmt.Println(raysys.Forget(ctx, "collect"), raysys.PhaseOf(r))
-	_, err := raysys.Lookup[int](ctx, "collect").Get(ctx)
-	fmt.Println(errors.Is(err, raysys.ErrNotFound))
-	// Output:
-	// <nil> cancelled
-	// true
-}
-
-// Release says that this program needs the value no longer; the task that was given it before still gets it.
-func ExampleRef_Release() {
-	ctx, stop := serve()
-	defer stop()
-	weights := raysys.Put(ctx, 9)
-	r := root.On(ctx, weights)
-	weights.Release()
-	fmt.Println(r.Get(ctx))
-	_, err := weights.Get(ctx)
-	fmt.Println(errors.Is(err, raysys.ErrReleased))
-	// Output:
-	// 3 <nil>
-	// true
-}
-
 type watch struct{ What raysys.Handle[int] }
 
 var report = tasks.Define("report", func(ctx context.Context, w watch) (string, error) {
@@ -143,18 +89,6 @@ func ExampleRef_Handle() {
 	r := forever.Go(ctx)
 	fmt.Println(report.Go(ctx, watch{r.Handle()}).Get(ctx))
 	// Output: pending <nil>
-}
-
-// An object is put once and given to many tasks.
-func ExamplePut() {
-	ctx, stop := serve()
-	defer stop()
-	four := raysys.Put(ctx, 4)
-	fmt.Println(square.On(ctx, four).Get(ctx))
-	fmt.Println(root.On(ctx, four).Get(ctx))
-	// Output:
-	// 16 <nil>
-	// 2 <nil>
 }
 
 var add = tasks.Define2("add", func(ctx context.Context, a, b int) (int, error) { return a + b, nil })
@@ -215,42 +149,6 @@ func ExampleWait() {
 	// Output:
 	// 1 1 <nil>
 	// 25 <nil>
-}
-
-// AsCompleted yields the futures in the order in which they settle.
-func ExampleAsCompleted() {
-	ctx, stop := serve()
-	defer stop()
-	first := square.Go(ctx, 2)
-	second := square.On(ctx, first)
-	third := square.On(ctx, second)
-	for i, r := range raysys.AsCompleted(ctx, []raysys.Ref[int]{third, second, first}) {
-		v, err := r.Get(ctx)
-		fmt.Println(i, v, err)
-	}
-	// Unordered output:
-	// 2 4 <nil>
-	// 1 16 <nil>
-	// 0 256 <nil>
-}
-
-// A RefSet grows while a loop takes out what has settled: here each task is followed by one with its result.
-func ExampleRefSet() {
-	ctx, stop := serve()
-	defer stop()
-	var open raysys.RefSet[int]
-	open.Add(square.Go(ctx, 3))
-	for _, r := range open.AsCompleted(ctx) {
-		v, err := r.Get(ctx)
-		fmt.Println(v, err)
-		if v < 1000 {
-			open.Add(square.Go(ctx, v))
-		}
-	}
-	// Output:
-	// 9 <nil>
-	// 81 <nil>
-	// 6561 <nil>
 }
 
 func ExampleWhy() {

@@ -2,9 +2,11 @@ package grains_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
 )
 
 // A Gate keeps those who pass until it is opened.
@@ -16,7 +18,7 @@ type Gate struct {
 // Pass answers when the gate is open.
 func (g *Gate) Pass(_ context.Context, name string, l *grains.Later[string]) error {
 	if name == "" {
-		return fmt.Errorf("nobody") // answers at once
+		return errors.New("no name") // answers at once
 	}
 	if g.open {
 		return l.Settle("welcome")
@@ -41,14 +43,19 @@ var (
 	open  = grains.Action0(gates, "open", (*Gate).Open)
 )
 
-func ExampleLaterMethod() {
-	ctx, end := node()
-	defer end()
-	gate := gates.Get("north")
-	early := pass.Call(ctx, gate, "alice")
-	open.Call(ctx, gate)
-	fmt.Println(early.Get(ctx))
-	fmt.Println(pass.Call(ctx, gate, "bob").Get(ctx))
+// A method keeps its calls and answers them later, while other calls of the grain run.
+func Example_answerLater() {
+	err := system.Run(context.Background(), system.Config{}, func(ctx context.Context) error {
+		gate := gates.Get("north")
+		early := pass.Call(ctx, gate, "alice")
+		open.Call(ctx, gate)
+		fmt.Println(early.Get(ctx))
+		fmt.Println(pass.Call(ctx, gate, "bob").Get(ctx))
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
 	// Output:
 	// you have waited <nil>
 	// welcome <nil>

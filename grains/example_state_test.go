@@ -65,25 +65,6 @@ func storing() (ctx context.Context, end func()) {
 	return n.Context(context.Background()), func() { _ = n.Close(context.Background()) }
 }
 
-func ExampleState() {
-	ctx, end := storing()
-	defer end()
-	ann := wallets.Get("ann")
-	fmt.Println(earn.Call(ctx, ann, 5).Get(ctx))
-	_, _ = leave.Call(ctx, ann).Get(ctx) // the activation goes, the state stays
-	fmt.Println(owned.Call(ctx, ann).Get(ctx))
-	// Output:
-	// 5 <nil>
-	// 5 <nil>
-}
-
-func ExampleState_Write() {
-	ctx, end := storing()
-	defer end()
-	fmt.Println(earn.Call(ctx, wallets.Get("ann"), 7).Get(ctx))
-	// Output: 7 <nil>
-}
-
 func ExampleState_Read() {
 	ctx, end := storing()
 	defer end()

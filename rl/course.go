@@ -2,11 +2,13 @@ package rl
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 )
 
-// course is how a run goes, wherever its actors are: counters, evaluations, points.
+// course is how a run goes, wherever its actors are: what is counted, when a point is taken, and when and how the run ends. A run in one
+// goroutine (single.go) and one of grains (driver.go) differ in who plays, learns and evaluates, and in nothing that is said here.
 type course struct {
 	e      *Experiment
 	plan   Plan
@@ -55,46 +57,49 @@ func (c *course) open() (err error) {
 	return err
 }
 
-// ended counts an episode of training.
-func (c *course) ended(e Episode) {
-	c.returns = append(c.returns, e.Return)
-	if len(c.recent) < nearby {
-		c.recent = append(c.recent, e.Return)
-	} else {
-		c.recent[c.now.Episodes%nearby] = e.Return
-	}
-	c.now.Episodes++
+// goOnFrom has a run go on from the counters of a checkpoint.
+func (c *course) goOnFrom(steps, episodes, learnerSteps int) {
+	c.resumed = steps
+	c.now.Steps, c.now.Episodes, c.now.LearnerSteps = steps, episodes, learnerSteps
 }
 
-func (c *course) learned(l Learned) {
-	if l.Steps > 0 {
-		c.now.LearnerSteps += l.Steps
-		c.now.Loss = l.Loss
+// acted counts steps of training, and the episodes that ended in them.
+func (c *course) acted(steps int, ended ...Episode) {
+	c.now.Steps += steps
+	for _, e := range ended {
+		c.returns = append(c.returns, e.Return)
+		if len(c.recent) < nearby {
+			c.recent = append(c.recent, e.Return)
+		} else {
+			c.recent[c.now.Episodes%nearby] = e.Return
+		}
+		c.now.Episodes++
 	}
 }
 
-// due reports whether the next point is to be made, and shows how the run goes.
+// learned counts the steps of the learner, of which there are so many now.
+func (c *course) learned(steps int, loss float64) {
+	if steps > c.now.LearnerSteps {
+		c.now.LearnerSteps, c.now.Loss = steps, loss
+	}
+}
+
+// goes reports whether the run goes on.
+func (c *course) goes() bool { return c.now.Steps < c.plan.Steps && !c.last.Reached }
+
+// due reports whether a point is to be made, and shows how the run goes. The last point is that of the end.
 func (c *course) due() bool {
 	c.record.show(&c.now)
-	return c.now.Steps >= c.next
+	return c.now.Steps >= c.next && c.now.Steps < c.plan.Steps
 }
+
+// evaluates reports whether the point that is due has an evaluation: where the plan says so, or where the goal is near.
+func (c *course) evaluates() bool { return c.plan.Evaluate || c.near() }
 
 // near reports whether the returns of training are three quarters of the way from those of random actions to the goal.
 func (c *course) near() bool {
 	return c.plan.Stop.episodes > 0 && len(c.recent) >= min(nearby, c.plan.Stop.episodes) &&
 		mean(c.recent) >= c.random+0.75*(c.plan.Stop.goal-c.random)
-}
-
-// measure makes a point, with an evaluation where it is worth its time.
-func (c *course) measure(ctx context.Context, weights func() Weights) error {
-	m := unmeasured
-	if c.plan.Evaluate || c.near() {
-		var err error
-		if m, err = c.e.measure(ctx, weights(), c.question()); err != nil {
-			return err
-		}
-	}
-	return c.point(m)
 }
 
 // point makes a point.
@@ -125,9 +130,17 @@ func (c *course) question() question {
 	}
 }
 
-// end makes the Run, whose last point was m where the goal was reached before all steps were made, and is made here else.
-func (c *course) end(w Weights, m measured) (*Run, error) {
-	if !c.last.Reached {
+// end makes the Run: of the weights that reached the goal, or else of the last ones, which final evaluates. shut is why the learner cannot sample.
+func (c *course) end(shut func() error, final func(question) (measured, Weights, error)) (*Run, error) {
+	m, w := c.last, c.last.Weights
+	if !m.Reached {
+		if c.now.LearnerSteps == 0 {
+			return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", c.now.Steps, shut())
+		}
+		var err error
+		if m, w, err = final(c.question()); err != nil {
+			return nil, err
+		}
 		if err := c.point(m); err != nil {
 			return nil, err
 		}

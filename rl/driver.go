@@ -61,7 +61,7 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.now.Steps, d.now.Episodes, d.now.LearnerSteps, d.resumed = first.EnvSteps, first.Episodes, first.Steps, first.EnvSteps
+	d.goOnFrom(first.EnvSteps, first.Episodes, first.Steps)
 	d.made, d.over = d.now.Steps, d.now.Episodes
 	run, err := d.run(ctx)
 	d.clear(ctx, err == nil || plan.Name == "")
@@ -88,30 +88,22 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 		if p, err = d.learn(ctx, order{MaxSteps: turnSteps, For: learnTime, Wait: pauseLeast}); err != nil {
 			return nil, err
 		}
-		d.heard(p)
+		d.learned(p.Steps, p.Loss)
 	}
 	last, err := d.save(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d.heard(last)
-	if d.now.LearnerSteps == 0 && !d.last.Reached {
-		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", d.now.Steps, d.shut(ctx))
-	}
-	if d.last.Reached {
-		return d.end(d.last.Weights, d.last)
-	}
-	final, err := d.evaluation(ctx, d.question())
-	if err != nil {
-		return nil, err
-	}
-	w, err := found(ctx, d, func(ctx context.Context) raysys.Ref[Weights] {
-		return raysys.Lookup[Weights](ctx, weightsName(d.e, d.key))
+	d.learned(last.Steps, last.Loss)
+	return d.end(func() error { return d.shut(ctx) }, func(q question) (m measured, w Weights, err error) {
+		if m, err = d.evaluation(ctx, q); err != nil {
+			return m, w, err
+		}
+		w, err = found(ctx, d, func(ctx context.Context) raysys.Ref[Weights] {
+			return raysys.Lookup[Weights](ctx, weightsName(d.e, d.key))
+		})
+		return m, w, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return d.end(w, final)
 }
 
 // shut is why the learner cannot sample.
@@ -137,7 +129,7 @@ func (d *driver) together(ctx context.Context) error {
 	branch := raysys.Branch(ctx, actors)
 	all.Go(func() { d.report(ctx, d.learner(branch)) })
 	measuring := false
-	for d.now.Steps < d.plan.Steps && !d.last.Reached {
+	for d.goes() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -152,10 +144,10 @@ func (d *driver) together(ctx context.Context) error {
 				}
 			}
 		}
-		if !d.due() || measuring || d.now.Steps >= d.plan.Steps { // the last point is that of the end
+		if !d.due() || measuring {
 			continue
 		}
-		if d.plan.Evaluate || d.near() {
+		if d.evaluates() {
 			measuring = true
 			q := d.question()
 			branch := raysys.Branch(ctx, actors+int(d.count))
@@ -198,9 +190,9 @@ func (d *driver) hear(r any) {
 	switch r := r.(type) {
 	case played:
 		d.flying.Add(-1)
-		d.acted(r)
+		d.played(r)
 	case came:
-		d.heard(r)
+		d.learned(r.Steps, r.Loss)
 	}
 }
 
@@ -348,21 +340,12 @@ func found[T any](ctx context.Context, d *driver, call func(context.Context) ray
 	})
 }
 
-func (d *driver) acted(r played) {
-	d.now.Steps += r.Steps
-	for _, e := range r.Episodes {
-		d.ended(e)
-	}
+func (d *driver) played(r played) {
+	d.acted(r.Steps, r.Episodes...)
 	d.now.Age = max(0, d.now.LearnerSteps-r.Acted)
 	d.mu.Lock()
 	d.made, d.over = d.now.Steps, d.now.Episodes
 	d.mu.Unlock()
-}
-
-func (d *driver) heard(p came) {
-	if p.Steps > d.now.LearnerSteps {
-		d.now.LearnerSteps, d.now.Loss = p.Steps, p.Loss
-	}
 }
 
 // clear lets go of what the run has on the nodes: of its actors, with their environments, and of what it would go on from where it is over. An error

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/raysys/raysys/rl/internal/plot"
 )
 
 // Plot draws the run as an SVG file: see the function Plot.
@@ -25,48 +27,22 @@ func Plot(file string, runs ...*Run) error {
 	if len(runs) == 0 || slices.Contains(runs, nil) {
 		return errors.New("rl: plot: give one run or more, and no nil")
 	}
-	if err := os.WriteFile(file, drawRuns(runs), 0o644); err != nil {
+	if err := os.WriteFile(file, plot.Draw(strings.Join(environments(runs), ", "), lines(runs), levelsOf(runs)), 0o644); err != nil {
 		return fmt.Errorf("rl: plot: %w", err)
 	}
 	return nil
 }
 
-// Places in a plot, in pixels. Its height grows with the legend.
-const (
-	plotWidth             = 760
-	plotLeft, plotRight   = 72, 620 // of the frame; labels of levels stand to the right of it
-	plotTop, plotBottom   = 40, 340
-	plotLegend, plotEntry = 410, 20 // baseline of the legend's first line, and how far the next one is
-)
-
-func drawRuns(runs []*Run) []byte {
-	list, evaluated := curves(runs)
-	levels := levelsOf(runs)
-	steps, returns := []float64{1}, []float64(nil)
-	for _, l := range levels {
-		returns = append(returns, l.at)
-	}
-	for _, c := range list {
-		steps = append(steps, c.x...)
-		returns = slices.Concat(returns, c.low, c.high)
-		for _, dot := range c.dots {
-			steps, returns = append(steps, dot.x), append(returns, dot.y)
+// lines are the runs as they are drawn.
+func lines(runs []*Run) []plot.Run {
+	list := make([]plot.Run, len(runs))
+	for i, r := range runs {
+		list[i] = plot.Run{Label: r.Name + ": " + plural(r.Actors, "actor"), Seed: r.Seed}
+		for _, p := range r.Points {
+			list[i].Points = append(list[i].Points, plot.Point{Steps: float64(p.Steps), Return: p.Return, Evaluated: p.Evaluated})
 		}
 	}
-	x := axis{0, slices.Max(steps), plotLeft, plotRight}
-	y := axisOver(returns, plotBottom, plotTop)
-
-	d := newDrawing(plotWidth, plotLegend+plotEntry*len(list)+12, strings.Join(environments(runs), ", "))
-	d.frame(&x, &y, evaluated)
-	d.levels(levels, &y)
-	for i, c := range list {
-		d.curve(c, &x, &y, plotColors[i%len(plotColors)])
-	}
-	for i, c := range list {
-		d.legend(c, plotLegend+plotEntry*float64(i), plotColors[i%len(plotColors)])
-	}
-	d.text(plotLeft, plotLegend+plotEntry*float64(len(list)), 11, faint, note(list))
-	return d.end()
+	return list
 }
 
 // environments are their names.
@@ -79,22 +55,15 @@ func environments(runs []*Run) (names []string) {
 	return names
 }
 
-// level is a return that a line through the plot is at.
-type level struct {
-	label string
-	at    float64
-	style string
-}
-
 // levelsOf are what random actions return in each environment, and what is to be reached.
-func levelsOf(runs []*Run) (levels []level) {
+func levelsOf(runs []*Run) (levels []plot.Level) {
 	envs := environments(runs)
-	add := func(word, env string, at float64, dashes string) {
-		l := level{word + " " + brief(at), at, `stroke="#444444" stroke-width="1.5" ` + dashes}
+	add := func(word, env string, at float64, random bool) {
+		l := plot.Level{Label: word + " " + brief(at), At: at, Dotted: random}
 		if len(envs) > 1 {
-			l.label = env + " " + l.label
+			l.Label = env + " " + l.Label
 		}
-		if drawable(at) && !slices.Contains(levels, l) {
+		if plot.Drawable(at) && !slices.Contains(levels, l) {
 			levels = append(levels, l)
 		}
 	}
@@ -105,27 +74,13 @@ func levelsOf(runs []*Run) (levels []level) {
 				continue
 			}
 			if goal, word := r.aim(); goal != 0 {
-				add(word, env, goal, `stroke-dasharray="8 5"`)
+				add(word, env, goal, false)
 			}
-			if drawable(r.RandomReturn) {
+			if plot.Drawable(r.RandomReturn) {
 				random = append(random, r.RandomReturn)
 			}
 		}
-		add("random", env, mean(random), `stroke-dasharray="0.1 5" stroke-linecap="round"`)
+		add("random", env, mean(random), true)
 	}
 	return levels
-}
-
-// note says what the legend does not.
-func note(list []*curve) string {
-	var words []string
-	has := func(what func(c *curve) bool, note string) {
-		if slices.ContainsFunc(list, what) {
-			words = append(words, note)
-		}
-	}
-	has(func(c *curve) bool { return len(c.seeds) > 1 }, "Line: mean of the seeds. Band: from the lowest to the highest.")
-	has(func(c *curve) bool { return len(c.dots) > 0 }, "Dots: fresh episodes.")
-	has(func(c *curve) bool { return len(c.x)+len(c.dots) == 0 }, "Without a line: no return was measured.")
-	return strings.Join(words, " ")
 }

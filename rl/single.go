@@ -33,7 +33,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 	}
 	defer c.record.close()
 	late := newLateness("the first episode")
-	for c.now.Steps < plan.Steps && !c.last.Reached {
+	for c.goes() {
 		if c.now.Steps%64 == 0 {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
@@ -45,24 +45,21 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		if err := s.step(ctx); err != nil {
 			return nil, err
 		}
-		if s.due() && c.now.Steps < plan.Steps { // the last point is that of the end
-			if err := errors.Join(s.measure(ctx, s.weights), s.keep(ctx)); err != nil {
+		if c.due() {
+			if err := errors.Join(s.measure(ctx), s.keep(ctx)); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if c.now.LearnerSteps == 0 && !c.last.Reached {
-		_, shut := s.table.Sample(e.x.Batch)
-		return nil, fmt.Errorf("the learner made no step in %d of the environment: %w", c.now.Steps, shut)
-	}
 	c.took = time.Since(c.began)
-	final := c.last
-	if !final.Reached {
-		if final, err = e.measure(ctx, s.weights(), c.question()); err != nil {
-			return nil, err
-		}
-	}
-	run, err := c.end(s.weights(), final)
+	run, err := c.end(func() error {
+		_, shut := s.table.Sample(e.x.Batch)
+		return shut
+	}, func(q question) (measured, Weights, error) {
+		w := s.weights()
+		m, err := e.measure(ctx, w, q)
+		return m, w, err
+	})
 	if err == nil {
 		err = e.drop(ctx, &plan)
 	}
@@ -98,9 +95,20 @@ func (s *single) resume(ctx context.Context) error {
 	if err := errors.Join(c.of(s.plan.named(), s.plan.Seed), c.restore(ctx, s.learner)); err != nil {
 		return err
 	}
-	s.resumed = c.EnvSteps
-	s.now.Steps, s.now.Episodes, s.now.LearnerSteps = c.EnvSteps, c.Episodes, c.Steps
+	s.goOnFrom(c.EnvSteps, c.Episodes, c.Steps)
 	return nil
+}
+
+// measure makes a point.
+func (s *single) measure(ctx context.Context) error {
+	m := unmeasured
+	if s.evaluates() {
+		var err error
+		if m, err = s.e.measure(ctx, s.weights(), s.question()); err != nil {
+			return err
+		}
+	}
+	return s.point(m)
 }
 
 // keep makes a checkpoint of a run that is kept: each time a point is made.
@@ -128,9 +136,9 @@ func (s *single) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.now.Steps++
+	s.acted(1)
 	if ended != nil {
-		s.ended(*ended)
+		s.acted(0, *ended)
 	}
 	before := s.now.LearnerSteps
 	for _, t := range s.loop.Take() {
@@ -181,7 +189,7 @@ func (s *single) learn(ctx context.Context) error {
 				return err
 			}
 		}
-		s.learned(learned)
+		s.learned(s.now.LearnerSteps+learned.Steps, learned.Loss)
 	}
 }
 

@@ -25,4 +25,20 @@
 //  2. An event whose handler fails comes again, and the events of its grain wait; those of others do not. OnError parks it instead.
 //  3. A subscription begins with the oldest event that is kept. What it has delivered is kept under its name: stream, kind, and As.
 //  4. NATS carries events, and never a call between Go programs.
+//
+// In the code, from the stream to the handler:
+//
+//	agent (agent.go) ── pump (pump.go) ──┬── target (target.go) ── the call of a grain
+//	a part's grain      reads the part   └── target
+//
+// Its nouns:
+//
+//   - A part, in the code a partition, is a share of the keys. A key is always in the same part, and a part is read in its order.
+//   - An agent is the grain of one part of one subscription. It keeps how far the part was delivered, so that the next activation, on
+//     another node, goes on from there. All that it does while it is active its pump does.
+//   - A pump is the goroutine of an active agent that reads the part from the bus. It has a target for each grain with events, and
+//     bounds how many events are in memory (room.go): those of a slow target it leaves in the bus and reads again.
+//   - A target is one grain as a pump sees it: the events that wait for it, and the attempts at the one whose handler fails. One event of it
+//     is in flight at a time.
+//   - A node (node.go) is what one node has of all this: its bus, the connection to NATS or the memory in place of it, and its pumps.
 package stream

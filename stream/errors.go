@@ -5,29 +5,22 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/stream/internal/bus"
 )
 
 var (
 	// ErrNoNATS: the cluster has no NATS server, so it has no streams.
-	ErrNoNATS = errors.New("the cluster has no NATS server: set RAYSYS_NATS=nats://host:4222 on every node, or let `raysys local` start one (`make nats` builds it)")
+	ErrNoNATS = core.Sentinel("stream.nonats", "the cluster has no NATS server: set RAYSYS_NATS=nats://host:4222 on every node, or let `raysys local` start one (`make nats` builds it)")
 	// ErrUnreadable: an event is stored as a type that this program cannot read.
-	ErrUnreadable = errors.New("event cannot be read")
+	ErrUnreadable = core.Sentinel("stream.unreadable", "event cannot be read")
 	// ErrMismatch: the stream was made with other settings than its definition has. The error is a *MismatchError.
-	ErrMismatch = errors.New("the stream was made with other settings")
+	ErrMismatch = core.Sentinel("stream.mismatch", "the stream was made with other settings")
 	// ErrFull: the server, or the program's account there, has no room for the event or for another stream.
-	ErrFull = errors.New("the NATS server has no room")
+	ErrFull = core.Sentinel("stream.full", "the NATS server has no room")
 	// ErrRefused: the server does not let the program in, and never did, or the program's user or account there may not do this. Nothing waits for it:
 	// somebody has to change the server's configuration, or the program's.
-	ErrRefused = errors.New("the NATS server refuses the program")
-)
-
-var (
-	_ = raysys.RegisterError("stream.nonats", ErrNoNATS)
-	_ = raysys.RegisterError("stream.unreadable", ErrUnreadable)
-	_ = raysys.RegisterError("stream.mismatch", ErrMismatch)
-	_ = raysys.RegisterError("stream.full", ErrFull)
-	_ = raysys.RegisterError("stream.refused", ErrRefused)
+	ErrRefused = core.Sentinel("stream.refused", "the NATS server refuses the program")
 )
 
 // MismatchError says how the stream that is there differs from its definition.

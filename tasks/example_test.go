@@ -11,8 +11,6 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-var double = tasks.Define("double", func(ctx context.Context, x int) (int, error) { return 2 * x, nil })
-
 // serve starts a node; programs whose main is their own do this, others call system.Main.
 func serve(cfg system.Config) (ctx context.Context, stop func()) {
 	n, err := system.New(cfg)
@@ -35,32 +33,6 @@ func ExampleDefine() {
 	defer stop()
 	fmt.Println(double.Go(ctx, 21).Get(ctx))
 	// Output: 42 <nil>
-}
-
-// fib calls itself, so its variable is declared first and set in init: Go refuses a variable whose value refers to it.
-var fib tasks.Task[int, int]
-
-func init() {
-	fib = tasks.Define("fib", func(ctx context.Context, n int) (int, error) {
-		if n < 2 {
-			return n, nil
-		}
-		a, b := fib.Go(ctx, n-1), fib.Go(ctx, n-2)
-		x, err := a.Get(ctx)
-		if err != nil {
-			return 0, err
-		}
-		y, err := b.Get(ctx)
-		return x + y, err
-	})
-}
-
-// A task that submits itself.
-func ExampleDefine_recursive() {
-	ctx, stop := serve(system.Config{})
-	defer stop()
-	fmt.Println(fib.Go(ctx, 15).Get(ctx))
-	// Output: 610 <nil>
 }
 
 var answer = tasks.Define0("answer", func(ctx context.Context) (int, error) { return 42, nil })
@@ -134,45 +106,6 @@ func ExampleDefine3In() {
 	// Output: 42 <nil>
 }
 
-type total struct{ Parts []raysys.Ref[int] }
-
-var addUp = tasks.Define("add-up", func(ctx context.Context, t total) (int, error) {
-	parts, err := raysys.GetAll(ctx, t.Parts).Values()
-	all := 0
-	for _, p := range parts {
-		all += p
-	}
-	return all, err
-})
-
-// Go submits and returns at once. References inside the argument are there when the task starts.
-func ExampleTask_Go() {
-	ctx, stop := serve(system.Config{})
-	defer stop()
-	fmt.Println(addUp.Go(ctx, total{double.Map(ctx, []int{1, 2, 3})}).Get(ctx))
-	// Output: 12 <nil>
-}
-
-// On takes the parameter by reference: dataflow, without a Get in between.
-func ExampleTask_On() {
-	ctx, stop := serve(system.Config{})
-	defer stop()
-	r := double.Go(ctx, 1)
-	for range 9 {
-		r = double.On(ctx, r)
-	}
-	fmt.Println(r.Get(ctx))
-	// Output: 1024 <nil>
-}
-
-// Map submits in bulk.
-func ExampleTask_Map() {
-	ctx, stop := serve(system.Config{})
-	defer stop()
-	fmt.Println(raysys.GetAll(ctx, double.Map(ctx, []int{1, 2, 3})).Values())
-	// Output: [2 4 6] <nil>
-}
-
 // With returns a handle to keep.
 func ExampleTask_With() {
 	wide := double.With(raysys.CPU(2), raysys.Retries(0))
@@ -180,29 +113,4 @@ func ExampleTask_With() {
 	defer stop()
 	fmt.Println(wide.Go(ctx, 21).Get(ctx))
 	// Output: 42 <nil>
-}
-
-var fibonacci tasks.Task[int, int]
-
-func init() {
-	fibonacci = tasks.Define("fibonacci", func(ctx context.Context, n int) (int, error) {
-		if n < 2 {
-			return n, nil
-		}
-		a, b := fibonacci.Go(ctx, n-1), fibonacci.Go(ctx, n-2)
-		x, err := a.Get(ctx)
-		if err != nil {
-			return 0, err
-		}
-		y, err := b.Get(ctx)
-		return x + y, err
-	})
-}
-
-// Tasks submit tasks. One that waits gives its CPU back, so that nesting never deadlocks.
-func Example_nested() {
-	ctx, stop := serve(system.Config{Resources: raysys.Resources{CPU: 1}})
-	defer stop()
-	fmt.Println(fibonacci.Go(ctx, 20).Get(ctx))
-	// Output: 6765 <nil>
 }

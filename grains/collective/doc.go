@@ -45,5 +45,24 @@
 //	defer m.Leave()
 //	sum, err := m.AllReduce(ctx, gradient, collective.Sum)
 //
+// In the code a Member asks its participant for a round. A round is an algorithm and the check that all ranks mean the same
+// (round.go, which chooses the algorithm by verb and size). An algorithm sends no messages itself: it takes parts in and
+// gives parts out, which the participants carry.
+//
+//	verb                        size of the vector      algorithm       file           who sends to whom
+//	AllReduce, up to 4 ranks    up to 60 KB             star            star.go        each rank calls rank 0, whose participant holds the calls (held.go)
+//	AllReduce                   up to 1 MiB             doubling        doubling.go    participants in pairs, whole vectors
+//	AllReduce                   above 1 MiB             exchange        objects.go     participants all to all, references; the Members read the objects
+//	Reduce                      up to 60 KB             tree, upwards   tree.go        a participant to its parent
+//	Reduce                      above 60 KB             chain           chain.go       a participant to the one before it, in pieces (window.go bounds them)
+//	Broadcast                   any                     tree, downwards tree.go        a participant to its children, the vector or a reference
+//
+// Join (join.go) has the coordinator (coordinator.go) let the participants (participant.go) in together. How they end, alone
+// or all at once, is in end.go.
+//
+// An answer to one call is that of a grains.LaterMethod: start, hold and join, without a message that a promise costs. What
+// several ranks wait for, or what has to fail with a process that is no grain, is a promise (grains/internal/promise): the life
+// of a Member, the end of a participant, the news of the coordinator. Neither can stand in for the other.
+//
 // It has no scatter and no functions of the user's own as an Op, and does not choose algorithms by measurement.
 package collective

@@ -5,34 +5,27 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Sentinels for the reason in a RoundError.
 var (
 	// ErrLeft: a rank left the group, or joined it anew, while others went on. They join again.
-	ErrLeft = errors.New("the rank left the group")
+	ErrLeft = core.Sentinel("collective.left", "the rank left the group")
 	// ErrLost: the node that a rank, or what stands for it, was on is gone. The ranks join again.
-	ErrLost = errors.New("the rank was lost")
+	ErrLost = core.Sentinel("collective.lost", "the rank was lost")
 	// ErrMismatch: the ranks called different operations, or the same one with vectors of different lengths.
-	ErrMismatch = errors.New("the ranks do not agree on the operation")
+	ErrMismatch = core.Sentinel("collective.mismatch", "the ranks do not agree on the operation")
 	// ErrRank: a rank is out of range or given twice, or the ranks disagree about how many they are.
-	ErrRank = errors.New("bad rank")
+	ErrRank = core.Sentinel("collective.rank", "bad rank")
 	// ErrBusy: the Member is in an operation already; it takes one at a time.
-	ErrBusy = errors.New("one operation at a time: the member is in another")
+	ErrBusy = core.Sentinel("collective.busy", "one operation at a time: the member is in another")
 
 	// errResting: the coordinator had asked to be deactivated. The next call finds a new one.
-	errResting = errors.New("the coordinator rests")
+	errResting = core.Sentinel("collective.resting", "the coordinator rests")
 )
 
-var (
-	_ = raysys.RegisterError("collective.left", ErrLeft)
-	_ = raysys.RegisterError("collective.lost", ErrLost)
-	_ = raysys.RegisterError("collective.mismatch", ErrMismatch)
-	_ = raysys.RegisterError("collective.rank", ErrRank)
-	_ = raysys.RegisterError("collective.busy", ErrBusy)
-	_ = raysys.RegisterError("collective.resting", errResting)
-	_ = raysys.Register[*RoundError]("collective.RoundError")
-)
+var _ = raysys.Register[*RoundError]("collective.RoundError")
 
 // Reason says how a round came to fail.
 type Reason uint8

@@ -50,7 +50,7 @@ type definition[T Number] struct {
 	take         grains.Act[participant[T], part[T]]
 	hand         grains.Act[participant[T], handed[T]]
 	hold         grains.Func[participant[T], part[T], reply[T]]
-	rendezvous   grains.Func[participant[T], part[T], reply[T]] // hold, for a Member
+	ask          grains.Func[participant[T], part[T], reply[T]] // hold, for a Member
 	hear         grains.Act[participant[T], event]
 
 	coordinators grains.Kind[coordinator[T]]
@@ -94,7 +94,7 @@ func define[T Number](t *raysys.Table, name string, opts []Option) Group[T] {
 	d.take = grains.Action(d.participants, "take", (*participant[T]).take).Idempotent().With(forever)
 	d.hand = grains.Action(d.participants, "hand", (*participant[T]).hand).Idempotent().With(forever)
 	d.hold = grains.LaterMethod(d.participants, "hold", (*participant[T]).hold).Idempotent().With(forever)
-	d.rendezvous = d.hold.With(raysys.Deadline(o.patience))
+	d.ask = d.hold.With(raysys.Deadline(o.patience))
 	d.hear = grains.Action(d.participants, "hear", (*participant[T]).hear).With(forever)
 
 	d.coordinators = grains.DefineIn[coordinator[T]](t, name, kind...)

@@ -129,7 +129,7 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no operation %v", s.Verb, s.Op))
 	}
 	req.Patience, req.Round = m.d.patience, m.round.Load()
-	switch there := m.atRendezvous(req); {
+	switch there := m.asksOnly(req); {
 	case s.Verb == verbAllReduce && m.at.size > 1 && sizeOf[T](s.Len) > doublingSize:
 		return m.byObjects(ctx, req)
 	case s.Verb == verbBroadcast:
@@ -138,7 +138,7 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 	default:
 		req.Vec = append(m.spare[:0], req.Vec...)
 		m.spare = nil
-		if o, ok, err := m.byRendezvous(ctx, &req); ok || err != nil {
+		if o, ok, err := m.byAsking(ctx, &req); ok || err != nil {
 			return o, err
 		}
 	}
@@ -160,17 +160,17 @@ func (m *Member[T]) takePart(ctx context.Context, req request[T]) (none outcome[
 	return none, m.fail(reasonOf(err), err.Error())
 }
 
-// atRendezvous reports whether the round is one in which the rank does nothing but ask rank 0. Then it does so itself,
+// asksOnly reports whether the round is one in which the rank does nothing but ask rank 0. Then it does so itself,
 // since a way over its own participant would double the work.
-func (m *Member[T]) atRendezvous(req request[T]) bool {
+func (m *Member[T]) asksOnly(req request[T]) bool {
 	return req.Sign.Verb == verbAllReduce && m.at.rank > 0 && m.at.size <= starSize && sizeOf[T](len(req.Vec)) <= small
 }
 
-// byRendezvous takes part in a round by asking rank 0. When it ends without an answer the participant knows, or will
+// byAsking takes part in a round by asking rank 0. When it ends without an answer the participant knows, or will
 // know, why, and req is the request for it.
-func (m *Member[T]) byRendezvous(ctx context.Context, req *request[T]) (o outcome[T], ok bool, err error) {
+func (m *Member[T]) byAsking(ctx context.Context, req *request[T]) (o outcome[T], ok bool, err error) {
 	p := part[T]{Round: req.Round, From: m.at.rank, Sign: req.Sign, Vec: req.Vec}
-	r, err := m.d.rendezvous.Call(m.root.Context(), m.d.participants.Get(m.first), p).Get(ctx)
+	r, err := m.d.ask.Call(m.root.Context(), m.d.participants.Get(m.first), p).Get(ctx)
 	switch {
 	case err == nil && r.Has:
 		m.round.Add(1)

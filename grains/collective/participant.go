@@ -34,14 +34,14 @@ type participant[T Number] struct {
 	news      raysys.Ref[news] // what the coordinator will say next
 	newsWatch *promise.Watch
 
-	round  uint64
-	run    *run[T]
-	last   *run[T]                   // the one before, where it may be asked for an answer again
-	held   map[int]held[T]           // by rank
-	answer *grains.Later[outcome[T]] // to the call of start
-	alarm  *core.Alarm
-	early  map[uint64][]handed[T] // of rounds that the rank has not come to
-	large  outgoing[T]
+	round   uint64
+	current *round[T]
+	last    *round[T]                 // the one before, where it may be asked for an answer again
+	held    map[int]held[T]           // by rank
+	answer  *grains.Later[outcome[T]] // to the call of start
+	alarm   *core.Alarm
+	early   map[uint64][]handed[T] // of rounds that the rank has not come to
+	large   outgoing[T]
 
 	limit *RoundError // rounds from limit.Round on cannot be: a rank has left
 	dying bool        // it found a failure, and waits to hear it from the coordinator as all do
@@ -77,7 +77,7 @@ type request[T Number] struct {
 	Refs     []raysys.Handle[[]T] // by rank: what goes to it
 	Patience time.Duration
 	Round    uint64
-	// Why and Text say how a round ended at the rendezvous that the Member took to itself; the participant returns
+	// Why and Text say how a round ended in which the Member asked rank 0 itself; the participant returns
 	// the verdict that all get.
 	Why  Reason
 	Text string
@@ -171,9 +171,9 @@ func (s *participant[T]) start(ctx context.Context, req request[T], answer *grai
 		s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: req.Why, Text: req.Text})
 	default:
 		s.setAlarm(req.Patience)
-		s.run = newRun(s.place, s.round, req)
+		s.current = newRound(s.place, s.round, req)
 		var o out[T]
-		s.run.begin(&o)
+		s.current.begin(&o)
 		s.send(&o)
 		early := s.early[s.round]
 		delete(s.early, s.round)
@@ -185,7 +185,7 @@ func (s *participant[T]) start(ctx context.Context, req request[T], answer *grai
 	return nil
 }
 
-// catchUp passes over rounds that the Member took part in at the rendezvous.
+// catchUp passes over rounds that the Member took part in by asking rank 0.
 func (s *participant[T]) catchUp(round uint64) {
 	if round <= s.round {
 		return
@@ -222,7 +222,7 @@ func (s *participant[T]) accept(ctx context.Context, h handed[T]) (again *part[T
 	case round > s.round && s.early[round] == nil && len(s.early) > s.size:
 		// No rank completes a round before its predecessor in the ring has entered it.
 		s.fail(RoundError{Rank: h.Part.From, Round: s.round, Reason: Mismatch, Text: badPart(h.Part).Error()})
-	case s.run == nil || round > s.round:
+	case s.current == nil || round > s.round:
 		if s.early == nil {
 			s.early = map[uint64][]handed[T]{}
 		}
@@ -235,11 +235,11 @@ func (s *participant[T]) accept(ctx context.Context, h handed[T]) (again *part[T
 }
 
 func (s *participant[T]) step(h handed[T]) {
-	if s.run == nil {
+	if s.current == nil {
 		return
 	}
 	var o out[T]
-	err := s.run.take(h, &o)
+	err := s.current.take(h, &o)
 	s.send(&o)
 	if err != nil {
 		s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: Mismatch, Text: err.Error()})
@@ -247,16 +247,16 @@ func (s *participant[T]) step(h handed[T]) {
 }
 
 func (s *participant[T]) complete() {
-	if s.run == nil || !s.run.done() || len(s.large.queue) > 0 {
+	if s.current == nil || !s.current.done() || len(s.large.queue) > 0 {
 		return
 	}
-	_ = s.answer.Settle(s.run.result())
+	_ = s.answer.Settle(s.current.result())
 	// An answer that was lost is asked for again. No rank can be further behind, in an AllReduce.
 	s.last = nil
-	if _, ok := s.run.algorithm.(*star[T]); ok {
-		s.last = s.run
+	if _, ok := s.current.algorithm.(*star[T]); ok {
+		s.last = s.current
 	}
-	s.run, s.answer = nil, nil
+	s.current, s.answer = nil, nil
 	s.clearAlarm()
 	s.round++
 }
@@ -265,7 +265,7 @@ func (s *participant[T]) complete() {
 func (s *participant[T]) send(o *out[T]) {
 	for i, to := range o.to {
 		h := o.out[i]
-		h.Part.Round, h.Part.From, h.Part.Sign = s.round, s.rank, s.run.sign
+		h.Part.Round, h.Part.From, h.Part.Sign = s.round, s.rank, s.current.sign
 		switch {
 		case o.how[i] == inCall:
 			s.ask(to, h.Part)

@@ -1,33 +1,24 @@
 package params
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // The states of a model that a verb may meet.
 var (
 	// ErrNoModel: a shard has no weights, or those of another Init than its neighbours. It was never given any, or was
 	// lost with its node: Init again.
-	ErrNoModel = errors.New("no weights: Init the model, or Init it again")
+	ErrNoModel = core.Sentinel("params.nomodel", "no weights: Init the model, or Init it again")
 	// ErrStale: the push is for a version that is too old, or of another Init. Pull, and compute the gradient again.
-	ErrStale = errors.New("the weights have moved on: pull them again")
+	ErrStale = core.Sentinel("params.stale", "the weights have moved on: pull them again")
 	// ErrLength: a gradient is not as long as the weights, or a range does not lie in them.
-	ErrLength = errors.New("wrong length")
+	ErrLength = core.Sentinel("params.length", "wrong length")
 	// ErrWorker: two workers with the same number pushed different gradients for the same version.
-	ErrWorker = errors.New("two workers have the same number")
+	ErrWorker = core.Sentinel("params.worker", "two workers have the same number")
 	// ErrConfig: the Config of an Init cannot be meant.
-	ErrConfig = errors.New("bad configuration of a model")
-)
-
-var (
-	_ = raysys.RegisterError("params.nomodel", ErrNoModel)
-	_ = raysys.RegisterError("params.stale", ErrStale)
-	_ = raysys.RegisterError("params.length", ErrLength)
-	_ = raysys.RegisterError("params.worker", ErrWorker)
-	_ = raysys.RegisterError("params.config", ErrConfig)
+	ErrConfig = core.Sentinel("params.config", "bad configuration of a model")
 )
 
 // PushError says which shards did not take their part of a push. At the others it counts.

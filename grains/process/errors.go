@@ -1,44 +1,35 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Sentinels, for errors.Is.
 var (
 	// ErrExited: the child has ended. ExitError says how, and what it said last.
-	ErrExited = errors.New("the child process has ended")
+	ErrExited = core.Sentinel("process.exited", "the child process has ended")
 	// ErrStarting: the call has ended before the child was up. It goes on starting, for as long as Config.Start says: call again.
-	ErrStarting = errors.New("the child process is not up yet")
+	ErrStarting = core.Sentinel("process.starting", "the child process is not up yet")
 	// ErrSilent: the child gave no heartbeat for Config.Heartbeat, and was killed.
-	ErrSilent = errors.New("the child process gave no heartbeat")
+	ErrSilent = core.Sentinel("process.silent", "the child process gave no heartbeat")
 	// ErrProtocol: the child wrote something to descriptor 4 that is no frame, and was killed.
-	ErrProtocol = errors.New("the child process did not send a frame")
+	ErrProtocol = core.Sentinel("process.protocol", "the child process did not send a frame")
 	// ErrValue: a value or a result does not fit the types of the method, cannot be written as JSON, or has text that is no UTF-8.
-	ErrValue = errors.New("the value does not fit")
+	ErrValue = core.Sentinel("process.value", "the value does not fit")
 	// ErrTensor: type, shape and length of a tensor do not fit each other, or what was asked for.
-	ErrTensor = errors.New("the tensor does not fit")
+	ErrTensor = core.Sentinel("process.tensor", "the tensor does not fit")
 	// ErrReset: the environments have not been reset since their child was started, or since one of them failed. Call Reset.
-	ErrReset = errors.New("the environments must be reset")
+	ErrReset = core.Sentinel("process.reset", "the environments must be reset")
 	// ErrNaN: an environment gave an observation or a reward that is not a number.
-	ErrNaN = errors.New("not a number")
+	ErrNaN = core.Sentinel("process.nan", "not a number")
 	// ErrShape: an environment gave an observation of another shape than before, or than the others.
-	ErrShape = errors.New("wrong shape")
+	ErrShape = core.Sentinel("process.shape", "wrong shape")
 )
 
 var (
-	_ = raysys.RegisterError("process.exited", ErrExited)
-	_ = raysys.RegisterError("process.starting", ErrStarting)
-	_ = raysys.RegisterError("process.silent", ErrSilent)
-	_ = raysys.RegisterError("process.protocol", ErrProtocol)
-	_ = raysys.RegisterError("process.value", ErrValue)
-	_ = raysys.RegisterError("process.tensor", ErrTensor)
-	_ = raysys.RegisterError("process.reset", ErrReset)
-	_ = raysys.RegisterError("process.nan", ErrNaN)
-	_ = raysys.RegisterError("process.shape", ErrShape)
 	_ = raysys.Register[*Error]("process.Error")
 	_ = raysys.Register[*ExitError]("process.ExitError")
 	_ = raysys.Register[*EnvError]("process.EnvError")

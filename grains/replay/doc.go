@@ -28,6 +28,23 @@
 //     of Uniform and Prioritized by the shards' shares, of others alike.
 //  5. Of a sample, slices in the steps share memory: change a copy.
 //
+// In the code, from a caller to the items:
+//
+//	Client (client.go)   buffer (buffer.go)      shard (shard.go)      table (table.go)
+//	with the type T  ──► its calls, untyped  ──► a grain of each   ──► its items, with selectors and limiter
+//	Writer, Sampler      chooses shards          keeps the steps       Local (local.go): a table without grains
+//
+// What they are to each other:
+//
+//   - The Server (server.go) is the definition: tables, the type of a step, and the methods of the shards. It runs nothing.
+//   - A Client is a buffer and the type of its steps; it turns steps into bytes and back. A Writer (writer.go, over sending.go) and a Sampler
+//     (sampler.go) keep calls of a buffer under way.
+//   - A buffer divides each call over the shards, leaves a shard that fails alone for a while, and sees when one was lost and began anew. Checkpoints
+//     are its work too (checkpoint.go).
+//   - A shard is the grain: it has its part of every table, and the steps as they came, once for all of them. Calls that a limiter keeps wait
+//     in its lines (waits.go).
+//   - A Local is one table for one goroutine, with neither server nor shard: runs that must repeat use it.
+//
 // A learner and an actor:
 //
 //	var experience = replay.Define[Step]("experience", replay.Config{Tables: []replay.Table{{

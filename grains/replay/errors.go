@@ -1,31 +1,25 @@
 package replay
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // What may be wrong with a call.
 var (
 	// ErrNoTable: the server has no table of that name.
-	ErrNoTable = errors.New("replay: no such table")
+	ErrNoTable = core.Sentinel("replay.notable", "replay: no such table")
 	// ErrPriority: a priority is below zero, NaN or infinite. Nothing of the call was done.
-	ErrPriority = errors.New("replay: a priority must be a number of 0 or more")
+	ErrPriority = core.Sentinel("replay.priority", "replay: a priority must be a number of 0 or more")
 	// ErrCheckpoint: a checkpoint is of another server, or is damaged. What the tables hold stays.
-	ErrCheckpoint = errors.New("replay: not a checkpoint of this server")
+	ErrCheckpoint = core.Sentinel("replay.checkpoint", "replay: not a checkpoint of this server")
 	// ErrConfig: a definition, a pattern of a writer or an argument cannot be meant.
-	ErrConfig = errors.New("replay: bad configuration")
+	ErrConfig = core.Sentinel("replay.config", "replay: bad configuration")
 )
 
-var (
-	_ = raysys.RegisterError("replay.notable", ErrNoTable)
-	_ = raysys.RegisterError("replay.priority", ErrPriority)
-	_ = raysys.RegisterError("replay.checkpoint", ErrCheckpoint)
-	_ = raysys.RegisterError("replay.config", ErrConfig)
-	_ = raysys.Register[*ShutError]("replay.ShutError")
-)
+var _ = raysys.Register[*ShutError]("replay.ShutError")
 
 // ShutError says that the limiter of a table did not open in time for a call. Of an insert some items may be in; of a sample some may have been
 // taken, which count as sampled.

@@ -81,6 +81,7 @@ var layers = []layer{
 	{"stream/...", words("std third . grains system internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
 
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
+	{"rl/internal/plot", words("std"), "it draws numbers with labels: what a run is, rl says"},
 	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... system/... stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
 
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},

@@ -23,7 +23,7 @@ var retired = map[string]string{
 	"guest": "inbound task", "guests": "inbound tasks", "traveller": "outbound task", "travellers": "outbound tasks",
 	"afar": "data-local", "bounce": "give back", "bounced": "given back",
 	"rider": "zero-CPU task", "riders": "zero-CPU tasks", "ebb": "drained", "ebbed": "drained", "shed": "give back",
-	"seat": "participant", "seats": "participants", "roster": "coordinator", "door": "rendezvous", "doors": "rendezvous",
+	"seat": "participant", "seats": "participants", "roster": "coordinator", "door": "held call", "doors": "held calls",
 	"knock": "join", "knocks": "joins", "rumour": "event", "rumours": "events",
 }
 

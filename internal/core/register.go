@@ -79,6 +79,13 @@ func RegisterError(name string, sentinel error) struct{} {
 	return struct{}{}
 }
 
+// Sentinel makes an error that programs match by errors.Is, and registers it for the wire: a package above says both in one line.
+func Sentinel(name, text string) error {
+	err := errors.New(text)
+	RegisterError(name, err)
+	return err
+}
+
 // RegisteredError returns the sentinel registered under name, nil when there is none.
 func RegisteredError(name string) error {
 	sentinels.RLock()

@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys/internal/grainengine"
 )
 
-// The rendezvous of rank 0's participant is a method: in a small group a rank calls it with its part and is answered
-// when the participant has the parts of all ranks. That is one message there and one back. A participant's turns
+// In a small group the other ranks call rank 0's participant with their parts, and it holds the calls: it answers when it
+// has the parts of all ranks. That is one message there and one back. A participant's turns
 // never wait, so it keeps the calls.
 
 // reply is the answer; without one the round has failed, and the asker hears why by itself.
@@ -20,14 +20,14 @@ type reply[T Number] struct {
 	Took bool // the asker's vector is rank 0's now: it did not travel
 }
 
-// held are the calls of a rank that wait at the rendezvous: one, or more where it came twice, since it is not known
+// held are the calls of a rank that wait for an answer: one, or more where it came twice, since it is not known
 // which of them the rank waits for.
 type held[T Number] struct {
 	round uint64
 	calls []heldCall[T]
 }
 
-// heldCall is a call at the rendezvous.
+// heldCall is one of them.
 type heldCall[T Number] struct {
 	*grains.Later[reply[T]]
 	copied bool // its answer is, by Settle
@@ -92,7 +92,7 @@ func (s *participant[T]) reply(to int, p part[T]) bool {
 	return true
 }
 
-// release ends the calls at the rendezvous without an answer.
+// release ends the calls that are held without an answer.
 func (s *participant[T]) release() {
 	for _, h := range s.held {
 		h.answer(reply[T]{})

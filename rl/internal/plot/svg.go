@@ -1,4 +1,4 @@
-package rl
+package plot
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// plotColors are told apart by people who see fewer colors: those of Okabe and Ito, and two more. After the last the first comes again.
-var plotColors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fbf", "#8c6d31"}
+// colors are told apart by people who see fewer colors: those of Okabe and Ito, and two more. After the last the first comes again.
+var colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fbf", "#8c6d31"}
 
 const (
 	ink   = `fill="#222222"`
@@ -26,7 +26,7 @@ func newDrawing(width, height int, title string) *drawing {
 	d := &drawing{}
 	d.put(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="Helvetica, Arial, sans-serif">`, width, height, width, height)
 	d.put(`<rect width="100%%" height="100%%" fill="#ffffff"/>`)
-	d.text((plotLeft+plotRight)/2, plotTop-14, 15, ink+anchorMiddle, title)
+	d.text((frameLeft+frameRight)/2, frameTop-14, 15, ink+anchorMiddle, title)
 	return d
 }
 
@@ -53,37 +53,40 @@ func (d *drawing) frame(x, y *axis, evaluated bool) {
 	at, text := x.ticks(6)
 	for _, v := range at {
 		p := x.pixel(v)
-		d.line(p, plotTop, p, plotBottom, grid)
-		d.line(p, plotBottom, p, plotBottom+5, edge)
-		d.text(p, plotBottom+19, 12, ink+anchorMiddle, text(v))
+		d.line(p, frameTop, p, frameBottom, grid)
+		d.line(p, frameBottom, p, frameBottom+5, edge)
+		d.text(p, frameBottom+19, 12, ink+anchorMiddle, text(v))
 	}
 	at, text = y.ticks(6)
 	for _, v := range at {
 		p := y.pixel(v)
-		d.line(plotLeft, p, plotRight, p, grid)
-		d.line(plotLeft-5, p, plotLeft, p, edge)
-		d.text(plotLeft-9, p+4, 12, ink+anchorEnd, text(v))
+		d.line(frameLeft, p, frameRight, p, grid)
+		d.line(frameLeft-5, p, frameLeft, p, edge)
+		d.text(frameLeft-9, p+4, 12, ink+anchorEnd, text(v))
 	}
-	d.line(plotLeft, plotTop, plotLeft, plotBottom, edge)
-	d.line(plotLeft, plotBottom, plotRight, plotBottom, edge)
-	d.text((plotLeft+plotRight)/2, plotBottom+40, 13, ink+anchorMiddle, "environment steps")
+	d.line(frameLeft, frameTop, frameLeft, frameBottom, edge)
+	d.line(frameLeft, frameBottom, frameRight, frameBottom, edge)
+	d.text((frameLeft+frameRight)/2, frameBottom+40, 13, ink+anchorMiddle, "environment steps")
 	label := "mean return of training"
 	if evaluated {
 		label = "mean return of fresh episodes"
 	}
-	d.text(0, 0, 13, fmt.Sprintf(`%s%s transform="translate(18 %d) rotate(-90)"`, ink, anchorMiddle, (plotTop+plotBottom)/2), label)
+	d.text(0, 0, 13, fmt.Sprintf(`%s%s transform="translate(18 %d) rotate(-90)"`, ink, anchorMiddle, (frameTop+frameBottom)/2), label)
 }
 
 // levels draws lines through the plot, and their labels beside it, which do not cover each other.
-func (d *drawing) levels(list []level, y *axis) {
+func (d *drawing) levels(list []Level, y *axis) {
 	const apart = 14
-	slices.SortStableFunc(list, func(a, b level) int { return cmp.Compare(b.at, a.at) })
-	last := float64(plotTop - apart)
+	slices.SortStableFunc(list, func(a, b Level) int { return cmp.Compare(b.At, a.At) })
+	last := float64(frameTop - apart)
 	for _, l := range list {
-		p := y.pixel(l.at)
-		d.line(plotLeft, p, plotRight, p, l.style)
+		p, dashes := y.pixel(l.At), `stroke-dasharray="8 5"`
+		if l.Dotted {
+			dashes = `stroke-dasharray="0.1 5" stroke-linecap="round"`
+		}
+		d.line(frameLeft, p, frameRight, p, `stroke="#444444" stroke-width="1.5" `+dashes)
 		last = max(p, last+apart)
-		d.text(plotRight+8, last+4, 12, ink, shorten(l.label, 22))
+		d.text(frameRight+8, last+4, 12, ink, shorten(l.Label, 22))
 	}
 }
 
@@ -118,10 +121,10 @@ func (d *drawing) dot(p xy, x, y *axis, color string) {
 
 func (d *drawing) legend(c *curve, y float64, color string) {
 	if len(c.seeds) > 1 {
-		d.put(`<rect x="%d" y="%.1f" width="28" height="12" fill="%s" fill-opacity="0.18"/>`, plotLeft, y-10, color)
+		d.put(`<rect x="%d" y="%.1f" width="28" height="12" fill="%s" fill-opacity="0.18"/>`, frameLeft, y-10, color)
 	}
-	d.line(plotLeft, y-4, plotLeft+28, y-4, fmt.Sprintf(`stroke="%s" stroke-width="2"`, color))
-	d.text(plotLeft+36, y, 12, ink, c.label())
+	d.line(frameLeft, y-4, frameLeft+28, y-4, fmt.Sprintf(`stroke="%s" stroke-width="2"`, color))
+	d.text(frameLeft+36, y, 12, ink, c.legend())
 }
 
 // escape is s as XML has it.

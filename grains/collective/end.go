@@ -37,16 +37,16 @@ func (s *participant[T]) hear(ctx context.Context, r event) error {
 
 // waitedFor says what a round in progress lacks.
 func (s *participant[T]) waitedFor() string {
-	if s.run == nil {
+	if s.current == nil {
 		return ""
 	}
-	ranks := s.run.waits()
+	ranks := s.current.waits()
 	for _, a := range s.large.queue {
 		if !slices.Contains(ranks, a.to) {
 			ranks = append(ranks, a.to)
 		}
 	}
-	return fmt.Sprintf("rank %d waited for ranks %v in %v", s.rank, ranks, s.run.sign)
+	return fmt.Sprintf("rank %d waited for ranks %v in %v", s.rank, ranks, s.current.sign)
 }
 
 // memberDone: the Member left, gave up, or is gone with its process. The participant is not needed any more.
@@ -57,7 +57,7 @@ func (s *participant[T]) memberDone(ctx context.Context) {
 	switch {
 	case err != nil:
 		end.Reason, end.Text = Lost, err.Error()
-	case f.Reason == Left && s.run != nil:
+	case f.Reason == Left && s.current != nil:
 		end.Reason, end.Text = GaveUp, "it left in the middle of the round"
 	default:
 		end.Reason, end.Text = f.Reason, f.Text
@@ -76,7 +76,7 @@ func (s *participant[T]) fail(v RoundError) {
 		return
 	}
 	s.dying = true
-	s.run, s.early = nil, nil
+	s.current, s.early = nil, nil
 	s.large.drop()
 	s.clearAlarm()
 	s.post.Settle(v)
@@ -123,7 +123,7 @@ func (s *participant[T]) finish(v RoundError) {
 	if s.over == nil {
 		s.over = &v
 	}
-	s.run, s.early = nil, nil
+	s.current, s.early = nil, nil
 	s.large.drop()
 	s.clearAlarm()
 	s.newsWatch.Stop()

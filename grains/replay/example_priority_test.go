@@ -18,8 +18,9 @@ var moves = replay.Define[Move]("example.moves", replay.Config{Tables: []replay.
 	{Name: "best", Sampler: replay.MaxHeap, MaxSize: 1000, Limiter: replay.MinSize(2)},
 }})
 
-func Example() {
-	_ = system.Run(context.Background(), system.Config{}, func(ctx context.Context) error {
+// An actor writes its steps, and a learner samples them by their priorities and changes those.
+func Example_sampleByPriority() {
+	err := system.Run(context.Background(), system.Config{}, func(ctx context.Context) error {
 		buffer := moves.Get("run-7")
 		w, err := buffer.Writer(replay.NStep("best", 2)) // items of two steps
 		if err != nil {
@@ -47,6 +48,9 @@ func Example() {
 		fmt.Println(batch.Item(0)[0].Reward, batch.Priorities)
 		return nil
 	})
+	if err != nil {
+		fmt.Println(err)
+	}
 	// Output:
 	// 1 item of 2 steps, of 2
 	// 2 [1]

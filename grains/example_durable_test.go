@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
 )
@@ -27,24 +26,25 @@ func (p *Purse) Move(_ context.Context, d int) (int, error) {
 // Owned looks.
 func (p *Purse) Owned(context.Context) (int, error) { return p.money.Value, nil }
 
-func ExampleDurable() {
-	table := raysys.NewTable()
-	purses := grains.DefineIn[Purse](table, "purse", grains.Durable())
-	move := grains.Method(purses, "move", (*Purse).Move)
-	owned := grains.Method0(purses, "owned", (*Purse).Owned).ReadOnly()
-	n, err := system.New(system.Config{Table: table})
+var (
+	purses  = grains.Define[Purse]("purse", grains.Durable())
+	move    = grains.Method(purses, "move", (*Purse).Move)
+	inPurse = grains.Method0(purses, "owned", (*Purse).Owned).ReadOnly()
+)
+
+// A call of a Durable grain that fails leaves nothing behind, and one that succeeds is stored before its caller hears of it.
+func Example_makeACallATransaction() {
+	err := system.Run(context.Background(), system.Config{}, func(ctx context.Context) error {
+		ann := purses.Get("ann")
+		fmt.Println(move.Call(ctx, ann, 5).Get(ctx))
+		_, err := move.Call(ctx, ann, -7).Get(ctx)
+		fmt.Println(errors.Is(err, errPoor))
+		fmt.Println(inPurse.Call(ctx, ann).Get(ctx))
+		return nil
+	})
 	if err != nil {
-		panic(err)
+		fmt.Println(err)
 	}
-	if err := n.Start(context.Background()); err != nil {
-		panic(err)
-	}
-	defer func() { _ = n.Close(context.Background()) }()
-	ctx, ann := n.Context(context.Background()), purses.Get("ann")
-	fmt.Println(move.Call(ctx, ann, 5).Get(ctx))
-	_, err = move.Call(ctx, ann, -7).Get(ctx)
-	fmt.Println(errors.Is(err, errPoor))
-	fmt.Println(owned.Call(ctx, ann).Get(ctx))
 	// Output:
 	// 5 <nil>
 	// true

@@ -125,11 +125,11 @@ type outcome[T Number] struct {
 	Fail *RoundError
 }
 
-// run is one round at one rank: the algorithm, and the check that all ranks mean the same.
-type run[T Number] struct {
+// round is one round at one rank: the algorithm, and the check that all ranks mean the same.
+type round[T Number] struct {
 	algorithm[T]
 	participant place
-	round       uint64
+	number      uint64
 	sign        sign
 	hello       bool // said, or not needed
 }
@@ -161,9 +161,9 @@ const (
 // pieceSize is how much of a large vector one message of a Reduce carries.
 const pieceSize = 1 << 20
 
-// newRun makes the round that req asks for.
-func newRun[T Number](at place, round uint64, req request[T]) *run[T] {
-	r := &run[T]{participant: at, round: round, sign: req.Sign}
+// newRound makes the round that req asks for.
+func newRound[T Number](at place, number uint64, req request[T]) *round[T] {
+	r := &round[T]{participant: at, number: number, sign: req.Sign}
 	switch bytes := sizeOf[T](len(req.Vec)); {
 	case req.Sign.Verb == verbBroadcast:
 		r.algorithm = newTreeDown(at, req)
@@ -187,11 +187,11 @@ func newRun[T Number](at place, round uint64, req request[T]) *run[T] {
 // elements is how many elements fit into so many bytes.
 func elements[T Number](bytes int) int { return max(1, bytes/sizeOf[T](1)) }
 
-func (r *run[T]) begin(o *out[T]) {
+func (r *round[T]) begin(o *out[T]) {
 	if !r.hello {
 		o.send(r.participant.next(), part[T]{Step: stepHello})
 	}
-	// In a small group others may be at rank 0's rendezvous, past their participants, and only rank 0 can see a rank
+	// In a small group others may be at rank 0 with a call that it holds, past their participants, and only rank 0 can see a rank
 	// that does something else.
 	if _, ok := r.algorithm.(*star[T]); !ok && r.participant.size <= starSize && r.participant.rank > 0 && (r.hello || r.participant.next() != 0) {
 		o.send(0, part[T]{Step: stepHello})
@@ -199,7 +199,7 @@ func (r *run[T]) begin(o *out[T]) {
 	r.algorithm.begin(o)
 }
 
-func (r *run[T]) take(p handed[T], o *out[T]) error {
+func (r *round[T]) take(p handed[T], o *out[T]) error {
 	if p.Part.Sign != r.sign {
 		return fmt.Errorf("%w: rank %d called %v, and rank %d %v", ErrMismatch, r.participant.rank, r.sign, p.Part.From, p.Part.Sign)
 	}
@@ -210,9 +210,9 @@ func (r *run[T]) take(p handed[T], o *out[T]) error {
 	return r.algorithm.take(p, o)
 }
 
-func (r *run[T]) done() bool { return r.hello && r.algorithm.done() }
+func (r *round[T]) done() bool { return r.hello && r.algorithm.done() }
 
-func (r *run[T]) waits() []int {
+func (r *round[T]) waits() []int {
 	w := r.algorithm.waits()
 	if !r.hello && !slices.Contains(w, r.participant.prev()) {
 		w = append(w, r.participant.prev())

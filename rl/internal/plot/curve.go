@@ -1,4 +1,4 @@
-package rl
+package plot
 
 import (
 	"cmp"
@@ -11,10 +11,9 @@ import (
 // xy is a place in a plot, in its units.
 type xy struct{ x, y float64 }
 
-// curve is what a plot has of the runs of one name with one number of actors, which differ by their seeds.
+// curve is what a plot has of the runs of one label, which differ by their seeds.
 type curve struct {
-	name            string
-	actors          int
+	label           string
 	seeds           []uint64
 	x               []float64 // steps, at which these are:
 	mean, low, high []float64 // over the runs
@@ -27,17 +26,16 @@ const (
 )
 
 // curves groups the runs. The returns are those of fresh episodes where every point was evaluated, else those of training.
-func curves(runs []*Run) (list []*curve, evaluated bool) {
-	evaluated = !slices.ContainsFunc(runs, func(r *Run) bool {
-		return slices.ContainsFunc(r.Points, func(p Point) bool { return !drawable(p.Evaluated) })
+func curves(runs []Run) (list []*curve, evaluated bool) {
+	evaluated = !slices.ContainsFunc(runs, func(r Run) bool {
+		return slices.ContainsFunc(r.Points, func(p Point) bool { return !Drawable(p.Evaluated) })
 	})
 	members := map[*curve][][]xy{}
 	for _, r := range runs {
-		actors := max(1, r.Actors)
-		i := slices.IndexFunc(list, func(c *curve) bool { return c.name == r.Name && c.actors == actors })
+		i := slices.IndexFunc(list, func(c *curve) bool { return c.label == r.Label })
 		if i < 0 {
 			i = len(list)
-			list = append(list, &curve{name: r.Name, actors: actors})
+			list = append(list, &curve{label: r.Label})
 		}
 		c := list[i]
 		c.seeds = append(c.seeds, r.Seed)
@@ -57,13 +55,14 @@ func curves(runs []*Run) (list []*curve, evaluated bool) {
 	return list, evaluated
 }
 
-func drawable(y float64) bool { return math.Abs(y) < farthest } // NaN is not
+// Drawable reports whether y is a number that can be drawn: NaN is not.
+func Drawable(y float64) bool { return math.Abs(y) < farthest }
 
 // series is a number of each point that has one, by steps. Of two at the same steps the later stands.
 func series(points []Point, of func(*Point) float64) (s []xy) {
 	for i := range points {
-		if y := of(&points[i]); drawable(y) {
-			s = append(s, xy{float64(points[i].Steps), y})
+		if y := of(&points[i]); Drawable(y) {
+			s = append(s, xy{points[i].Steps, y})
 		}
 	}
 	slices.SortStableFunc(s, func(a, b xy) int { return cmp.Compare(a.x, b.x) })
@@ -126,8 +125,8 @@ func interpolate(s []xy, x float64) float64 {
 	return a.y*(1-share) + b.y*share
 }
 
-// label is the curve's line in the legend.
-func (c *curve) label() string {
+// legend is the curve's line there.
+func (c *curve) legend() string {
 	seeds, n := "", len(c.seeds)
 	switch first, last := c.seeds[0], c.seeds[n-1]; {
 	case n == 1:
@@ -139,5 +138,5 @@ func (c *curve) label() string {
 	default:
 		seeds = fmt.Sprintf("%d seeds", n)
 	}
-	return fmt.Sprintf("%s: %s, %s", c.name, plural(c.actors, "actor"), seeds)
+	return fmt.Sprintf("%s, %s", c.label, seeds)
 }
