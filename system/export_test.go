@@ -13,7 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
@@ -276,8 +276,8 @@ func Seen(n *Node, of raysys.NodeID) (seen placement.Node) {
 
 // SeesOff reports whether n sees off an account that asks for so much memory.
 func SeesOff(n *Node, key string, memory int64) bool {
-	want := grainengine.Wanted{Needs: core.Resources{Memory: memory}}
-	return !locator{n.cluster}.Elsewhere(grainengine.ID{Kind: "account", Key: key}, want, false).IsZero()
+	want := graindir.Wanted{Needs: core.Resources{Memory: memory}}
+	return !locator{n.cluster}.Elsewhere(graindir.ID{Kind: "account", Key: key}, want, false).IsZero()
 }
 
 // Hear has n take in a frame of KindLoad, as if a peer had sent it.

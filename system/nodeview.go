@@ -8,7 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/placement"
 )
@@ -27,8 +27,8 @@ type nodeView struct {
 // are made between two reports. Of the tasks that this node sends, the reports say which they count (taskengine.AppendReport).
 type sentWork struct {
 	needs raysys.Resources
-	until int64          // on the node's clock: reports count it from then on, if it has come
-	grain grainengine.ID // zero for a task
+	until int64       // on the node's clock: reports count it from then on, if it has come
+	grain graindir.ID // zero for a task
 }
 
 const (
@@ -51,7 +51,7 @@ const (
 )
 
 // place decides by the nodes of now.
-func (c *cluster) place(u use, grain grainengine.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+func (c *cluster) place(u use, grain graindir.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
 		if !r.Queue && (holdsMore(&r.Needs) || r.Kind == placement.Grain && r.Needs.CPU > 0) {
@@ -105,7 +105,7 @@ func (v *nodeView) entered(k core.NodeKey, w sentWork) {
 }
 
 // arrives notes until when a grain that this node saw off is on its way, on the node's clock.
-func (v *nodeView) arrives(grain grainengine.ID, until int64) {
+func (v *nodeView) arrives(grain graindir.ID, until int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, list := range v.sent {

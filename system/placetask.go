@@ -6,7 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
@@ -38,7 +38,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	}
 	var request placement.Request
 	ask := func(now bool) (placement.Decision, error) {
-		return c.place(as, grainengine.ID{}, func(v *placement.View) placement.Request {
+		return c.place(as, graindir.ID{}, func(v *placement.View) placement.Request {
 			view, request = v, c.taskRequest(r, nodes, v, now)
 			return request
 		})

@@ -7,52 +7,9 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
-
-// What is stored of a durable grain beside its States, which are stored as those of any grain: a Counter, and a reply
-// for each call that may be made again.
-
-// Counter names the last commit of a durable grain: how many turns had been committed by then, and a number drawn for
-// that commit, by which its activation recognises it.
-type Counter struct{ Turn, Nonce uint64 }
-
-// Append appends the counter to a record or a frame; ReadCounter reads it.
-func (c Counter) Append(dst []byte) []byte {
-	return binary.LittleEndian.AppendUint64(wire.AppendUvarint(dst, c.Turn), c.Nonce)
-}
-
-// ReadCounter reads what Append wrote.
-func ReadCounter(r *wire.Reader) Counter { return Counter{r.Uvarint(), r.Uint64()} }
-
-// Commit is what turns of a durable grain changed, with their replies.
-type Commit struct {
-	After   ETag // the version of the counter that these turns follow
-	Counter Counter
-	States  []StateChange
-	Replies []StoredReply
-	Forget  []raysys.TaskID // calls whose replies nobody can ask for any more; removed before Replies are put
-}
-
-// StateChange is a State as a turn left it; nil Data removes what is stored.
-type StateChange struct {
-	Name string
-	Data []byte
-}
-
-// StoredReply is the record of the outcome of one call.
-type StoredReply struct {
-	Call raysys.TaskID
-	Data []byte
-}
-
-// Restored is what is stored of a durable grain.
-type Restored struct {
-	States  []Record
-	Version ETag // of the counter
-	Counter Counter
-	Replies []StoredReply
-}
 
 // MaxReply is the most that the result of a durable call holds, encoded: grains.MaxReply.
 const MaxReply = 64 << 10
@@ -115,11 +72,11 @@ func (p *reply) append(dst []byte) []byte {
 	return append(dst, p.body...)
 }
 
-func readReply(s StoredReply) (*reply, error) {
+func readReply(s graindir.StoredReply) (*reply, error) {
 	r := wire.NewReader(s.Data)
 	format := r.Byte()
 	if format != replyFormat && format != replyOfATurn && r.Err() == nil {
-		return nil, fmt.Errorf("%w: the reply to call %s is stored in format %d, and this program knows up to %d: it was written by a newer version", ErrUnreadable, s.Call, format, replyOfATurn)
+		return nil, fmt.Errorf("%w: the reply to call %s is stored in format %d, and this program knows up to %d: it was written by a newer version", graindir.ErrUnreadable, s.Call, format, replyOfATurn)
 	}
 	p := &reply{call: s.Call, owner: wire.ReadNode(&r), until: int64(r.Uvarint()), digest: r.Uint64(), status: r.Byte()}
 	switch {
@@ -133,7 +90,7 @@ func readReply(s StoredReply) (*reply, error) {
 	}
 	p.body = r.Rest()
 	if err := r.Err(); err != nil || p.status > statusError && p.status != statusGone && p.status != statusFloor {
-		return nil, fmt.Errorf("%w: the reply to call %s is damaged: status %d: %w", ErrUnreadable, s.Call, p.status, wire.ErrCorrupt)
+		return nil, fmt.Errorf("%w: the reply to call %s is damaged: status %d: %w", graindir.ErrUnreadable, s.Call, p.status, wire.ErrCorrupt)
 	}
 	return p, nil
 }
@@ -141,7 +98,7 @@ func readReply(s StoredReply) (*reply, error) {
 // ReplyOwner returns the node whose driver alone can make the call of a stored reply again; owned is false where a task
 // or a grain made it, and where the record cannot be read.
 func ReplyOwner(record []byte) (owner core.NodeKey, owned bool) {
-	p, err := readReply(StoredReply{Data: record})
+	p, err := readReply(graindir.StoredReply{Data: record})
 	if err != nil || p.owner == (core.NodeKey{}) {
 		return core.NodeKey{}, false
 	}

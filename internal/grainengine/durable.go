@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // A durable grain commits each turn: what it changed in the States, and its reply, in one batch. The next turn begins
@@ -31,12 +32,12 @@ type durable struct {
 
 	mu      sync.Mutex // guards the rest
 	replies replies
-	asked   asked        // the nodes of drivers that own replies
-	warned  bool         // of keys
-	ended   []*endedTurn // in no commit yet, the oldest first
-	flight  []*endedTurn // in the commit that is on its way
-	version ETag         // of the counter
-	counter Counter
+	asked   asked         // the nodes of drivers that own replies
+	warned  bool          // of keys
+	ended   []*endedTurn  // in no commit yet, the oldest first
+	flight  []*endedTurn  // in the commit that is on its way
+	version graindir.ETag // of the counter
+	counter graindir.Counter
 	era     uint64        // grows when turns are discarded
 	working bool          // a goroutine commits
 	idle    chan struct{} // closed when nothing is on its way; made by whoever waits
@@ -46,7 +47,7 @@ type durable struct {
 // endedTurn is a turn whose commit is to come, or a read that saw one.
 type endedTurn struct {
 	call   *call // nil for a hook
-	states []StateChange
+	states []graindir.StateChange
 	reply  *reply // nil for a read and a hook
 	answer func() // settles the call
 	tells  []func()
@@ -84,8 +85,8 @@ func (a *activation) restore(cells []*cell) error {
 	for i, c := range cells {
 		names[i] = c.def.name
 	}
-	id := ID{a.kind.def.name, a.key}
-	r, err := wait(func(done func(Restored, error)) { s.Restore(id, names, a.tenure.token, done) })
+	id := graindir.ID{Kind: a.kind.def.name, Key: a.key}
+	r, err := wait(func(done func(graindir.Restored, error)) { s.Restore(id, names, a.tenure.token, done) })
 	if err == nil && len(r.States) != len(cells) {
 		err = fmt.Errorf("the store answers with %d records for %d", len(r.States), len(cells))
 	}
@@ -100,7 +101,7 @@ func (a *activation) restore(cells []*cell) error {
 	}
 	for i, c := range cells {
 		if err := c.take(r.States[i]); err != nil {
-			return fmt.Errorf("restore state %s: %w: %w", c.name(), ErrUnreadable, err)
+			return fmt.Errorf("restore state %s: %w: %w", c.name(), graindir.ErrUnreadable, err)
 		}
 		if c.last = r.States[i].Data; !r.States[i].Exists {
 			if c.last, err = c.seal(); err != nil {
@@ -148,7 +149,7 @@ func (a *activation) renew() {
 }
 
 // changes returns what the turn in progress left in the States that differs from what they held before.
-func (a *activation) changes() (list []StateChange, err error) {
+func (a *activation) changes() (list []graindir.StateChange, err error) {
 	size := 0
 	for _, c := range a.tenure.cells {
 		data, err := c.sealed()
@@ -158,10 +159,10 @@ func (a *activation) changes() (list []StateChange, err error) {
 		switch {
 		case c.zero != nil && bytes.Equal(c.zero, data):
 			if c.exists {
-				list = append(list, StateChange{Name: c.def.name})
+				list = append(list, graindir.StateChange{Name: c.def.name})
 			}
 		case !bytes.Equal(data, c.last):
-			list = append(list, StateChange{c.def.name, data})
+			list = append(list, graindir.StateChange{Name: c.def.name, Data: data})
 			size += min(len(data), asObject(data))
 		}
 	}
@@ -172,7 +173,7 @@ func (a *activation) changes() (list []StateChange, err error) {
 }
 
 // acceptChanges makes list what the States are until the next turn.
-func (a *activation) acceptChanges(list []StateChange) {
+func (a *activation) acceptChanges(list []graindir.StateChange) {
 	for _, s := range list {
 		for _, c := range a.tenure.cells {
 			if c.def.name != s.Name {
@@ -228,7 +229,7 @@ func (c *cell) sealed() ([]byte, error) {
 // hookEnded commits what a hook changed, which began in that era; err is the hook's.
 func (a *activation) hookEnded(era uint64, err error) error {
 	if err == nil {
-		var list []StateChange
+		var list []graindir.StateChange
 		if list, err = a.changes(); err == nil {
 			a.acceptChanges(list)
 			if len(list) > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -314,7 +315,7 @@ func transactionOf(ctx context.Context) *activation {
 }
 
 // tellLater keeps a Tell of a turn of a that is a transaction until that is stored.
-func (m *method) tellLater(ctx context.Context, a *activation, id ID, arg unsafe.Pointer) error {
+func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, arg unsafe.Pointer) error {
 	t, _, err := core.TurnOf(ctx)
 	if err == nil {
 		_, _, err = m.checked(ctx, id)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // replies are what a durable grain remembers of calls that may be made again. durable.mu guards them. They have bounds, by
@@ -223,7 +224,7 @@ func (r *replies) below(p *reply, now time.Time) bool {
 }
 
 // changes returns up to limit replies that go with the next commit, and what it stores because of that.
-func (r *replies) changes(now time.Time, limit int) (forget []raysys.TaskID, put []StoredReply) {
+func (r *replies) changes(now time.Time, limit int) (forget []raysys.TaskID, put []graindir.StoredReply) {
 	for k := range r.kinds {
 		if r.kinds[k].n > maxReplies/2 {
 			r.sweep(replyKind(k), now)
@@ -234,7 +235,7 @@ func (r *replies) changes(now time.Time, limit int) (forget []raysys.TaskID, put
 			forget = append(forget, p.call)
 		}
 		p.unstored = false
-		put = append(put, StoredReply{p.call, p.append(nil)})
+		put = append(put, graindir.StoredReply{Call: p.call, Data: p.append(nil)})
 	}
 	var floors []*reply
 	n := 0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // table drives replies as an activation does, and the store beside it.
@@ -45,9 +46,9 @@ func (x *table) call(p *reply) error {
 
 func (x *table) commit(p *reply) {
 	x.t.Helper()
-	puts := []StoredReply{}
+	puts := []graindir.StoredReply{}
 	if p != nil {
-		puts = append(puts, StoredReply{p.call, p.append(nil)})
+		puts = append(puts, graindir.StoredReply{Call: p.call, Data: p.append(nil)})
 		if p.replaces {
 			delete(x.stored, p.call)
 		}
@@ -69,7 +70,7 @@ func (x *table) restart() {
 	x.t.Helper()
 	x.r = newReplies(0)
 	for id, data := range x.stored {
-		p, err := readReply(StoredReply{id, data})
+		p, err := readReply(graindir.StoredReply{Call: id, Data: data})
 		if err != nil {
 			x.t.Fatal(err)
 		}
