@@ -49,8 +49,9 @@ var layers = []layer{
 	{"internal/wire/...", words("std third . internal/core/... internal/codec/... internal/wire/..."), "a leaf above the codec: tasks and grains share it, so it may know neither"},
 
 	{"internal/graindir/...", words("std . internal/core internal/wire internal/graindir/..."), "a leaf: what grains ask of a cluster; the engine asks, registry and objects answer, and neither need know the other"},
+	{"internal/replies/...", words("std . internal/core internal/wire internal/graindir internal/replies/..."), "a leaf: a book of outcomes; the engine locks it and commits what changes, the registry asks whose a record is"},
 
-	{"internal/grainengine/...", sibling("internal/grainengine", "internal/graindir"), "siblings are blind to each other: system joins them"},
+	{"internal/grainengine/...", sibling("internal/grainengine", "internal/graindir", "internal/replies"), "siblings are blind to each other: system joins them"},
 	{"internal/taskengine/...", sibling("internal/taskengine"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/replay/...", words("std . grains system internal/core internal/codec grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
@@ -74,7 +75,7 @@ var layers = []layer{
 	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
 	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
 	{"internal/refs/...", words("std . internal/core internal/codec internal/wire/... internal/mesh/... internal/runner/... internal/refs/..."), "references know nodes and futures; of objects they know three methods, and of the directory nothing"},
-	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine internal/graindir internal/groupengine store internal/shardlog placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
+	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine internal/graindir internal/replies internal/groupengine store internal/shardlog placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
 	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/grainengine internal/graindir store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 	{"internal/lineage/...", words("std . internal/core internal/codec internal/wire internal/runner internal/refs internal/registry internal/taskengine internal/lineage/..."), "it joins recipes, references and records, which know nothing of each other"},
 

@@ -14,6 +14,7 @@
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, stored.go
 //	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, durablecommit.go, forget.go
+//	                           └── replies.Book: a call that was made has its reply        internal/replies
 //
 // The nouns:
 //

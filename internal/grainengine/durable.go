@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/replies"
 )
 
 // A durable grain commits each turn: what it changed in the States, and its reply, in one batch. The next turn begins
@@ -31,7 +32,7 @@ type durable struct {
 	again atomic.Bool // it changes under mu: what is in memory counts for nothing: the next turn begins with what is stored
 
 	mu      sync.Mutex // guards the rest
-	replies replies
+	replies replies.Book
 	asked   asked         // the nodes of drivers that own replies
 	warned  bool          // of keys
 	ended   []*endedTurn  // in no commit yet, the oldest first
@@ -48,10 +49,13 @@ type durable struct {
 type endedTurn struct {
 	call   *call // nil for a hook
 	states []graindir.StateChange
-	reply  *reply // nil for a read and a hook
-	answer func() // settles the call
+	reply  *replies.Reply // nil for a read and a hook
+	answer func()         // settles the call
 	tells  []func()
 }
+
+// MaxReply is the most that the result of a durable call holds, encoded: grains.MaxReply.
+const MaxReply = 64 << 10
 
 // maxCommit bounds the States and replies of one commit with their keys, and maxForget the keys of the replies that it
 // removes, so that it fits a batch of the store.
@@ -66,7 +70,7 @@ func (t *endedTurn) size(key int) (n int) {
 		n += recordSize(s.Data) + len(s.Name) + key
 	}
 	if t.reply != nil {
-		n += t.reply.size() + key
+		n += t.reply.Size() + key
 	}
 	return n
 }
@@ -109,15 +113,15 @@ func (a *activation) restore(cells []*cell) error {
 			}
 		}
 	}
-	known := newReplies(len(r.Replies))
+	known := replies.New(len(r.Replies))
 	for _, stored := range r.Replies {
-		p, err := readReply(stored)
+		p, err := replies.Read(stored)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", id, err)
 		}
-		known.add(p)
+		known.Add(p)
 	}
-	known.restored(time.Now())
+	known.Restored(time.Now())
 	d.mu.Lock()
 	d.replies = known
 	d.version, d.counter = r.Version, r.Counter
@@ -251,7 +255,7 @@ func (a *activation) flush() {
 	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.replies.forget) > 0 && len(d.replies.byCall) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
+	if len(d.replies.Forget) > 0 && len(d.replies.ByCall) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
 		d.ended = append(d.ended, &endedTurn{})
 		a.commitLocked()
 	}

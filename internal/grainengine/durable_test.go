@@ -14,8 +14,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/graindir"
-	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -554,7 +554,7 @@ func TestDurableFormats(t *testing.T) {
 	if want := golden.Hex(t, "v1/forget.hex", frame); !slices.Equal(frame, want) {
 		t.Errorf("a reply may go, in a frame: %x, want %x", frame, want)
 	}
-	if owner, owned := grainengine.ReplyOwner(stored); !owned || owner != a.Self() {
+	if owner, owned := replies.Owner(stored); !owned || owner != a.Self() {
 		t.Errorf("the reply to a driver of %v is kept for %v", a.Self(), owner)
 	}
 }

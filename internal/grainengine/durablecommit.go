@@ -21,7 +21,7 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 		a.repeat(t.call)
 		return
 	}
-	writes := t.reply != nil && t.reply.pending || len(t.states) > 0
+	writes := t.reply != nil && t.reply.Pending || len(t.states) > 0
 	switch {
 	case writes || len(d.ended) > 0:
 		d.ended = append(d.ended, t)
@@ -32,8 +32,8 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 		a.answerRead(t)
 		return
 	}
-	if p := t.reply; p != nil && p.pending {
-		d.replies.add(p)
+	if p := t.reply; p != nil && p.Pending {
+		d.replies.Add(p)
 	}
 	a.commitLocked()
 	d.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *committer) Run() {
 		d.flight, d.version, d.counter = nil, version, c.Counter
 		for _, t := range done {
 			if t.reply != nil {
-				t.reply.pending = false
+				t.reply.Pending = false
 			}
 		}
 		d.mu.Unlock()
@@ -112,13 +112,13 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 			break
 		}
 		n++
-		if t.reply != nil && t.reply.pending || len(t.states) > 0 {
+		if t.reply != nil && t.reply.Pending || len(t.states) > 0 {
 			c.Counter.Turn++
 		}
-		if t.reply != nil && t.reply.pending {
-			c.Replies = append(c.Replies, graindir.StoredReply{Call: t.reply.call, Data: t.reply.append(nil)})
-			if t.reply.replaces {
-				replaced = append(replaced, t.reply.call)
+		if t.reply != nil && t.reply.Pending {
+			c.Replies = append(c.Replies, graindir.StoredReply{Call: t.reply.Call, Data: t.reply.Append(nil)})
+			if t.reply.Replaces {
+				replaced = append(replaced, t.reply.Call)
 			}
 		}
 		for _, s := range t.states {
@@ -127,7 +127,7 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 	}
 	d.flight = append(d.flight, d.ended[:n]...)
 	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
-	forget, put := d.replies.changes(now, max(1, maxForget/key))
+	forget, put := d.replies.Changes(now, max(1, maxForget/key))
 	c.Forget, c.Replies = append(replaced, forget...), append(c.Replies, put...)
 	return c
 }
@@ -147,8 +147,8 @@ func change(c *graindir.Commit, s graindir.StateChange) {
 func (d *durable) release(call raysys.TaskID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p := d.replies.byCall[call]; p != nil {
-		d.replies.spend(p)
+	if p := d.replies.ByCall[call]; p != nil {
+		d.replies.Spend(p)
 		d.asked.wake()
 	}
 }
@@ -168,8 +168,8 @@ func (t *endedTurn) committed(a *activation) {
 	if t.reply == nil {
 		return
 	}
-	if v := t.call.inbound(); v != nil && !wanted && t.reply.until == 0 && !v.peer.gone.Load() {
-		a.tenure.durable.release(t.reply.call) // the driver wants no answer any more; when the way to it breaks, it asks again
+	if v := t.call.inbound(); v != nil && !wanted && t.reply.Until == 0 && !v.peer.gone.Load() {
+		a.tenure.durable.release(t.reply.Call) // the driver wants no answer any more; when the way to it breaks, it asks again
 	}
 }
 
@@ -182,8 +182,8 @@ func (a *activation) discard(err error) {
 	d.era++
 	d.again.Store(true)
 	for _, t := range all {
-		if t.reply != nil && t.reply.pending {
-			d.replies.discard(t.reply)
+		if t.reply != nil && t.reply.Pending {
+			d.replies.Discard(t.reply)
 		}
 	}
 	d.mu.Unlock()

@@ -61,7 +61,7 @@ func Forgotten(e *Engine, id graindir.ID) (n int) {
 			if a, _ := k.lookup(id.Key); a != nil {
 				d := a.tenure.durable
 				d.mu.Lock()
-				n = len(d.replies.forget)
+				n = len(d.replies.Forget)
 				d.mu.Unlock()
 			}
 		}

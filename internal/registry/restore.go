@@ -7,7 +7,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -107,6 +107,6 @@ func deadReply(key string, rec shardlog.Record, alive func(core.NodeKey) bool) b
 	if !strings.HasPrefix(key, replyPrefix) {
 		return false
 	}
-	owner, owned := grainengine.ReplyOwner(rec.Value)
+	owner, owned := replies.Owner(rec.Value)
 	return owned && !alive(owner)
 }
