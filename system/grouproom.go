@@ -12,7 +12,7 @@ import (
 )
 
 // bundleRooms is what is free in the bundles of other nodes, by their reports, and by what this node has sent there that they do not
-// count (taskengine.AppendReport). It is about work that may be in any bundle of its group: a bundle without devices to which none has come
+// count (loadreport.Append). It is about work that may be in any bundle of its group: a bundle without devices to which none has come
 // is not reported, and is taken to be free.
 type bundleRooms struct {
 	mu sync.Mutex // guards the rest

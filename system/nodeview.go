@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
-	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -24,7 +24,7 @@ type nodeView struct {
 
 // sentWork is what this node has seen off to another, and did not send there itself, that holds more than one CPU: grains, and tasks that
 // it gave back. Until a report of that node counts it, what it holds is taken from what the last report says is free: many decisions
-// are made between two reports. Of the tasks that this node sends, the reports say which they count (taskengine.AppendReport).
+// are made between two reports. Of the tasks that this node sends, the reports say which they count (loadreport.Append).
 type sentWork struct {
 	needs raysys.Resources
 	until int64       // on the node's clock: reports count it from then on, if it has come
@@ -142,7 +142,7 @@ func (c *cluster) takeSent(n *placement.Node) {
 }
 
 // enterReport corrects what is known of an incarnation of a node. The caller holds view.mu.
-func (c *cluster) enterReport(k core.NodeKey, l *taskengine.Load) {
+func (c *cluster) enterReport(k core.NodeKey, l *loadreport.Load) {
 	if v := c.view.view; v != nil && connected(v, k) {
 		v.Update(k.Node, func(n *placement.Node) {
 			enterLoad(n, l, 0) // Refresh corrects it before nodes are compared
