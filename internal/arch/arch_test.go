@@ -203,6 +203,7 @@ func TestOffence(t *testing.T) {
 		{"internal/shardlog", "<internal/registry", false},
 		{"internal/wire", "<grains", false},
 		{"internal/graindir", "<internal/grainengine", false},
+		{"internal/runqueue", "<internal/taskengine", false},
 		{"internal/taskwire", "<internal/taskengine", false},
 		{"internal/loadreport", "<internal/taskengine", false},
 		{"internal/replies", "<internal/graindir", true},

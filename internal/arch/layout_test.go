@@ -55,7 +55,9 @@ var layers = []layer{
 	{"internal/taskwire/...", words("std internal/core internal/ledger internal/wire internal/taskwire/..."), "a leaf: frames of tasks as bytes; what is sent, and when, is the engine's"},
 	{"internal/loadreport/...", words("std internal/core internal/ledger internal/wire internal/loadreport/..."), "a leaf: how busy a node is, as values and bytes; the engine says it, and system believes it"},
 
-	{"internal/taskengine/...", sibling("internal/taskengine", "internal/taskwire", "internal/loadreport"), "siblings are blind to each other: system joins them"},
+	{"internal/runqueue/...", words("std internal/core internal/queue internal/ledger internal/runqueue/..."), "a leaf: which task is next; who runs it is nothing to it"},
+
+	{"internal/taskengine/...", sibling("internal/taskengine", "internal/runqueue", "internal/taskwire", "internal/loadreport"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/replay/...", words("std . grains system internal/core internal/codec grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
 	{"grains/...", words("std . internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},

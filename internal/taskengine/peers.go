@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/loadreport"
+	"github.com/raysys/raysys/internal/runqueue"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -26,7 +27,7 @@ type exchange struct {
 
 	peers   atomic.Pointer[[]*peer] // copied on write, under admin
 	find    atomic.Pointer[map[wire.Peer]*peer]
-	inbound *runQueue // tasks of other nodes that wait to start
+	inbound *runqueue.Queue // tasks of other nodes that wait to start
 	// unanswered counts tasks of other nodes. It is lowered before the answer of one is made: a load report that is
 	// sent after the answer must not count that task. answering counts the answers that goroutines other than workers
 	// are making: it is raised before unanswered is lowered, and a drain waits for it.
@@ -94,11 +95,8 @@ func (e *Engine) exchange() *exchange {
 	defer e.mu.Unlock()
 	x := e.net.Load()
 	if x == nil {
-		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: newRunQueue(&e.order, nil), avoided: map[raysys.NodeID]bool{}}
+		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: runqueue.New(&e.order, nil), avoided: map[raysys.NodeID]bool{}}
 		x.forwarder.init(x)
-		e.order.mu.Lock()
-		e.order.all = append(e.order.all, x.inbound)
-		e.order.mu.Unlock()
 		x.peers.Store(new([]*peer))
 		x.find.Store(&map[wire.Peer]*peer{})
 		e.net.Store(x)

@@ -96,7 +96,7 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	e := x.e
 	for sent < n {
 		var c *core.Future
-		if !e.order.mixed.Load() || !e.order.aboveIn(core.Normal, e.queue) {
+		if !e.order.Mixed() || !e.order.AboveIn(core.Normal, e.queue) {
 			c = x.deferred.popFor(e, p)
 		}
 		if c == nil {
