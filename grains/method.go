@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 )
 
@@ -65,26 +66,26 @@ func (f Func[G, A, R]) Reentrant() Func[G, A, R] {
 // Everything that can be wrong is reported through the future: ErrNoRuntime, ErrUnknownFunc, ErrOverloaded (the
 // mailbox is full), ErrCycle, ErrActivation, a *raysys.TaskError from the method.
 func (f Func[G, A, R]) Call(ctx context.Context, g Grain[G], arg A) raysys.Ref[R] {
-	return raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, grainengine.ID(g.id), arg)}
+	return raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, graindir.ID(g.id), arg)}
 }
 
 // On is Call with the argument given by reference: it returns at once, and the call takes its place in the grain's
 // order when the value is there. If the reference fails, the call fails with its error and the method does not run.
 func (f Func[G, A, R]) On(ctx context.Context, g Grain[G], arg raysys.Ref[A]) raysys.Ref[R] {
-	return raysys.Ref[R]{Link: f.f.On(ctx, grainengine.ID(g.id), arg.Link)}
+	return raysys.Ref[R]{Link: f.f.On(ctx, graindir.ID(g.id), arg.Link)}
 }
 
 // Tell is Call without a future. The error says why the call was not queued; a failure of the method itself is
 // logged.
 func (f Func[G, A, R]) Tell(ctx context.Context, g Grain[G], arg A) error {
-	return grainengine.Tell(ctx, f.f, grainengine.ID(g.id), arg)
+	return grainengine.Tell(ctx, f.f, graindir.ID(g.id), arg)
 }
 
 // Each calls the method on every grain of gs with the same argument and returns the futures in their order.
 func (f Func[G, A, R]) Each(ctx context.Context, gs []Grain[G], arg A) []raysys.Ref[R] {
 	refs := make([]raysys.Ref[R], len(gs))
 	for i, g := range gs {
-		refs[i] = raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, grainengine.ID(g.id), arg)}
+		refs[i] = raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, graindir.ID(g.id), arg)}
 	}
 	return refs
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 )
 
@@ -41,19 +42,19 @@ func (f Func0[G, R]) Reentrant() Func0[G, R] {
 
 // Call calls the method; see Func.Call.
 func (f Func0[G, R]) Call(ctx context.Context, g Grain[G]) raysys.Ref[R] {
-	return raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, grainengine.ID(g.id), struct{}{})}
+	return raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, graindir.ID(g.id), struct{}{})}
 }
 
 // Tell is Call without a future; see Func.Tell.
 func (f Func0[G, R]) Tell(ctx context.Context, g Grain[G]) error {
-	return grainengine.Tell(ctx, f.f, grainengine.ID(g.id), struct{}{})
+	return grainengine.Tell(ctx, f.f, graindir.ID(g.id), struct{}{})
 }
 
 // Each calls the method on every grain of gs; see Func.Each.
 func (f Func0[G, R]) Each(ctx context.Context, gs []Grain[G]) []raysys.Ref[R] {
 	refs := make([]raysys.Ref[R], len(gs))
 	for i, g := range gs {
-		refs[i] = raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, grainengine.ID(g.id), struct{}{})}
+		refs[i] = raysys.Ref[R]{Link: grainengine.Call(ctx, f.f, graindir.ID(g.id), struct{}{})}
 	}
 	return refs
 }

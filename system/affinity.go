@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -190,7 +190,7 @@ func (a *affinity) grain(g core.GrainName, since int64, last time.Duration, n *c
 	late = now-s.since >= int64(softPatience)
 	a.mu.Unlock()
 	if ask {
-		a.c.reg.Confirm(grainengine.ID(g), grainengine.Token{}, func(p grainengine.Placed, err error) {
+		a.c.reg.Confirm(graindir.ID(g), graindir.Token{}, func(p graindir.Placed, err error) {
 			a.mu.Lock()
 			s.asking = false
 			if err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objects"
@@ -21,7 +22,6 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -74,7 +74,7 @@ type cluster struct {
 
 	mu      sync.Mutex // guards the rest
 	jobs    map[wire.JobKey]*core.Job
-	loads   map[core.NodeKey]taskengine.Load
+	loads   map[core.NodeKey]loadreport.Load
 	reports reports
 	members uint64       // grows with every change that placement depends on, but for loads
 	working map[int]bool // shards that are being taken or given up

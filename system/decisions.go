@@ -8,7 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/placement"
 )
@@ -27,7 +27,7 @@ type decided struct {
 	at    time.Time
 	task  core.TaskID // zero for a grain
 	name  string      // the task's function
-	grain grainengine.ID
+	grain graindir.ID
 	in    core.Bundle // where it was placed in a bundle; zero else
 	any   bool        // it might have been in any of the group
 	placement.Decision
@@ -56,11 +56,11 @@ func (d *decisions) bundled(id core.TaskID, name string, to memberBundle, any bo
 }
 
 // placedIn notes where a grain goes that is in a group.
-func (d *decisions) placedIn(id grainengine.ID, in core.Bundle, at core.NodeKey) {
+func (d *decisions) placedIn(id graindir.ID, in core.Bundle, at core.NodeKey) {
 	d.enter(decided{at: time.Now(), grain: id, in: in, Decision: placement.Decision{Node: at.Node}})
 }
 
-func (d *decisions) placed(id grainengine.ID, to placement.Decision) {
+func (d *decisions) placed(id graindir.ID, to placement.Decision) {
 	d.enter(decided{at: time.Now(), grain: id, Decision: to})
 }
 

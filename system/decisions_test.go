@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -15,7 +15,7 @@ func TestDecisionsAreBounded(t *testing.T) {
 	for i := range 3*keptDecisions + 7 {
 		d.task(job.Child(uint64(i)), "f", placement.Decision{Node: "a"})
 		if i%100 == 0 {
-			d.placed(grainengine.ID{Kind: "kind", Key: "key"}, placement.Decision{Node: "b"})
+			d.placed(graindir.ID{Kind: "kind", Key: "key"}, placement.Decision{Node: "b"})
 		}
 	}
 	if len(d.ring) != keptDecisions || cap(d.ring) > 2*keptDecisions {

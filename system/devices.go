@@ -8,9 +8,9 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/objectstore"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/placement/devices"
 )
@@ -116,7 +116,7 @@ func placementDevices(list []raysys.Device) (all []placement.Device) {
 
 // setFree enters what a node reports to be free of all but CPU. It believes no more than what the node's record says.
 func setFree(n *placement.Node, rest string) {
-	r, err := taskengine.ReadRest(rest)
+	r, err := loadreport.ReadRest(rest)
 	if err != nil || r == nil {
 		n.Free.Memory, n.Free.GPU = n.Total.Memory, n.Total.GPU
 		n.Free.Custom = maps.Clone(n.Total.Custom)

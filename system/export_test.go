@@ -13,15 +13,15 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
@@ -259,7 +259,7 @@ func LookForCopies(n *Node, dead core.NodeKey) error {
 }
 
 // Believed is what a node takes a member with this record to have free, when the member reports l.
-func Believed(i member.Info, l taskengine.Load) placement.Node {
+func Believed(i member.Info, l loadreport.Load) placement.Node {
 	n := placement.Node{ID: i.ID, Total: i.Resources, Free: i.Resources, Devices: placementDevices(i.Devices)}
 	enterLoad(&n, &l, 0)
 	return n
@@ -276,8 +276,8 @@ func Seen(n *Node, of raysys.NodeID) (seen placement.Node) {
 
 // SeesOff reports whether n sees off an account that asks for so much memory.
 func SeesOff(n *Node, key string, memory int64) bool {
-	want := grainengine.Wanted{Needs: core.Resources{Memory: memory}}
-	return !locator{n.cluster}.Elsewhere(grainengine.ID{Kind: "account", Key: key}, want, false).IsZero()
+	want := graindir.Wanted{Needs: core.Resources{Memory: memory}}
+	return !locator{n.cluster}.Elsewhere(graindir.ID{Kind: "account", Key: key}, want, false).IsZero()
 }
 
 // Hear has n take in a frame of KindLoad, as if a peer had sent it.

@@ -9,11 +9,11 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
-	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/loadreport"
 )
 
 // What a bundle was asked for says neither of which models its devices are nor how much memory they have. Its node says which devices
-// they are (taskengine.AppendReport), and the node's record what these are like. So work that may be in any bundle, and asks for a model or for
+// they are (loadreport.Append), and the node's record what these are like. So work that may be in any bundle, and asks for a model or for
 // memory of a device, does not come to a bundle that never has that, whose node would fail it.
 
 // devicePause is how soon work is placed again when a node has not said which devices its bundle has: it does within restEvery.
@@ -128,5 +128,5 @@ func (r *bundleRooms) room(at core.NodeKey, name core.Bundle) (said ledger.Room,
 	if b := n.bundles[name]; b != nil && b.said {
 		return b.known, true
 	}
-	return said, len(n.bundles) >= taskengine.MaxRooms
+	return said, len(n.bundles) >= loadreport.MaxRooms
 }

@@ -7,12 +7,12 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
 // bundleRooms is what is free in the bundles of other nodes, by their reports, and by what this node has sent there that they do not
-// count (taskengine.AppendReport). It is about work that may be in any bundle of its group: a bundle without devices to which none has come
+// count (loadreport.Append). It is about work that may be in any bundle of its group: a bundle without devices to which none has come
 // is not reported, and is taken to be free.
 type bundleRooms struct {
 	mu sync.Mutex // guards the rest
@@ -41,14 +41,14 @@ type bundleRoom struct {
 type seenOffTo struct {
 	in    core.Bundle
 	need  ledger.Need
-	until int64          // on the node's clock: it has come by then
-	grain grainengine.ID // zero for a task
+	until int64       // on the node's clock: it has come by then
+	grain graindir.ID // zero for a task
 }
 
 // bound is what becomes of work for which a bundle is chosen.
 type bound struct {
 	as    use
-	grain grainengine.ID // of a grain that is seen off
+	grain graindir.ID // of a grain that is seen off
 }
 
 // report takes in what a node reports, and the tasks of this node that it does not count. healed says that devices are well again, or may be.
@@ -109,7 +109,7 @@ func (n *nodeRooms) forget(now int64) {
 }
 
 // arrives is nodeView.arrives for a grain in a bundle.
-func (r *bundleRooms) arrives(grain grainengine.ID, until int64) {
+func (r *bundleRooms) arrives(grain graindir.ID, until int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.of {
@@ -122,7 +122,7 @@ func (r *bundleRooms) arrives(grain grainengine.ID, until int64) {
 }
 
 // takeOut forgets that a grain was seen off: it is to be located now. It returns until when it would have been known.
-func (r *bundleRooms) takeOut(grain grainengine.ID) (until int64) {
+func (r *bundleRooms) takeOut(grain graindir.ID) (until int64) {
 	for _, n := range r.of {
 		n.seenOff = slices.DeleteFunc(n.seenOff, func(s seenOffTo) bool {
 			if s.grain == grain {
@@ -182,7 +182,7 @@ func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, to bo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	until := now + int64(givenBackFor)
-	if to.grain != (grainengine.ID{}) {
+	if to.grain != (graindir.ID{}) {
 		until = max(until, r.takeOut(to.grain))
 	}
 	for i := range list {
@@ -227,7 +227,7 @@ func (g *groups) elsewhere(need ledger.Need, away bool) bool {
 }
 
 // grainElsewhere is the same for a grain.
-func (g *groups) grainElsewhere(id grainengine.ID, need ledger.Need) bool {
+func (g *groups) grainElsewhere(id graindir.ID, need ledger.Need) bool {
 	return g.elsewhereTo(need, bound{seenOff, id})
 }
 

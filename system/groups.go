@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/member"
@@ -182,9 +182,9 @@ func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 }
 
 // whereGrain is where for a grain that is to be located; zero for a look.
-func (g *groups) whereGrain(id grainengine.ID, b core.Bundle, needs core.Resources) (core.NodeKey, error) {
+func (g *groups) whereGrain(id graindir.ID, b core.Bundle, needs core.Resources) (core.NodeKey, error) {
 	to := bound{as: look}
-	if id != (grainengine.ID{}) {
+	if id != (graindir.ID{}) {
 		to = bound{seenOff, id}
 	}
 	at, err := g.where(b, needs, nil, to)

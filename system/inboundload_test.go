@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -18,15 +18,15 @@ func TestInboundShapedLoad(t *testing.T) {
 	info := member.Info{ID: "w", Resources: raysys.Resources{CPU: 4}}
 	for _, c := range []struct {
 		name            string
-		load            taskengine.Load
+		load            loadreport.Load
 		running, queued int
 	}{
-		{"one with one CPU runs", taskengine.Load{Busy: 1, Inbound: 1, InboundShaped: 1, Free: 3}, 1, 0},
-		{"one without a CPU runs", taskengine.Load{Inbound: 1, InboundShaped: 1, Free: 4}, 1, 0},
-		{"four run", taskengine.Load{Busy: 4, Inbound: 4, InboundShaped: 4}, 4, 0},
-		{"two with two CPUs run, and one waits", taskengine.Load{Busy: 4, Inbound: 3, InboundShaped: 3, Queued: 1, Shaped: 1}, 4, 1},
-		{"three of four wait for others", taskengine.Load{Inbound: 4, Parked: 3, Free: 3}, 1, 0},
-		{"plain ones wait beside them", taskengine.Load{Busy: 2, Inbound: 5, InboundShaped: 1}, 4, 2},
+		{"one with one CPU runs", loadreport.Load{Busy: 1, Inbound: 1, InboundShaped: 1, Free: 3}, 1, 0},
+		{"one without a CPU runs", loadreport.Load{Inbound: 1, InboundShaped: 1, Free: 4}, 1, 0},
+		{"four run", loadreport.Load{Busy: 4, Inbound: 4, InboundShaped: 4}, 4, 0},
+		{"two with two CPUs run, and one waits", loadreport.Load{Busy: 4, Inbound: 3, InboundShaped: 3, Queued: 1, Shaped: 1}, 4, 1},
+		{"three of four wait for others", loadreport.Load{Inbound: 4, Parked: 3, Free: 3}, 1, 0},
+		{"plain ones wait beside them", loadreport.Load{Busy: 2, Inbound: 5, InboundShaped: 1}, 4, 2},
 	} {
 		if n := system.Believed(info, c.load); n.Running != c.running || n.Queued != c.queued {
 			t.Errorf("%s: %d run and %d wait, want %d and %d", c.name, n.Running, n.Queued, c.running, c.queued)

@@ -14,13 +14,13 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -34,7 +34,7 @@ func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store, writers: shardlog.NewWriters(shardWriters),
 		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), rest: make(chan struct{}, 1), short: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
-		jobs: map[wire.JobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
+		jobs: map[wire.JobKey]*core.Job{}, loads: map[core.NodeKey]loadreport.Load{}, working: map[int]bool{},
 	}
 	c.ctx, c.lines.c = c.runner.Context(), c
 	c.mesh = c.newMesh()

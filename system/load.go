@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/taskengine"
@@ -27,7 +28,7 @@ const lookEvery = 10 * time.Millisecond
 func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
-	var last taskengine.Load
+	var last loadreport.Load
 	lastRooms := ""
 	rest, pause := c.rest, (<-chan time.Time)(nil)
 	short, look := c.short, (<-chan time.Time)(nil)
@@ -68,7 +69,7 @@ func (c *cluster) tellLoad() {
 		}
 		last, lastRooms = now, rooms
 		for i, p := range peers {
-			if p.Send(wire.Control, wire.KindLoad, taskengine.AppendReport(nil, now, rooms, received[i])) == nil { // a peer that is gone needs no load
+			if p.Send(wire.Control, wire.KindLoad, loadreport.Append(nil, now, rooms, received[i])) == nil { // a peer that is gone needs no load
 				p.Flush()
 			}
 		}
@@ -103,11 +104,11 @@ func (c *cluster) waitsShort() {
 // onLoad handles KindLoad.
 func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 	r := wire.NewReader(frame)
-	l, said, received, err := taskengine.ReadReport(&r)
+	l, said, received, err := loadreport.Read(&r)
 	if err != nil {
 		return err
 	}
-	rooms, err := taskengine.ReadRooms(said)
+	rooms, err := loadreport.ReadRooms(said)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 }
 
 // learnLoad takes in what node k reports: p, which counts so many tasks of this node, or this node itself.
-func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load, p *refs.Session, received uint64) {
+func (c *cluster) learnLoad(k core.NodeKey, l loadreport.Load, p *refs.Session, received uint64) {
 	c.view.mu.Lock() // what is counted is taken from what is free by one change
 	c.mu.Lock()
 	news, freer := c.loads[k].Rest != l.Rest, l.Free > c.loads[k].Free

@@ -5,18 +5,18 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
 
-// locator implements grainengine.Cluster by the registry; a call of a stateless kind goes to any worker.
+// locator implements graindir.Cluster by the registry; a call of a stateless kind goes to any worker.
 type locator struct{ c *cluster }
 
-// Locate implements grainengine.Cluster.
-func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
+// Locate implements graindir.Cluster.
+func (l locator) Locate(id graindir.ID, want graindir.Wanted, avoid graindir.Place, done func(graindir.Placed, error)) {
 	if want.Stateless {
 		l.c.locateAnywhere(id, want, done)
 		return
@@ -24,8 +24,8 @@ func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid graine
 	l.c.reg.Locate(id, want, avoid, done)
 }
 
-// Elsewhere implements grainengine.Cluster.
-func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted, waits bool) grainengine.Place {
+// Elsewhere implements graindir.Cluster.
+func (l locator) Elsewhere(id graindir.ID, want graindir.Wanted, waits bool) graindir.Place {
 	self, call := l.c.self().Node, want.Stateless
 	want.Stateless, want.Avoid = false, append(want.Avoid, self)
 	d, err := l.c.anywhere(id, want)
@@ -33,21 +33,21 @@ func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted, waits boo
 		l.c.askForRoom(l.c.grainRequest(id, want))
 	}
 	if err != nil || d.Node == self {
-		return grainengine.Place{}
+		return graindir.Place{}
 	}
 	if call { // nothing else says where it goes
 		l.c.node.decisions.placed(id, d)
 	}
-	return grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}
+	return graindir.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}
 }
 
-// Confirm implements grainengine.Cluster.
-func (l locator) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Placed, error)) {
+// Confirm implements graindir.Cluster.
+func (l locator) Confirm(id graindir.ID, token graindir.Token, done func(graindir.Placed, error)) {
 	l.c.reg.Confirm(id, token, done)
 }
 
-// Release implements grainengine.Cluster.
-func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
+// Release implements graindir.Cluster.
+func (l locator) Release(id graindir.ID, token graindir.Token, done func(error)) {
 	began := l.c.node.wheel.Now()
 	most := began + int64(grainFor)
 	l.c.arrives(id, most)
@@ -60,12 +60,12 @@ func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(e
 }
 
 // arrives notes until when a grain that was placed here, and leaves, is on its way to where it goes, if it was seen off.
-func (c *cluster) arrives(id grainengine.ID, until int64) {
+func (c *cluster) arrives(id graindir.ID, until int64) {
 	c.view.arrives(id, until)
 	c.node.groups.room.arrives(id, until)
 }
 
-// Peer implements grainengine.Cluster.
+// Peer implements graindir.Cluster.
 func (l locator) Peer(k core.NodeKey) wire.Peer {
 	if p := l.c.peer(k); p != nil {
 		return p
@@ -73,7 +73,7 @@ func (l locator) Peer(k core.NodeKey) wire.Peer {
 	return nil
 }
 
-// Connect implements grainengine.Cluster.
+// Connect implements graindir.Cluster.
 func (l locator) Connect(k core.NodeKey, done func(wire.Peer, error)) {
 	l.c.connect(k, func(p *refs.Session, err error) {
 		if err != nil {
@@ -84,19 +84,19 @@ func (l locator) Connect(k core.NodeKey, done func(wire.Peer, error)) {
 	})
 }
 
-// Self implements grainengine.Cluster.
+// Self implements graindir.Cluster.
 func (l locator) Self() core.NodeKey { return l.c.self() }
 
-// Suspended implements grainengine.Cluster.
+// Suspended implements graindir.Cluster.
 func (l locator) Suspended() error { return l.c.suspended() }
 
 // anywhere chooses a node for a call that any worker can serve, or a grain that is seen off.
-func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (placement.Decision, error) {
+func (c *cluster) anywhere(id graindir.ID, want graindir.Wanted) (placement.Decision, error) {
 	return c.place(seenOff, id, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
 }
 
 // grainRequest is what a grain asks of placement.
-func (c *cluster) grainRequest(id grainengine.ID, want grainengine.Wanted) placement.Request {
+func (c *cluster) grainRequest(id graindir.ID, want graindir.Wanted) placement.Request {
 	return placement.Request{
 		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Conditions: registry.Conditions(want.Nodes), Needs: raysys.Resources(want.Needs), Queue: want.Stateless, Strategy: want.Strategy,
 		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,

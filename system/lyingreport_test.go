@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
 )
@@ -34,13 +34,13 @@ func TestLyingReport(t *testing.T) {
 		for range listed {
 			rest = append(wire.AppendUvarint(wire.AppendUvarint(rest, amount("share")), amount("bytes")), 0)
 		}
-		said := taskengine.Load{
+		said := loadreport.Load{
 			Queued: int(amount("queued") >> 1), Inbound: int(amount("inbound") >> 1), Busy: float64(amount("busy")), Free: float64(amount("free")),
 			Mean: time.Duration(amount("mean") >> 1), Rest: string(rest), Shaped: int(amount("shaped") >> 1), InboundShaped: int(amount("inbound shaped") >> 1),
 			Line: time.Duration(amount("line") >> 1),
 		}
-		r := wire.NewReader(taskengine.AppendLoad(nil, said))
-		l, err := taskengine.ReadLoad(&r)
+		r := wire.NewReader(loadreport.AppendLoad(nil, said))
+		l, err := loadreport.ReadLoad(&r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
-	"github.com/raysys/raysys/internal/grainengine"
-	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -24,11 +24,11 @@ type nodeView struct {
 
 // sentWork is what this node has seen off to another, and did not send there itself, that holds more than one CPU: grains, and tasks that
 // it gave back. Until a report of that node counts it, what it holds is taken from what the last report says is free: many decisions
-// are made between two reports. Of the tasks that this node sends, the reports say which they count (taskengine.AppendReport).
+// are made between two reports. Of the tasks that this node sends, the reports say which they count (loadreport.Append).
 type sentWork struct {
 	needs raysys.Resources
-	until int64          // on the node's clock: reports count it from then on, if it has come
-	grain grainengine.ID // zero for a task
+	until int64       // on the node's clock: reports count it from then on, if it has come
+	grain graindir.ID // zero for a task
 }
 
 const (
@@ -51,7 +51,7 @@ const (
 )
 
 // place decides by the nodes of now.
-func (c *cluster) place(u use, grain grainengine.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+func (c *cluster) place(u use, grain graindir.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
 		if !r.Queue && (holdsMore(&r.Needs) || r.Kind == placement.Grain && r.Needs.CPU > 0) {
@@ -105,7 +105,7 @@ func (v *nodeView) entered(k core.NodeKey, w sentWork) {
 }
 
 // arrives notes until when a grain that this node saw off is on its way, on the node's clock.
-func (v *nodeView) arrives(grain grainengine.ID, until int64) {
+func (v *nodeView) arrives(grain graindir.ID, until int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, list := range v.sent {
@@ -142,7 +142,7 @@ func (c *cluster) takeSent(n *placement.Node) {
 }
 
 // enterReport corrects what is known of an incarnation of a node. The caller holds view.mu.
-func (c *cluster) enterReport(k core.NodeKey, l *taskengine.Load) {
+func (c *cluster) enterReport(k core.NodeKey, l *loadreport.Load) {
 	if v := c.view.view; v != nil && connected(v, k) {
 		v.Update(k.Node, func(n *placement.Node) {
 			enterLoad(n, l, 0) // Refresh corrects it before nodes are compared

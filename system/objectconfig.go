@@ -6,7 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -96,30 +96,30 @@ func (n *Node) Objects() ObjectStats {
 	return ObjectStats(n.objects.Stats())
 }
 
-// retainer implements grainengine.Retainer by the node's objects, which Start makes after the grain engine.
+// retainer implements graindir.Retainer by the node's objects, which Start makes after the grain engine.
 type retainer struct{ n *Node }
 
-// Retain implements grainengine.Retainer.
-func (r retainer) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+// Retain implements graindir.Retainer.
+func (r retainer) Retain(id graindir.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	r.n.objects.Retain(id, name, refs, done)
 }
 
-// Restore implements grainengine.Retainer.
+// Restore implements graindir.Retainer.
 func (r retainer) Restore(written []byte) ([]*core.Future, error) {
 	return r.n.objects.Restore(written)
 }
 
-// KeepState implements grainengine.Retainer.
-func (r retainer) KeepState(id grainengine.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
+// KeepState implements graindir.Retainer.
+func (r retainer) KeepState(id graindir.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
 	r.n.objects.KeepState(id, name, record, done)
 }
 
-// KeptState implements grainengine.Retainer.
-func (r retainer) KeptState(id grainengine.ID, name string, object raysys.TaskID, err error) {
+// KeptState implements graindir.Retainer.
+func (r retainer) KeptState(id graindir.ID, name string, object raysys.TaskID, err error) {
 	r.n.objects.KeptState(id, name, object, err)
 }
 
-// FetchState implements grainengine.Retainer.
-func (r retainer) FetchState(id grainengine.ID, name string, written []byte, done func([]byte, error)) {
+// FetchState implements graindir.Retainer.
+func (r retainer) FetchState(id graindir.ID, name string, written []byte, done func([]byte, error)) {
 	r.n.objects.FetchState(id, name, written, done)
 }

@@ -6,7 +6,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
@@ -38,7 +39,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	}
 	var request placement.Request
 	ask := func(now bool) (placement.Decision, error) {
-		return c.place(as, grainengine.ID{}, func(v *placement.View) placement.Request {
+		return c.place(as, graindir.ID{}, func(v *placement.View) placement.Request {
 			view, request = v, c.taskRequest(r, nodes, v, now)
 			return request
 		})
@@ -96,7 +97,7 @@ func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondit
 // that was idle in the last report, and the tasks that follow from a long task would avoid the node that has just ended
 // it.
 func (c *cluster) expect(n *placement.Node) {
-	var l taskengine.Load
+	var l loadreport.Load
 	since := 0
 	if k := (core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == c.self() {
 		l = c.node.tasks.Load()
@@ -117,7 +118,7 @@ func (c *cluster) expect(n *placement.Node) {
 }
 
 // enterLoad enters the load that a node reported, which counts all but so many of the tasks of this node.
-func enterLoad(n *placement.Node, l *taskengine.Load, since int) {
+func enterLoad(n *placement.Node, l *loadreport.Load, since int) {
 	n.MeanTask, n.Line, n.Bandwidth = l.Mean, l.Line, l.Bandwidth
 	there := l.Busy + float64(l.Inbound-l.InboundShaped-l.Parked+since) // of the shaped ones, Busy counts those that run and Queued those that wait
 	run := float64(l.InboundShaped - min(l.InboundShaped, l.Shaped))

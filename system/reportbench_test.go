@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
 )
@@ -21,7 +21,7 @@ func BenchmarkReport(b *testing.B) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	loadHolds.With(raysys.Memory(1)).Go(ctx, 0) // so that there is a view
-	load := taskengine.Load{Queued: 1000, Inbound: 100, Mean: time.Millisecond}
+	load := loadreport.Load{Queued: 1000, Inbound: 100, Mean: time.Millisecond}
 	rest := func(memory uint64) string {
 		return string(wire.AppendUvarint(wire.AppendUvarint(wire.AppendUvarint(nil, memory), 0), 0)) // no other resources and no devices
 	}
@@ -40,7 +40,7 @@ func BenchmarkReport(b *testing.B) {
 	}
 }
 
-func report(l taskengine.Load, free float64, rest string) []byte {
+func report(l loadreport.Load, free float64, rest string) []byte {
 	l.Free, l.Rest = free, rest
-	return taskengine.AppendReport(nil, l, "", taskengine.Received{Tasks: 1000})
+	return loadreport.Append(nil, l, "", loadreport.Received{Tasks: 1000})
 }

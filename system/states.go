@@ -1,7 +1,7 @@
 package system
 
 import (
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/registry"
 )
 
@@ -28,11 +28,11 @@ func (n *Node) allGroups() []registry.LedGroup {
 	return reg.Groups()
 }
 
-// states implements grainengine.States over the registry: a grain's State lies in the shard of its placement.
+// states implements graindir.States over the registry: a grain's State lies in the shard of its placement.
 type states struct{ n *Node }
 
-// Load implements grainengine.States.
-func (s states) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
+// Load implements graindir.States.
+func (s states) Load(id graindir.ID, names []string, token graindir.Token, done func([]graindir.Record, error)) {
 	r, err := s.n.registry()
 	if err != nil {
 		done(nil, err)
@@ -41,37 +41,37 @@ func (s states) Load(id grainengine.ID, names []string, token grainengine.Token,
 	r.Load(id, names, token, done)
 }
 
-// Save implements grainengine.States.
-func (s states) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
+// Save implements graindir.States.
+func (s states) Save(id graindir.ID, name string, token graindir.Token, etag graindir.ETag, data []byte, done func(graindir.ETag, error)) {
 	r, err := s.n.registry()
 	if err != nil {
-		done(grainengine.ETag{}, err)
+		done(graindir.ETag{}, err)
 		return
 	}
 	r.Save(id, name, token, etag, data, done)
 }
 
-// Restore implements grainengine.States.
-func (s states) Restore(id grainengine.ID, names []string, token grainengine.Token, done func(grainengine.Restored, error)) {
+// Restore implements graindir.States.
+func (s states) Restore(id graindir.ID, names []string, token graindir.Token, done func(graindir.Restored, error)) {
 	r, err := s.n.registry()
 	if err != nil {
-		done(grainengine.Restored{}, err)
+		done(graindir.Restored{}, err)
 		return
 	}
 	r.Restore(id, names, token, done)
 }
 
-// Commit implements grainengine.States.
-func (s states) Commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit, done func(grainengine.ETag, error)) {
+// Commit implements graindir.States.
+func (s states) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, done func(graindir.ETag, error)) {
 	r, err := s.n.registry()
 	if err != nil {
-		done(grainengine.ETag{}, err)
+		done(graindir.ETag{}, err)
 		return
 	}
 	r.Commit(id, token, c, done)
 }
 
-// Lease implements grainengine.States. In a cluster, reads are valid under the node's lease (rule C20); without one,
+// Lease implements graindir.States. In a cluster, reads are valid under the node's lease (rule C20); without one,
 // the process is the lease.
 func (s states) Lease() error {
 	if s.n.cluster == nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -64,12 +64,12 @@ const homelessPause = 100 * time.Millisecond
 
 // locateAnywhere finds a worker for a call of a stateless kind. While this node is connected to none the call waits, as
 // tasks and calls of other grains do; its own deadline ends it.
-func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, done func(grainengine.Placed, error)) {
+func (c *cluster) locateAnywhere(id graindir.ID, want graindir.Wanted, done func(graindir.Placed, error)) {
 	c.lookAnywhere(id, want, false, done)
 }
 
 // lookAnywhere is one look; waits says that the call is among the homeless already.
-func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits bool, done func(grainengine.Placed, error)) {
+func (c *cluster) lookAnywhere(id graindir.ID, want graindir.Wanted, waits bool, done func(graindir.Placed, error)) {
 	d, err := c.anywhere(id, want)
 	var none *placement.NoNodeError
 	if err == nil || !errors.As(err, &none) || c.reachesWorker() {
@@ -79,7 +79,7 @@ func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits
 		if err == nil {
 			c.node.decisions.placed(id, d)
 		}
-		done(grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}}, err)
+		done(graindir.Placed{Place: graindir.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}}, err)
 		return
 	}
 	if !waits {
@@ -88,7 +88,7 @@ func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits
 	c.node.wheel.Set(&core.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
 		if c.ctx.Err() != nil {
 			c.homeless.Add(-1)
-			done(grainengine.Placed{}, raysys.ErrClosed)
+			done(graindir.Placed{}, raysys.ErrClosed)
 			return
 		}
 		c.lookAnywhere(id, want, true, done)

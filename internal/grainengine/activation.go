@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // activation is one grain in memory: its mailbox, its G and its PID.
@@ -273,7 +274,7 @@ func (a *activation) close() {
 		}
 		for _, c := range calls {
 			if v := c.inbound(); v != nil {
-				v.refuse(Place{})
+				v.refuse(graindir.Place{})
 				continue
 			}
 			c.Future.Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // The call that has a grain activated may have conditions for its node, as it may have a bundle. This node finds out which nodes they
@@ -13,7 +14,7 @@ import (
 
 // resolves fills in the nodes that the conditions mean. False: they are not known yet, and the route asks again later; or they never
 // will be.
-func (r *route) resolves(want *Wanted) bool {
+func (r *route) resolves(want *graindir.Wanted) bool {
 	e := r.kind.engine
 	r.mu.Lock()
 	if r.since == 0 {
@@ -24,7 +25,7 @@ func (r *route) resolves(want *Wanted) bool {
 	nodes, known, err := e.cfg.Conditions(want.Conditions, core.GrainName(r.id()), since, r.askAgain)
 	switch {
 	case err != nil:
-		r.found(Placed{}, err)
+		r.found(graindir.Placed{}, err)
 	case known:
 		want.Nodes = nodes
 		r.mu.Lock()

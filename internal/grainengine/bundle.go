@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
@@ -109,7 +110,7 @@ func (a *activation) enter() {
 		e.dropWaiting() // Close and Drain look at the line after they set what Over reads
 		return
 	}
-	at, err := e.cfg.Bundle(ID{}, h.bundle, a.kind.def.Needs)
+	at, err := e.cfg.Bundle(graindir.ID{}, h.bundle, a.kind.def.Needs)
 	own := e.cfg.Cluster == nil || err == nil && at == e.cfg.Cluster.Self()
 	if err == nil && own && !never.Empty() {
 		err = fmt.Errorf("%w: it asks for more than its bundle has (%w)", raysys.ErrNoCapacity, never.Err())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // maxSaves bounds how often a Save whose outcome stays unknown is repeated.
@@ -18,7 +19,7 @@ type cell struct {
 	act    *activation
 	def    stateDef
 	value  anyValue
-	etag   ETag
+	etag   graindir.ETag
 	exists bool
 	unsure bool // Value may not be what is stored: the next turn reads it again
 
@@ -34,7 +35,7 @@ func (c *cell) name() string {
 	return fmt.Sprintf("%s/%s.%s", c.act.kind.def.name, c.act.key, c.def.name)
 }
 
-func (c *cell) id() ID { return ID{c.act.kind.def.name, c.act.key} }
+func (c *cell) id() graindir.ID { return graindir.ID{Kind: c.act.kind.def.name, Key: c.act.key} }
 
 // checkTurn returns the turn of ctx, which must be one of the State's own grain.
 func (c *cell) checkTurn(ctx context.Context, verb string) (*core.Turn, error) {
@@ -95,7 +96,9 @@ func (a *activation) load(cells []*cell) error {
 	for i, c := range cells {
 		names[i] = c.def.name
 	}
-	records, err := wait(func(done func([]Record, error)) { s.Load(ID{a.kind.def.name, a.key}, names, a.tenure.token, done) })
+	records, err := wait(func(done func([]graindir.Record, error)) {
+		s.Load(graindir.ID{Kind: a.kind.def.name, Key: a.key}, names, a.tenure.token, done)
+	})
 	if err == nil && len(records) != len(cells) {
 		err = fmt.Errorf("the store answers with %d records for %d", len(records), len(cells))
 	}
@@ -117,7 +120,7 @@ func (a *activation) load(cells []*cell) error {
 }
 
 // take sets Value to what is stored.
-func (c *cell) take(r Record) error {
+func (c *cell) take(r graindir.Record) error {
 	c.unsure = true
 	if r.Exists {
 		if err := openRecord(r.Data, c.value, c.act.kind.engine.cfg.Retainer); err != nil {
@@ -200,7 +203,7 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 	s := c.act.kind.engine.cfg.States
 	open := false
 	for try := 1; ; try++ {
-		tag, err := wait(func(done func(ETag, error)) { s.Save(c.id(), c.def.name, m.token, c.etag, data, done) })
+		tag, err := wait(func(done func(graindir.ETag, error)) { s.Save(c.id(), c.def.name, m.token, c.etag, data, done) })
 		switch {
 		case err == nil:
 			c.committed(t, tag, data)
@@ -222,7 +225,7 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 			c.committed(t, r.ETag, data)
 			return nil
 		case r.ETag != c.etag:
-			return fmt.Errorf("write state %s: %w", c.name(), ErrETag)
+			return fmt.Errorf("write state %s: %w", c.name(), graindir.ErrETag)
 		case try == maxSaves:
 			return fmt.Errorf("write state %s: %w: tried %d times: %w", c.name(), raysys.ErrOutcomeUnknown, try, err)
 		}
@@ -241,19 +244,21 @@ func (c *cell) movedAway(err error, open bool) error {
 }
 
 // stored reads the record back without touching Value.
-func (c *cell) stored() (Record, error) {
+func (c *cell) stored() (graindir.Record, error) {
 	s := c.act.kind.engine.cfg.States
-	rs, err := wait(func(done func([]Record, error)) { s.Load(c.id(), []string{c.def.name}, c.act.tenure.token, done) })
+	rs, err := wait(func(done func([]graindir.Record, error)) {
+		s.Load(c.id(), []string{c.def.name}, c.act.tenure.token, done)
+	})
 	if err == nil && len(rs) != 1 {
 		err = fmt.Errorf("the store answers with %d records for 1", len(rs))
 	}
 	if err != nil {
-		return Record{}, err
+		return graindir.Record{}, err
 	}
 	return rs[0], nil
 }
 
-func (c *cell) committed(t *core.Turn, tag ETag, data []byte) {
+func (c *cell) committed(t *core.Turn, tag graindir.ETag, data []byte) {
 	c.etag, c.exists, c.unsure = tag, data != nil, false
 	c.act.tenure.committedBy = t
 }

@@ -14,6 +14,7 @@
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, stored.go
 //	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, durablecommit.go, forget.go
+//	                           └── replies.Book: a call that was made has its reply        internal/replies
 //
 // The nouns:
 //
@@ -29,10 +30,10 @@
 //     behind one whose argument is on its way wait in a line. A peer is one incarnation of another node.
 //   - A rotation is the nodes that share the calls to one key of a stateless kind.
 //     Where workers hold something (Holds), one with room for a worker goes before one in turn without (seek.go).
-//   - A [Token] names one placement of a grain: of two activations the one with the newer token is the grain. An
+//   - A [graindir.Token] names one placement of a grain: of two activations the one with the newer token is the grain. An
 //     activation has its token in its tenure.
 //   - A [Later] is a call that its method may keep: it settles after the turn (later.go). An activation lists those it keeps.
-//   - A cell joins a State to its activation. An [ETag] names one stored version of it.
+//   - A cell joins a State to its activation. An [graindir.ETag] names one stored version of it.
 //
 // Invariants:
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // releasePause is how long after a failed Release the next one comes.
@@ -104,7 +105,7 @@ func (e *Engine) pokeDrain() {
 // routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
 func (a *activation) routeLocked(s *stripe, calls []*call) *route {
 	k := a.kind
-	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: Place{k.engine.cfg.Cluster.Self(), a.tenure.token}, moves: a.moved()}
+	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: graindir.Place{NodeKey: k.engine.cfg.Cluster.Self(), Token: a.tenure.token}, moves: a.moved()}
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}
@@ -158,7 +159,7 @@ func (r *route) released(err error) {
 		e.pokeDrain()
 	}()
 	r.mu.Lock()
-	var left Place
+	var left graindir.Place
 	if r.moves {
 		left.Token = r.avoid.Token
 	}
@@ -178,7 +179,7 @@ func (r *route) released(err error) {
 		r.end(fmt.Errorf("the registry keeps placing it on this node, which drains: %w", raysys.ErrNotDelivered))
 		return
 	}
-	r.state, r.ask = routeAsking, Token{}
+	r.state, r.ask = routeAsking, graindir.Token{}
 	r.askLocked()
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/replies"
 )
 
 // A durable grain commits each turn: what it changed in the States, and its reply, in one batch. The next turn begins
@@ -30,13 +32,13 @@ type durable struct {
 	again atomic.Bool // it changes under mu: what is in memory counts for nothing: the next turn begins with what is stored
 
 	mu      sync.Mutex // guards the rest
-	replies replies
-	asked   asked        // the nodes of drivers that own replies
-	warned  bool         // of keys
-	ended   []*endedTurn // in no commit yet, the oldest first
-	flight  []*endedTurn // in the commit that is on its way
-	version ETag         // of the counter
-	counter Counter
+	replies replies.Book
+	asked   asked         // the nodes of drivers that own replies
+	warned  bool          // of keys
+	ended   []*endedTurn  // in no commit yet, the oldest first
+	flight  []*endedTurn  // in the commit that is on its way
+	version graindir.ETag // of the counter
+	counter graindir.Counter
 	era     uint64        // grows when turns are discarded
 	working bool          // a goroutine commits
 	idle    chan struct{} // closed when nothing is on its way; made by whoever waits
@@ -46,11 +48,14 @@ type durable struct {
 // endedTurn is a turn whose commit is to come, or a read that saw one.
 type endedTurn struct {
 	call   *call // nil for a hook
-	states []StateChange
-	reply  *reply // nil for a read and a hook
-	answer func() // settles the call
+	states []graindir.StateChange
+	reply  *replies.Reply // nil for a read and a hook
+	answer func()         // settles the call
 	tells  []func()
 }
+
+// MaxReply is the most that the result of a durable call holds, encoded: grains.MaxReply.
+const MaxReply = 64 << 10
 
 // maxCommit bounds the States and replies of one commit with their keys, and maxForget the keys of the replies that it
 // removes, so that it fits a batch of the store.
@@ -65,7 +70,7 @@ func (t *endedTurn) size(key int) (n int) {
 		n += recordSize(s.Data) + len(s.Name) + key
 	}
 	if t.reply != nil {
-		n += t.reply.size() + key
+		n += t.reply.Size() + key
 	}
 	return n
 }
@@ -84,8 +89,8 @@ func (a *activation) restore(cells []*cell) error {
 	for i, c := range cells {
 		names[i] = c.def.name
 	}
-	id := ID{a.kind.def.name, a.key}
-	r, err := wait(func(done func(Restored, error)) { s.Restore(id, names, a.tenure.token, done) })
+	id := graindir.ID{Kind: a.kind.def.name, Key: a.key}
+	r, err := wait(func(done func(graindir.Restored, error)) { s.Restore(id, names, a.tenure.token, done) })
 	if err == nil && len(r.States) != len(cells) {
 		err = fmt.Errorf("the store answers with %d records for %d", len(r.States), len(cells))
 	}
@@ -100,7 +105,7 @@ func (a *activation) restore(cells []*cell) error {
 	}
 	for i, c := range cells {
 		if err := c.take(r.States[i]); err != nil {
-			return fmt.Errorf("restore state %s: %w: %w", c.name(), ErrUnreadable, err)
+			return fmt.Errorf("restore state %s: %w: %w", c.name(), graindir.ErrUnreadable, err)
 		}
 		if c.last = r.States[i].Data; !r.States[i].Exists {
 			if c.last, err = c.seal(); err != nil {
@@ -108,15 +113,15 @@ func (a *activation) restore(cells []*cell) error {
 			}
 		}
 	}
-	known := newReplies(len(r.Replies))
+	known := replies.New(len(r.Replies))
 	for _, stored := range r.Replies {
-		p, err := readReply(stored)
+		p, err := replies.Read(stored)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", id, err)
 		}
-		known.add(p)
+		known.Add(p)
 	}
-	known.restored(time.Now())
+	known.Restored(time.Now())
 	d.mu.Lock()
 	d.replies = known
 	d.version, d.counter = r.Version, r.Counter
@@ -148,7 +153,7 @@ func (a *activation) renew() {
 }
 
 // changes returns what the turn in progress left in the States that differs from what they held before.
-func (a *activation) changes() (list []StateChange, err error) {
+func (a *activation) changes() (list []graindir.StateChange, err error) {
 	size := 0
 	for _, c := range a.tenure.cells {
 		data, err := c.sealed()
@@ -158,10 +163,10 @@ func (a *activation) changes() (list []StateChange, err error) {
 		switch {
 		case c.zero != nil && bytes.Equal(c.zero, data):
 			if c.exists {
-				list = append(list, StateChange{Name: c.def.name})
+				list = append(list, graindir.StateChange{Name: c.def.name})
 			}
 		case !bytes.Equal(data, c.last):
-			list = append(list, StateChange{c.def.name, data})
+			list = append(list, graindir.StateChange{Name: c.def.name, Data: data})
 			size += min(len(data), asObject(data))
 		}
 	}
@@ -172,7 +177,7 @@ func (a *activation) changes() (list []StateChange, err error) {
 }
 
 // acceptChanges makes list what the States are until the next turn.
-func (a *activation) acceptChanges(list []StateChange) {
+func (a *activation) acceptChanges(list []graindir.StateChange) {
 	for _, s := range list {
 		for _, c := range a.tenure.cells {
 			if c.def.name != s.Name {
@@ -228,7 +233,7 @@ func (c *cell) sealed() ([]byte, error) {
 // hookEnded commits what a hook changed, which began in that era; err is the hook's.
 func (a *activation) hookEnded(era uint64, err error) error {
 	if err == nil {
-		var list []StateChange
+		var list []graindir.StateChange
 		if list, err = a.changes(); err == nil {
 			a.acceptChanges(list)
 			if len(list) > 0 {
@@ -250,7 +255,7 @@ func (a *activation) flush() {
 	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.replies.forget) > 0 && len(d.replies.byCall) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
+	if len(d.replies.Forget) > 0 && len(d.replies.ByCall) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
 		d.ended = append(d.ended, &endedTurn{})
 		a.commitLocked()
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/nodetest"
 )
@@ -73,7 +73,7 @@ func durableStorm(t *testing.T, seed uint64, ops, pad int) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	var mu sync.Mutex // guards rnd, nodes and answers
 	nodes := []*fakeNode{net.add("n0"), net.add("n1"), net.add("n2")}
-	net.store.onSave = func(grainengine.ID, string) fault {
+	net.store.onSave = func(graindir.ID, string) fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if f := rnd.IntN(40); f < int(saveDelayed)+1 {

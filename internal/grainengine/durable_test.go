@@ -13,8 +13,9 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/golden"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -206,7 +207,7 @@ func TestUnknownCommit(t *testing.T) {
 		s := v.net.store
 		list := []fault{how}
 		s.mu.Lock()
-		s.onSave = func(grainengine.ID, string) fault {
+		s.onSave = func(graindir.ID, string) fault {
 			if len(list) == 0 {
 				return saveWell
 			}
@@ -523,7 +524,7 @@ func settled[T any](r raysys.Ref[T]) bool { return raysys.PhaseOf(r) == raysys.P
 func (v *vaults) on(n *fakeNode) {
 	v.net.mu.Lock()
 	defer v.net.mu.Unlock()
-	v.net.choose = func(grainengine.ID, *fakeNode, []*fakeNode) *fakeNode { return n }
+	v.net.choose = func(graindir.ID, *fakeNode, []*fakeNode) *fakeNode { return n }
 }
 
 // TestDurableFormats: the record of a reply, and the frame that says that it may go, are what testdata says this version writes.
@@ -553,7 +554,7 @@ func TestDurableFormats(t *testing.T) {
 	if want := golden.Hex(t, "v1/forget.hex", frame); !slices.Equal(frame, want) {
 		t.Errorf("a reply may go, in a frame: %x, want %x", frame, want)
 	}
-	if owner, owned := grainengine.ReplyOwner(stored); !owned || owner != a.Self() {
+	if owner, owned := replies.Owner(stored); !owned || owner != a.Self() {
 		t.Errorf("the reply to a driver of %v is kept for %v", a.Self(), owner)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -35,27 +37,27 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	if t := c.Future.OwnTurn(); t != nil && t.Attached() != any(a) {
 		t.Attach(a) // it ran on an activation before that was not the grain any more
 	}
-	p := &reply{call: c.Future.RunID(), pending: true}
+	p := &replies.Reply{Call: c.Future.RunID(), Pending: true}
 	if c.method.transacts() {
 		named := c.named()
 		if named != "" {
-			p.call = keyedID(a, named)
+			p.Call = keyedID(a, named)
 		}
-		if err := c.digest(&p.digest); err != nil {
+		if err := c.digest(&p.Digest); err != nil {
 			c.Future.Fail(fmt.Errorf("%s: argument: %w", c.Name(), err))
 			return nil
 		}
-		p.owner, p.until = c.owner(a, named)
+		p.Owner, p.Until = c.owner(a, named)
 		switch {
 		case named != "":
-			p.kind = ofKey
-		case p.until != 0:
-			p.kind, p.turn, p.seq = ofTurn, c.Future.Up().RunID(), c.Future.Seq()
+			p.Kind = replies.OfKey
+		case p.Until != 0:
+			p.Kind, p.Turn, p.Seq = replies.OfTurn, c.Future.Up().RunID(), c.Future.Seq()
 		}
 		known, crowded, err := d.known(p, named, time.Now())
 		switch {
 		case !crowded:
-		case p.kind == ofDriver:
+		case p.Kind == replies.OfDriver:
 			known, err = a.roomFor(c, p)
 		default:
 			a.warnOfKeys()
@@ -99,7 +101,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	e := &endedTurn{call: c, reply: p}
 	if err == nil {
 		if e.states, err = a.changes(); err == nil {
-			p.body, err = c.encodeResult()
+			p.Body, err = c.encodeResult()
 		}
 		if err != nil {
 			err = c.taskError(err, nil)
@@ -107,13 +109,13 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	}
 	if err != nil {
 		a.rollBack()
-		e.states, p.status, p.body = nil, statusError, wire.AppendError(nil, err)
-		if len(p.body) > MaxReply {
-			p.body = wire.AppendError(nil, c.taskError(fmt.Errorf("%w: its error has %d bytes encoded", raysys.ErrTooLarge, len(p.body)), nil))
+		e.states, p.Status, p.Body = nil, replies.StatusError, wire.AppendError(nil, err)
+		if len(p.Body) > MaxReply {
+			p.Body = wire.AppendError(nil, c.taskError(fmt.Errorf("%w: its error has %d bytes encoded", raysys.ErrTooLarge, len(p.Body)), nil))
 		}
 	} else {
 		a.acceptChanges(e.states)
-		p.status = statusValue
+		p.Status = replies.StatusValue
 	}
 	d.mu.Lock()
 	e.tells, d.tells = d.tells, nil
@@ -143,26 +145,26 @@ func (c *call) finish(err error) {
 }
 
 // answerAgain gives the call the reply to the same call before, once that is stored.
-func (c *call) answerAgain(a *activation, p *reply) {
+func (c *call) answerAgain(a *activation, p *replies.Reply) {
 	d := a.tenure.durable
 	e := &endedTurn{call: c, answer: func() {
 		if c.inbound() == nil {
 			a.kind.replied(c, a.key, nil)
 		}
 		var err error
-		r := wire.NewReader(p.body)
-		switch p.status {
-		case statusGone:
+		r := wire.NewReader(p.Body)
+		switch p.Status {
+		case replies.StatusGone:
 			err = fmt.Errorf("%s: %w: the call with this key was made, and the grain had to drop its reply", c.Name(), ErrReplyGone)
-		case statusValue:
-			err = c.method.res.DecodeAt(p.body, c.Future.ValueAt(), nil)
+		case replies.StatusValue:
+			err = c.method.res.DecodeAt(p.Body, c.Future.ValueAt(), nil)
 		default:
 			err = wire.ReadError(&r)
 		}
 		c.finish(err)
 	}}
 	d.mu.Lock()
-	era, pending := d.era, p.pending
+	era, pending := d.era, p.Pending
 	d.mu.Unlock()
 	if !pending {
 		e.answer()
@@ -189,41 +191,41 @@ func keyedID(a *activation, named string) raysys.TaskID {
 // known returns the reply to an earlier call with the id of p, and fails where that was another call, or no further
 // reply can be kept; crowded says that half of the room is taken. A call with a key is a new one
 // when the time is over for which the earlier one is remembered.
-func (d *durable) known(p *reply, named string, now time.Time) (known *reply, crowded bool, err error) {
+func (d *durable) known(p *replies.Reply, named string, now time.Time) (known *replies.Reply, crowded bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known, err = d.knownLocked(p, named, now)
-	return known, d.replies.crowded(p.kind), err
+	return known, d.replies.Crowded(p.Kind), err
 }
 
 // knownLocked is known with mu locked.
-func (d *durable) knownLocked(p *reply, named string, now time.Time) (*reply, error) {
-	old := d.replies.byCall[p.call]
+func (d *durable) knownLocked(p *replies.Reply, named string, now time.Time) (*replies.Reply, error) {
+	old := d.replies.ByCall[p.Call]
 	switch {
-	case old != nil && named != "" && !old.pending && old.over(now):
-	case old != nil && old.digest != p.digest && named != "":
+	case old != nil && named != "" && !old.Pending && old.Over(now):
+	case old != nil && old.Digest != p.Digest && named != "":
 		return nil, fmt.Errorf("%w: key %q was given before, with another argument or for another method", raysys.ErrKeyReused, named)
-	case old != nil && old.digest != p.digest:
+	case old != nil && old.Digest != p.Digest:
 		return nil, fmt.Errorf("%w: the call was made before, with another argument or of another method: %s", raysys.ErrNondeterministic, core.CountAnew)
 	case old != nil:
 		return old, nil
-	case d.replies.below(p, now):
+	case d.replies.Below(p, now):
 		return nil, fmt.Errorf("%w: it is among the first of a task or grain that has made more calls of this grain than it keeps replies for, and ran before: it is not run again: %s", ErrReplyGone, core.CountAnew)
 	}
-	return nil, d.replies.room(p, now)
+	return nil, d.replies.Room(p, now)
 }
 
 // warnOfKeys says once that half of the keys are there, and that calls with more than all of them will be refused.
 func (a *activation) warnOfKeys() {
 	d := a.tenure.durable
 	d.mu.Lock()
-	d.replies.sweep(ofKey, time.Now())
-	n := d.replies.kinds[ofKey].n
-	warn := !d.warned && n >= maxKeys/2
+	d.replies.Sweep(replies.OfKey, time.Now())
+	n := d.replies.Kinds[replies.OfKey].N
+	warn := !d.warned && n >= replies.MaxKeys/2
 	d.warned = d.warned || warn
 	d.mu.Unlock()
 	if warn {
-		a.warn("grain remembers many keys of calls", fmt.Sprintf("%d of at most %d, beyond which calls with a raysys.Key fail: %s", n, maxKeys, keysGo))
+		a.warn("grain remembers many keys of calls", fmt.Sprintf("%d of at most %d, beyond which calls with a raysys.Key fail: %s", n, replies.MaxKeys, replies.KeysGo))
 	}
 }
 
@@ -314,7 +316,7 @@ func transactionOf(ctx context.Context) *activation {
 }
 
 // tellLater keeps a Tell of a turn of a that is a transaction until that is stored.
-func (m *method) tellLater(ctx context.Context, a *activation, id ID, arg unsafe.Pointer) error {
+func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, arg unsafe.Pointer) error {
 	t, _, err := core.TurnOf(ctx)
 	if err == nil {
 		_, _, err = m.checked(ctx, id)

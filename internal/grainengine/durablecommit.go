@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // conclude hands on a turn that has ended; era is that of its beginning. A turn that changed nothing, with no commit on
@@ -20,7 +21,7 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 		a.repeat(t.call)
 		return
 	}
-	writes := t.reply != nil && t.reply.pending || len(t.states) > 0
+	writes := t.reply != nil && t.reply.Pending || len(t.states) > 0
 	switch {
 	case writes || len(d.ended) > 0:
 		d.ended = append(d.ended, t)
@@ -31,8 +32,8 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 		a.answerRead(t)
 		return
 	}
-	if p := t.reply; p != nil && p.pending {
-		d.replies.add(p)
+	if p := t.reply; p != nil && p.Pending {
+		d.replies.Add(p)
 	}
 	a.commitLocked()
 	d.mu.Unlock()
@@ -91,7 +92,7 @@ func (w *committer) Run() {
 		d.flight, d.version, d.counter = nil, version, c.Counter
 		for _, t := range done {
 			if t.reply != nil {
-				t.reply.pending = false
+				t.reply.Pending = false
 			}
 		}
 		d.mu.Unlock()
@@ -102,8 +103,8 @@ func (w *committer) Run() {
 }
 
 // takeLocked makes a commit of the turns that have ended, as many as fit.
-func (d *durable) takeLocked(now time.Time, key int) Commit {
-	c := Commit{After: d.version, Counter: Counter{d.counter.Turn, rand.Uint64()}}
+func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
+	c := graindir.Commit{After: d.version, Counter: graindir.Counter{Turn: d.counter.Turn, Nonce: rand.Uint64()}}
 	n, size := 0, 0
 	var replaced []raysys.TaskID
 	for _, t := range d.ended {
@@ -111,28 +112,28 @@ func (d *durable) takeLocked(now time.Time, key int) Commit {
 			break
 		}
 		n++
-		if t.reply != nil && t.reply.pending || len(t.states) > 0 {
+		if t.reply != nil && t.reply.Pending || len(t.states) > 0 {
 			c.Counter.Turn++
 		}
-		if t.reply != nil && t.reply.pending {
-			c.Replies = append(c.Replies, StoredReply{t.reply.call, t.reply.append(nil)})
-			if t.reply.replaces {
-				replaced = append(replaced, t.reply.call)
+		if t.reply != nil && t.reply.Pending {
+			c.Replies = append(c.Replies, graindir.StoredReply{Call: t.reply.Call, Data: t.reply.Append(nil)})
+			if t.reply.Replaces {
+				replaced = append(replaced, t.reply.Call)
 			}
 		}
 		for _, s := range t.states {
-			c.change(s)
+			change(&c, s)
 		}
 	}
 	d.flight = append(d.flight, d.ended[:n]...)
 	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
-	forget, put := d.replies.changes(now, max(1, maxForget/key))
+	forget, put := d.replies.Changes(now, max(1, maxForget/key))
 	c.Forget, c.Replies = append(replaced, forget...), append(c.Replies, put...)
 	return c
 }
 
-// change adds the change of a later turn.
-func (c *Commit) change(s StateChange) {
+// change adds the change of a later turn to a commit.
+func change(c *graindir.Commit, s graindir.StateChange) {
 	for i := range c.States {
 		if c.States[i].Name == s.Name {
 			c.States[i] = s
@@ -146,8 +147,8 @@ func (c *Commit) change(s StateChange) {
 func (d *durable) release(call raysys.TaskID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p := d.replies.byCall[call]; p != nil {
-		d.replies.spend(p)
+	if p := d.replies.ByCall[call]; p != nil {
+		d.replies.Spend(p)
 		d.asked.wake()
 	}
 }
@@ -167,8 +168,8 @@ func (t *endedTurn) committed(a *activation) {
 	if t.reply == nil {
 		return
 	}
-	if v := t.call.inbound(); v != nil && !wanted && t.reply.until == 0 && !v.peer.gone.Load() {
-		a.tenure.durable.release(t.reply.call) // the driver wants no answer any more; when the way to it breaks, it asks again
+	if v := t.call.inbound(); v != nil && !wanted && t.reply.Until == 0 && !v.peer.gone.Load() {
+		a.tenure.durable.release(t.reply.Call) // the driver wants no answer any more; when the way to it breaks, it asks again
 	}
 }
 
@@ -181,8 +182,8 @@ func (a *activation) discard(err error) {
 	d.era++
 	d.again.Store(true)
 	for _, t := range all {
-		if t.reply != nil && t.reply.pending {
-			d.replies.discard(t.reply)
+		if t.reply != nil && t.reply.Pending {
+			d.replies.Discard(t.reply)
 		}
 	}
 	d.mu.Unlock()
@@ -190,7 +191,7 @@ func (a *activation) discard(err error) {
 		a.goStale()
 	}
 	// A caller on another node makes its call again also when this node is over: the grain goes to another one.
-	again := errors.Is(err, raysys.ErrMoved) || errors.Is(err, ErrETag)
+	again := errors.Is(err, raysys.ErrMoved) || errors.Is(err, graindir.ErrETag)
 	fenced := errors.Is(err, raysys.ErrFenced)
 	for _, t := range all {
 		switch {
@@ -223,7 +224,7 @@ func (a *activation) repeat(c *call) {
 		return
 	}
 	if v := c.inbound(); v != nil {
-		v.refuse(Place{})
+		v.refuse(graindir.Place{})
 		return
 	}
 	f := &c.Future
@@ -255,41 +256,41 @@ const maxCommits = 100
 
 // store has c committed. An error other than raysys.ErrMoved and ErrETag that matches raysys.ErrOutcomeUnknown says that
 // it may have been; after any other error it was not.
-func (a *activation) store(c *Commit) (ETag, error) {
-	s, id, token := a.kind.engine.cfg.States, ID{a.kind.def.name, a.key}, a.tenure.token
+func (a *activation) store(c *graindir.Commit) (graindir.ETag, error) {
+	s, id, token := a.kind.engine.cfg.States, graindir.ID{Kind: a.kind.def.name, Key: a.key}, a.tenure.token
 	open := false
 	for try := 1; ; try++ {
-		v, err := awaited(a, func(done func(ETag, error)) { s.Commit(id, token, *c, done) })
+		v, err := awaited(a, func(done func(graindir.ETag, error)) { s.Commit(id, token, *c, done) })
 		switch {
 		case err == nil:
 			return v, nil
 		case errors.Is(err, raysys.ErrMoved):
-			return ETag{}, err
+			return graindir.ETag{}, err
 		case errors.Is(err, raysys.ErrOutcomeUnknown):
 			open = true
 		case errors.Is(err, raysys.ErrOverloaded) && try < maxCommits:
 			if err := a.pause(commitPause); err == nil || open {
 				continue
 			}
-			return ETag{}, err
-		case !open && !errors.Is(err, ErrETag):
-			return ETag{}, fmt.Errorf("commit: %w", err)
+			return graindir.ETag{}, err
+		case !open && !errors.Is(err, graindir.ErrETag):
+			return graindir.ETag{}, fmt.Errorf("commit: %w", err)
 		}
-		r, back := awaited(a, func(done func(Restored, error)) { s.Restore(id, nil, token, done) })
+		r, back := awaited(a, func(done func(graindir.Restored, error)) { s.Restore(id, nil, token, done) })
 		switch {
 		case errors.Is(back, raysys.ErrMoved):
-			return ETag{}, back
+			return graindir.ETag{}, back
 		case back != nil:
-			return ETag{}, fmt.Errorf("commit: %w: reading it back: %w", raysys.ErrOutcomeUnknown, back)
+			return graindir.ETag{}, fmt.Errorf("commit: %w: reading it back: %w", raysys.ErrOutcomeUnknown, back)
 		case r.Counter == c.Counter:
 			return r.Version, nil
 		case r.Version != c.After:
-			return ETag{}, fmt.Errorf("commit: %w", ErrETag)
+			return graindir.ETag{}, fmt.Errorf("commit: %w", graindir.ErrETag)
 		case try >= maxCommits:
-			return ETag{}, fmt.Errorf("commit: %w: tried %d times: %w", raysys.ErrOutcomeUnknown, try, err)
+			return graindir.ETag{}, fmt.Errorf("commit: %w: tried %d times: %w", raysys.ErrOutcomeUnknown, try, err)
 		}
 		if err := a.pause(commitPause); err != nil {
-			return ETag{}, fmt.Errorf("commit: %w: %w", raysys.ErrOutcomeUnknown, err)
+			return graindir.ETag{}, fmt.Errorf("commit: %w: %w", raysys.ErrOutcomeUnknown, err)
 		}
 	}
 }

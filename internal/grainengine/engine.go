@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
@@ -31,19 +32,19 @@ type Config struct {
 	// Warn is called with what the operator should know of a grain; nil to ignore.
 	Warn func(event, grain, detail string)
 
-	Cluster Cluster      // nil in a single process
-	States  States       // keeps grains.State; nil where no kind has one
-	Line    *ledger.Line // what the node has for kinds that ask for resources; nil where none does
+	Cluster graindir.Cluster // nil in a single process
+	States  graindir.States  // keeps grains.State; nil where no kind has one
+	Line    *ledger.Line     // what the node has for kinds that ask for resources; nil where none does
 	// Bundle returns the node that has a bundle with these resources; of several any. An error that matches raysys.ErrOverloaded
 	// says that there is none yet.
-	Bundle func(ID, core.Bundle, core.Resources) (core.NodeKey, error)
+	Bundle func(graindir.ID, core.Bundle, core.Resources) (core.NodeKey, error)
 	// RoomInGroup reports whether a bundle of another node has room for a grain that waits here and may be in any of its group, and takes it
 	// to go there.
-	RoomInGroup func(ID, ledger.Need) bool
+	RoomInGroup func(graindir.ID, ledger.Need) bool
 	// Conditions returns the conditions for the node of a grain with the nodes that they mean. Where known is false it calls again,
 	// soon: nothing is known yet. Answers from before since do not count. On a node of a cluster only.
 	Conditions func(list []core.Condition, of core.GrainName, since int64, again func()) (nodes []core.NodeCondition, known bool, err error)
-	Retainer   Retainer // retains what references in a State refer to; nil where there is no object store
+	Retainer   graindir.Retainer // retains what references in a State refer to; nil where there is no object store
 	// WaitForResources has all calls wait for a node with what no node has, as raysys.WaitForResources.
 	WaitForResources bool
 	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
@@ -235,7 +236,7 @@ func (e *Engine) Activations(kind string) int {
 }
 
 // PID returns the address of the grain's activation on this node, nil when it has none.
-func (e *Engine) PID(id ID) *actor.PID {
+func (e *Engine) PID(id graindir.ID) *actor.PID {
 	entry := e.cfg.Table.Lookup("grain", id.Kind)
 	if entry == nil {
 		return nil

@@ -10,12 +10,6 @@ import (
 // ErrActivation is grains.ErrActivation.
 var ErrActivation = errors.New("activation failed")
 
-// ErrETag is grains.ErrETag.
-var ErrETag = errors.New("the stored state is another version: Read it before the next Write")
-
-// ErrUnreadable is grains.ErrUnreadable.
-var ErrUnreadable = errors.New("what is stored cannot be read by this program")
-
 // ErrDurableTurn is grains.ErrDurableTurn.
 var ErrDurableTurn = errors.New("a turn of a durable grain may run again, and this call may not")
 
@@ -31,8 +25,6 @@ var ErrUnsettled = fmt.Errorf("%w: the grain kept the call and did not settle it
 // The names are on the wire: they never change.
 var (
 	_ = raysys.RegisterError("grains.activation", ErrActivation)
-	_ = raysys.RegisterError("grains.etag", ErrETag)
-	_ = raysys.RegisterError("grains.unreadable", ErrUnreadable)
 	_ = raysys.RegisterError("grains.durable-turn", ErrDurableTurn)
 	_ = raysys.RegisterError("grains.reply-gone", ErrReplyGone)
 	_ = raysys.RegisterError("grains.settled", ErrSettled)

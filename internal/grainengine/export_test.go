@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -14,7 +15,7 @@ func OpenAt(e *Engine, p wire.Peer, slot uint64) bool {
 }
 
 // Queued returns how many calls wait in the mailbox of a grain's activation here.
-func Queued(e *Engine, id ID) int {
+func Queued(e *Engine, id graindir.ID) int {
 	var n int
 	e.kinds.Range(func(_, v any) bool {
 		if k := v.(*boundKind); k.def.name == id.Kind {
@@ -29,7 +30,7 @@ func Queued(e *Engine, id ID) int {
 
 // Told reports whether a grain's activation here has been told something that comes before its next call, as that it is
 // to stop, or has stopped.
-func Told(e *Engine, id ID) (told bool) {
+func Told(e *Engine, id graindir.ID) (told bool) {
 	e.kinds.Range(func(_, v any) bool {
 		if k := v.(*boundKind); k.def.name == id.Kind {
 			a, _ := k.lookup(id.Key)
@@ -41,26 +42,26 @@ func Told(e *Engine, id ID) (told bool) {
 }
 
 // TokenOf returns the token of the activation whose turn or hook runs under ctx.
-func TokenOf(ctx context.Context) Token {
+func TokenOf(ctx context.Context) graindir.Token {
 	t, _, err := core.TurnOf(ctx)
 	if err != nil {
-		return Token{}
+		return graindir.Token{}
 	}
 	a, ok := t.Attached().(*activation)
 	if !ok || a.tenure == nil {
-		return Token{}
+		return graindir.Token{}
 	}
 	return a.tenure.token
 }
 
 // Forgotten returns how many replies of a durable grain's activation here may go, and are stored.
-func Forgotten(e *Engine, id ID) (n int) {
+func Forgotten(e *Engine, id graindir.ID) (n int) {
 	e.kinds.Range(func(_, v any) bool {
 		if k := v.(*boundKind); k.def.name == id.Kind {
 			if a, _ := k.lookup(id.Key); a != nil {
 				d := a.tenure.durable
 				d.mu.Lock()
-				n = len(d.replies.forget)
+				n = len(d.replies.Forget)
 				d.mu.Unlock()
 			}
 		}

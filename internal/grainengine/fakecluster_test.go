@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -25,7 +26,7 @@ func (n *fakeNode) Grains() *grainengine.Engine   { return n.engine }
 func (n *fakeNode) Block(t *core.Turn)            { n.engine.Block(t) }
 func (n *fakeNode) Unblock(t *core.Turn)          { n.engine.Unblock(t) }
 
-// grainengine.Cluster.
+// graindir.Cluster.
 
 func (n *fakeNode) Self() core.NodeKey { return core.NodeKey{Node: n.name, Incarnation: n.incarnation} }
 
@@ -69,7 +70,7 @@ func (net *fakeNet) pending() int {
 	return net.waiting
 }
 
-func (net *fakeNet) begin(op string, n *fakeNode, id grainengine.ID) error {
+func (net *fakeNet) begin(op string, n *fakeNode, id graindir.ID) error {
 	net.mu.Lock()
 	net.counts[op]++
 	fault, lease := net.fault, n.lease
@@ -89,7 +90,7 @@ func (net *fakeNet) count(op string) int {
 	return net.counts[op]
 }
 
-func (net *fakeNet) nodeOf(p grainengine.Place) *fakeNode {
+func (net *fakeNet) nodeOf(p graindir.Place) *fakeNode {
 	for _, n := range net.nodes {
 		if n.name == p.Node && n.incarnation == p.Incarnation {
 			return n
@@ -98,26 +99,26 @@ func (net *fakeNet) nodeOf(p grainengine.Place) *fakeNode {
 	return nil
 }
 
-func (n *fakeNode) Elsewhere(grainengine.ID, grainengine.Wanted, bool) grainengine.Place {
-	return grainengine.Place{}
+func (n *fakeNode) Elsewhere(graindir.ID, graindir.Wanted, bool) graindir.Place {
+	return graindir.Place{}
 }
 
-func (n *fakeNode) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
+func (n *fakeNode) Locate(id graindir.ID, want graindir.Wanted, avoid graindir.Place, done func(graindir.Placed, error)) {
 	net := n.net
 	net.answer("locate", func() {
 		if err := net.begin("locate", n, id); err != nil && !want.Stateless {
-			done(grainengine.Placed{}, err)
+			done(graindir.Placed{}, err)
 			return
 		}
 		net.mu.Lock()
 		net.avoids = append(net.avoids, avoid)
 		net.mu.Unlock()
 		p, err := net.place(n, id, want)
-		done(grainengine.Placed{Place: p}, err)
+		done(graindir.Placed{Place: p}, err)
 	})
 }
 
-func (net *fakeNet) place(asks *fakeNode, id grainengine.ID, want grainengine.Wanted) (grainengine.Place, error) {
+func (net *fakeNet) place(asks *fakeNode, id graindir.ID, want graindir.Wanted) (graindir.Place, error) {
 	net.mu.Lock()
 	defer net.mu.Unlock()
 	net.wants = append(net.wants, want)
@@ -138,7 +139,7 @@ func (net *fakeNet) place(asks *fakeNode, id grainengine.ID, want grainengine.Wa
 		}
 	}
 	if len(alive) == 0 {
-		return grainengine.Place{}, fmt.Errorf("%w: no node is left", raysys.ErrNoCapacity)
+		return graindir.Place{}, fmt.Errorf("%w: no node is left", raysys.ErrNoCapacity)
 	}
 	var at *fakeNode
 	if net.choose != nil {
@@ -148,33 +149,33 @@ func (net *fakeNet) place(asks *fakeNode, id grainengine.ID, want grainengine.Wa
 		at = alive[net.turn%len(alive)]
 		net.turn++
 	}
-	p := grainengine.Place{NodeKey: core.NodeKey{Node: at.name, Incarnation: at.incarnation}}
+	p := graindir.Place{NodeKey: core.NodeKey{Node: at.name, Incarnation: at.incarnation}}
 	if !want.Stateless {
 		net.seq++
-		p.Token = grainengine.Token{Epoch: 1, Seq: net.seq}
+		p.Token = graindir.Token{Epoch: 1, Seq: net.seq}
 		net.places[id] = p
 	}
 	return p, nil
 }
 
-func (n *fakeNode) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Placed, error)) {
+func (n *fakeNode) Confirm(id graindir.ID, token graindir.Token, done func(graindir.Placed, error)) {
 	net := n.net
 	net.answer("confirm", func() {
 		if err := net.begin("confirm", n, id); err != nil {
-			done(grainengine.Placed{}, err)
+			done(graindir.Placed{}, err)
 			return
 		}
-		done(grainengine.Placed{Place: net.placeOf(id)}, nil)
+		done(graindir.Placed{Place: net.placeOf(id)}, nil)
 	})
 }
 
-func (net *fakeNet) placeOf(id grainengine.ID) grainengine.Place {
+func (net *fakeNet) placeOf(id graindir.ID) graindir.Place {
 	net.mu.Lock()
 	defer net.mu.Unlock()
 	return net.places[id]
 }
 
-func (n *fakeNode) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
+func (n *fakeNode) Release(id graindir.ID, token graindir.Token, done func(error)) {
 	net := n.net
 	net.answer("release", func() {
 		if err := net.begin("release", n, id); err != nil {
@@ -206,7 +207,7 @@ func peerKey(node raysys.NodeID, incarnation uint64) string {
 func (n *fakeNode) Connect(k core.NodeKey, done func(wire.Peer, error)) {
 	net := n.net
 	net.answer("connect", func() {
-		if err := net.begin("connect", n, grainengine.ID{}); err != nil {
+		if err := net.begin("connect", n, graindir.ID{}); err != nil {
 			done(nil, err)
 			return
 		}
@@ -215,7 +216,7 @@ func (n *fakeNode) Connect(k core.NodeKey, done func(wire.Peer, error)) {
 			return
 		}
 		net.mu.Lock()
-		to := net.nodeOf(grainengine.Place{NodeKey: k})
+		to := net.nodeOf(graindir.Place{NodeKey: k})
 		if to == nil || to.dead || n.dead {
 			net.mu.Unlock()
 			done(nil, fmt.Errorf("dial %s: %w", k.Node, raysys.ErrNodeDead))

@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // fakeKeeper keeps the States of a fakeNet that are objects. It lets go of one as soon as it hears that no record lists it.
@@ -25,15 +25,15 @@ type fakeKeeper struct {
 	told    func(err error)        // the error of KeptState
 }
 
-var _ grainengine.Retainer = (*fakeKeeper)(nil)
+var _ graindir.Retainer = (*fakeKeeper)(nil)
 
-func (k *fakeKeeper) Retain(_ grainengine.ID, _ string, _ []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+func (k *fakeKeeper) Retain(_ graindir.ID, _ string, _ []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	done(nil, nil, raysys.ErrNoStore)
 }
 
 func (k *fakeKeeper) Restore([]byte) ([]*core.Future, error) { return nil, raysys.ErrNoStore }
 
-func (k *fakeKeeper) KeepState(id grainengine.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
+func (k *fakeKeeper) KeepState(id graindir.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
 	k.net.answer("keep", func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -52,7 +52,7 @@ func (k *fakeKeeper) KeepState(id grainengine.ID, name string, record []byte, do
 	})
 }
 
-func (k *fakeKeeper) KeptState(_ grainengine.ID, _ string, object raysys.TaskID, err error) {
+func (k *fakeKeeper) KeptState(_ graindir.ID, _ string, object raysys.TaskID, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.open, object)
@@ -64,7 +64,7 @@ func (k *fakeKeeper) KeptState(_ grainengine.ID, _ string, object raysys.TaskID,
 	}
 }
 
-func (k *fakeKeeper) FetchState(_ grainengine.ID, _ string, written []byte, done func([]byte, error)) {
+func (k *fakeKeeper) FetchState(_ graindir.ID, _ string, written []byte, done func([]byte, error)) {
 	k.net.answer("fetch", func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()

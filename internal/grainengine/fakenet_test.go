@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/actortest"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/wire"
@@ -31,15 +32,15 @@ type fakeNet struct {
 
 	mu      sync.Mutex // guards the rest
 	nodes   []*fakeNode
-	places  map[grainengine.ID]grainengine.Place
+	places  map[graindir.ID]graindir.Place
 	seq     uint64
 	links   []*fakeLink
-	choose  func(id grainengine.ID, asks *fakeNode, alive []*fakeNode) *fakeNode // nil: round about
+	choose  func(id graindir.ID, asks *fakeNode, alive []*fakeNode) *fakeNode // nil: round about
 	turn    int
 	counts  map[string]int
-	fault   func(op string, asks *fakeNode, id grainengine.ID) error // before the registry does anything
-	wants   []grainengine.Wanted
-	avoids  []grainengine.Place
+	fault   func(op string, asks *fakeNode, id graindir.ID) error // before the registry does anything
+	wants   []graindir.Wanted
+	avoids  []graindir.Place
 	slow    func(op string) <-chan struct{} // done is called when it closes; nil for at once
 	onWire  func(l *fakeLink, from *fakeNode, kind wire.Kind, frame []byte)
 	calls   sync.WaitGroup // answers on their way
@@ -55,11 +56,11 @@ func newNet(t testing.TB, table *raysys.Table) *fakeNet {
 }
 
 func emptyNet(table *raysys.Table) *fakeNet {
-	net := &fakeNet{table: table, places: map[grainengine.ID]grainengine.Place{}, counts: map[string]int{}, job: raysys.JobID{Hi: 1, Lo: 2}}
+	net := &fakeNet{table: table, places: map[graindir.ID]graindir.Place{}, counts: map[string]int{}, job: raysys.JobID{Hi: 1, Lo: 2}}
 	net.keeps = &fakeKeeper{net: net, objects: map[raysys.TaskID][]byte{}, open: map[raysys.TaskID]bool{}}
 	net.store = &fakeStore{
-		net: net, records: map[storeKey]grainengine.Record{}, counters: map[grainengine.ID]fakeCounter{},
-		replies: map[grainengine.ID]map[raysys.TaskID][]byte{},
+		net: net, records: map[storeKey]graindir.Record{}, counters: map[graindir.ID]fakeCounter{},
+		replies: map[graindir.ID]map[raysys.TaskID][]byte{},
 	}
 	return net
 }
@@ -76,7 +77,7 @@ func (net *fakeNet) close() {
 	net.calls.Wait()
 }
 
-// fakeNode is one node. It implements core.Runtime and grainengine.Cluster, and is a grainengine.States under its own
+// fakeNode is one node. It implements core.Runtime and graindir.Cluster, and is a graindir.States under its own
 // lease.
 type fakeNode struct {
 	net         *fakeNet

@@ -6,11 +6,11 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 type storeKey struct {
-	id   grainengine.ID
+	id   graindir.ID
 	name string
 }
 
@@ -19,17 +19,17 @@ type fakeStore struct {
 	net *fakeNet
 
 	mu      sync.Mutex // guards the rest; taken before net.mu
-	records map[storeKey]grainengine.Record
+	records map[storeKey]graindir.Record
 	seq     uint64
 
-	counters  map[grainengine.ID]fakeCounter
-	replies   map[grainengine.ID]map[raysys.TaskID][]byte
+	counters  map[graindir.ID]fakeCounter
+	replies   map[graindir.ID]map[raysys.TaskID][]byte
 	committed int // replies, of all grains
 
 	loads  int
 	saves  int
-	onSave func(id grainengine.ID, name string) fault
-	onLoad func(id grainengine.ID) error
+	onSave func(id graindir.ID, name string) fault
+	onLoad func(id graindir.ID) error
 	late   []func() // Saves that take effect later
 }
 
@@ -55,19 +55,19 @@ type fakeStates struct{ node *fakeNode }
 
 func (f fakeStates) Lease() error { return f.node.Suspended() }
 
-func (s *fakeStore) current(id grainengine.ID, token grainengine.Token) error {
+func (s *fakeStore) current(id graindir.ID, token graindir.Token) error {
 	if now := s.net.placeOf(id).Token; now != token {
 		return fmt.Errorf("%w: its token is %v, and now it is %v", raysys.ErrMoved, token, now)
 	}
 	return nil
 }
 
-func (f fakeStates) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
+func (f fakeStates) Load(id graindir.ID, names []string, token graindir.Token, done func([]graindir.Record, error)) {
 	s := f.node.net.store
 	f.node.net.answer("load", func() { done(s.load(f.node, id, names, token)) })
 }
 
-func (s *fakeStore) load(n *fakeNode, id grainengine.ID, names []string, token grainengine.Token) ([]grainengine.Record, error) {
+func (s *fakeStore) load(n *fakeNode, id graindir.ID, names []string, token graindir.Token) ([]graindir.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loads++
@@ -79,19 +79,19 @@ func (s *fakeStore) load(n *fakeNode, id grainengine.ID, names []string, token g
 	if err := s.current(id, token); err != nil {
 		return nil, err
 	}
-	var rs []grainengine.Record
+	var rs []graindir.Record
 	for _, name := range names {
 		rs = append(rs, s.records[storeKey{id, name}])
 	}
 	return rs, nil
 }
 
-func (f fakeStates) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
+func (f fakeStates) Save(id graindir.ID, name string, token graindir.Token, etag graindir.ETag, data []byte, done func(graindir.ETag, error)) {
 	s := f.node.net.store
 	f.node.net.answer("save", func() { done(s.save(id, name, token, etag, data)) })
 }
 
-func (s *fakeStore) save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte) (grainengine.ETag, error) {
+func (s *fakeStore) save(id graindir.ID, name string, token graindir.Token, etag graindir.ETag, data []byte) (graindir.ETag, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.saves++
@@ -102,40 +102,40 @@ func (s *fakeStore) save(id grainengine.ID, name string, token grainengine.Token
 	unknown := fmt.Errorf("%w: by test", raysys.ErrOutcomeUnknown)
 	switch how {
 	case saveLost:
-		return grainengine.ETag{}, unknown
+		return graindir.ETag{}, unknown
 	case saveRefused:
-		return grainengine.ETag{}, fmt.Errorf("%w: by test", raysys.ErrOverloaded)
+		return graindir.ETag{}, fmt.Errorf("%w: by test", raysys.ErrOverloaded)
 	case saveDelayed:
 		s.late = append(s.late, func() { _, _ = s.put(id, name, token, etag, data) })
-		return grainengine.ETag{}, unknown
+		return graindir.ETag{}, unknown
 	}
 	tag, err := s.put(id, name, token, etag, data)
 	if how == saveStored {
-		return grainengine.ETag{}, unknown
+		return graindir.ETag{}, unknown
 	}
 	return tag, err
 }
 
-func (s *fakeStore) put(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte) (grainengine.ETag, error) {
+func (s *fakeStore) put(id graindir.ID, name string, token graindir.Token, etag graindir.ETag, data []byte) (graindir.ETag, error) {
 	if err := s.current(id, token); err != nil {
-		return grainengine.ETag{}, err
+		return graindir.ETag{}, err
 	}
 	k := storeKey{id, name}
 	if s.records[k].ETag != etag {
-		return grainengine.ETag{}, fmt.Errorf("%w: it is %v", grains.ErrETag, s.records[k].ETag)
+		return graindir.ETag{}, fmt.Errorf("%w: it is %v", grains.ErrETag, s.records[k].ETag)
 	}
 	s.seq++
-	r := grainengine.Record{Data: data, ETag: grainengine.ETag{Epoch: 1, Seq: s.seq}, Exists: data != nil}
+	r := graindir.Record{Data: data, ETag: graindir.ETag{Epoch: 1, Seq: s.seq}, Exists: data != nil}
 	s.records[k] = r
 	return r.ETag, nil
 }
 
-func (f fakeStates) Restore(id grainengine.ID, names []string, token grainengine.Token, done func(grainengine.Restored, error)) {
+func (f fakeStates) Restore(id graindir.ID, names []string, token graindir.Token, done func(graindir.Restored, error)) {
 	s := f.node.net.store
 	f.node.net.answer("restore", func() { done(s.restore(f.node, id, names, token)) })
 }
 
-func (s *fakeStore) restore(n *fakeNode, id grainengine.ID, names []string, token grainengine.Token) (r grainengine.Restored, err error) {
+func (s *fakeStore) restore(n *fakeNode, id graindir.ID, names []string, token graindir.Token) (r graindir.Restored, err error) {
 	if r.States, err = s.load(n, id, names, token); err != nil {
 		return r, err
 	}
@@ -144,17 +144,17 @@ func (s *fakeStore) restore(n *fakeNode, id grainengine.ID, names []string, toke
 	c := s.counters[id]
 	r.Version, r.Counter = c.version, c.counter
 	for call, data := range s.replies[id] {
-		r.Replies = append(r.Replies, grainengine.StoredReply{Call: call, Data: data})
+		r.Replies = append(r.Replies, graindir.StoredReply{Call: call, Data: data})
 	}
 	return r, nil
 }
 
-func (f fakeStates) Commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit, done func(grainengine.ETag, error)) {
+func (f fakeStates) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, done func(graindir.ETag, error)) {
 	s := f.node.net.store
 	f.node.net.answer("commit", func() { done(s.commit(id, token, c)) })
 }
 
-func (s *fakeStore) commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit) (grainengine.ETag, error) {
+func (s *fakeStore) commit(id graindir.ID, token graindir.Token, c graindir.Commit) (graindir.ETag, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.saves++
@@ -165,33 +165,33 @@ func (s *fakeStore) commit(id grainengine.ID, token grainengine.Token, c grainen
 	unknown := fmt.Errorf("%w: by test", raysys.ErrOutcomeUnknown)
 	switch how {
 	case saveLost:
-		return grainengine.ETag{}, unknown
+		return graindir.ETag{}, unknown
 	case saveRefused:
-		return grainengine.ETag{}, fmt.Errorf("%w: by test", raysys.ErrUnreachable)
+		return graindir.ETag{}, fmt.Errorf("%w: by test", raysys.ErrUnreachable)
 	case saveDelayed:
 		s.late = append(s.late, func() { _, _ = s.make(id, token, c) })
-		return grainengine.ETag{}, unknown
+		return graindir.ETag{}, unknown
 	}
 	tag, err := s.make(id, token, c)
 	if how == saveStored {
-		return grainengine.ETag{}, unknown
+		return graindir.ETag{}, unknown
 	}
 	return tag, err
 }
 
 // make makes a commit.
-func (s *fakeStore) make(id grainengine.ID, token grainengine.Token, c grainengine.Commit) (grainengine.ETag, error) {
+func (s *fakeStore) make(id graindir.ID, token graindir.Token, c graindir.Commit) (graindir.ETag, error) {
 	if err := s.current(id, token); err != nil {
-		return grainengine.ETag{}, err
+		return graindir.ETag{}, err
 	}
 	if now := s.counters[id].version; now != c.After {
-		return grainengine.ETag{}, fmt.Errorf("%w: it is %v", grains.ErrETag, now)
+		return graindir.ETag{}, fmt.Errorf("%w: it is %v", grains.ErrETag, now)
 	}
 	s.seq++
-	tag := grainengine.ETag{Epoch: 1, Seq: s.seq}
+	tag := graindir.ETag{Epoch: 1, Seq: s.seq}
 	s.counters[id] = fakeCounter{tag, c.Counter}
 	for _, st := range c.States {
-		s.records[storeKey{id, st.Name}] = grainengine.Record{Data: st.Data, ETag: tag, Exists: st.Data != nil}
+		s.records[storeKey{id, st.Name}] = graindir.Record{Data: st.Data, ETag: tag, Exists: st.Data != nil}
 	}
 	if s.replies[id] == nil {
 		s.replies[id] = map[raysys.TaskID][]byte{}
@@ -211,8 +211,8 @@ func (s *fakeStore) make(id grainengine.ID, token grainengine.Token, c grainengi
 
 // fakeCounter is the counter of a durable grain.
 type fakeCounter struct {
-	version grainengine.ETag
-	counter grainengine.Counter
+	version graindir.ETag
+	counter graindir.Counter
 }
 
 // arrive lets the delayed Saves take effect.
@@ -225,7 +225,7 @@ func (s *fakeStore) arrive() {
 	s.late = nil
 }
 
-func (s *fakeStore) record(id grainengine.ID, name string) grainengine.Record {
+func (s *fakeStore) record(id graindir.ID, name string) graindir.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.records[storeKey{id, name}]

@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
@@ -104,7 +104,7 @@ func TestFarCycle(t *testing.T) {
 	there := grains.Action0(r.kind, "there", call("y", &other))
 	other = grains.Action0(r.kind, "other", call("x", &there))
 	a, b := r.net.add("a"), r.net.add("b")
-	r.net.choose = func(id grainengine.ID, _ *fakeNode, _ []*fakeNode) *fakeNode {
+	r.net.choose = func(id graindir.ID, _ *fakeNode, _ []*fakeNode) *fakeNode {
 		if id.Key == "y" {
 			return a
 		}
@@ -217,7 +217,7 @@ func TestPID(t *testing.T) {
 	a, b := r.net.add("a"), r.net.add("b")
 	r.on(b)
 	g := r.kind.Get("x")
-	if b.engine.PID(idOf(g)) != nil || b.engine.PID(grainengine.ID{Kind: "nothing", Key: "x"}) != nil {
+	if b.engine.PID(idOf(g)) != nil || b.engine.PID(graindir.ID{Kind: "nothing", Key: "x"}) != nil {
 		t.Error("a PID of what is not active")
 	}
 	wants(t, a.context(), r.add.Call(a.context(), g, 1), 1)

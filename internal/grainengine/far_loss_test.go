@@ -11,7 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -119,7 +119,7 @@ func TestUnreachable(t *testing.T) {
 		a, b := r.net.add("a"), r.net.add("b")
 		r.on(b)
 		tries := 0
-		r.net.fault = func(op string, _ *fakeNode, _ grainengine.ID) error {
+		r.net.fault = func(op string, _ *fakeNode, _ graindir.ID) error {
 			if op == "connect" {
 				tries++
 				return errors.New("no route to host")
@@ -155,7 +155,7 @@ func TestUnreachableWhileSuspended(t *testing.T) {
 		r := newRovers(t)
 		a, b := r.net.add("a"), r.net.add("b")
 		r.on(b)
-		r.net.fault = func(op string, n *fakeNode, _ grainengine.ID) error {
+		r.net.fault = func(op string, n *fakeNode, _ graindir.ID) error {
 			if op == "connect" {
 				n.suspend(true)
 				return raysys.ErrNotDelivered
@@ -177,7 +177,7 @@ func TestRegistryErrors(t *testing.T) {
 	r.net.add("b")
 	ctx := a.context()
 	left := 3
-	r.net.fault = func(op string, _ *fakeNode, id grainengine.ID) error {
+	r.net.fault = func(op string, _ *fakeNode, id graindir.ID) error {
 		switch {
 		case op == "locate" && id.Key == "never":
 			return raysys.ErrNoCapacity

@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -94,7 +94,7 @@ func apart(t testing.TB) (r *rovers, a, b *fakeNode, ctx context.Context) {
 func (r *rovers) on(n *fakeNode) {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
-	r.net.choose = func(grainengine.ID, *fakeNode, []*fakeNode) *fakeNode { return n }
+	r.net.choose = func(graindir.ID, *fakeNode, []*fakeNode) *fakeNode { return n }
 }
 
 // TestFarCall: what a call brings back from another node is what it brings back here.

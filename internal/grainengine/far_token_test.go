@@ -13,17 +13,17 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // put records a placement as a leader did that has died since.
-func (net *fakeNet) put(id grainengine.ID, n *fakeNode) grainengine.Place {
+func (net *fakeNet) put(id graindir.ID, n *fakeNode) graindir.Place {
 	net.mu.Lock()
 	defer net.mu.Unlock()
 	net.seq++
-	p := grainengine.Place{NodeKey: core.NodeKey{Node: n.name, Incarnation: n.incarnation}, Token: grainengine.Token{Epoch: 1, Seq: net.seq}}
+	p := graindir.Place{NodeKey: core.NodeKey{Node: n.name, Incarnation: n.incarnation}, Token: graindir.Token{Epoch: 1, Seq: net.seq}}
 	net.places[id] = p
 	return p
 }
@@ -170,7 +170,7 @@ func TestNewerToken(t *testing.T) {
 	})
 	get := grains.Method0(k, "get", func(g *logged, _ context.Context) (int, error) { return g.v, nil })
 	a, b := net.add("a"), net.add("b")
-	net.choose = func(grainengine.ID, *fakeNode, []*fakeNode) *fakeNode { return b }
+	net.choose = func(graindir.ID, *fakeNode, []*fakeNode) *fakeNode { return b }
 	ctx := b.context()
 	g := k.Get("x")
 	wants(t, ctx, set.Call(ctx, g, 7), 7)
@@ -240,7 +240,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 		wants(t, ctx, r.add.Call(ctx, g, 1), 1)
 		left := 5
 		r.net.mu.Lock()
-		r.net.fault = func(op string, _ *fakeNode, _ grainengine.ID) error {
+		r.net.fault = func(op string, _ *fakeNode, _ graindir.ID) error {
 			if op == "release" && left > 0 {
 				left--
 				return raysys.ErrNotDelivered

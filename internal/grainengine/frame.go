@@ -3,6 +3,7 @@ package grainengine
 import (
 	"sync"
 
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -47,7 +48,7 @@ type callHead struct {
 	method uint32 // as the target numbers it
 	to     string // the key, when it is sent
 	key    []byte // the same, when it was read: the frame's own
-	token  Token
+	token  graindir.Token
 	left   uint64 // nanoseconds until the deadline, 0 for none
 	seq    uint64 // of the submission in its turn: the call's id
 	named  string // the program's key for the call, with flagKeyed
@@ -77,7 +78,7 @@ func (h *callHead) read(r *wire.Reader) error {
 		return r.Err()
 	}
 	h.scope, h.method, h.key = r.Uint32(), r.Uint32(), r.Bytes()
-	h.token = wire.ReadStamp[Token](r)
+	h.token = wire.ReadStamp[graindir.Token](r)
 	h.left, h.seq = r.Uvarint(), r.Uvarint()
 	if h.flags&flagKeyed != 0 {
 		h.named = r.String()
@@ -85,13 +86,13 @@ func (h *callHead) read(r *wire.Reader) error {
 	return r.Err()
 }
 
-func appendPlace(dst []byte, p Place) []byte {
+func appendPlace(dst []byte, p graindir.Place) []byte {
 	return wire.AppendStamp(wire.AppendNode(dst, p.NodeKey), p.Token)
 }
 
-func readPlace(r *wire.Reader) Place {
+func readPlace(r *wire.Reader) graindir.Place {
 	at := wire.ReadNode(r)
-	return Place{at, wire.ReadStamp[Token](r)}
+	return graindir.Place{NodeKey: at, Token: wire.ReadStamp[graindir.Token](r)}
 }
 
 // appendAnswer begins a KindCallResult.

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/golden"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
@@ -133,7 +134,7 @@ func pair(t testing.TB) (r *rovers, atB *fakePeer, scope uint32) {
 }
 
 // head makes a KindCall by hand, as docs/frames say it is: see frame.go.
-func head(flags, slot uint64, scope, method uint32, key string, token grainengine.Token) []byte {
+func head(flags, slot uint64, scope, method uint32, key string, token graindir.Token) []byte {
 	b := wire.AppendUvarint(nil, flags)
 	b = wire.AppendUvarint(b, slot)
 	b = wire.AppendUvarint(b, uint64(scope))
@@ -240,7 +241,7 @@ func FuzzReceive(f *testing.F) {
 		f.Add(byte(wire.KindCall), append(head(0, 3, scope, m, "x", token), one...))
 		f.Add(byte(wire.KindCall), append(head(8, 3, scope, m, "x", token), one...))
 		f.Add(byte(wire.KindCall), head(8|512, 3, scope, m, "x", token))
-		f.Add(byte(wire.KindCall), append(head(0, 3, scope, m, "new", grainengine.Token{Epoch: 9, Seq: 9}), one...))
+		f.Add(byte(wire.KindCall), append(head(0, 3, scope, m, "new", graindir.Token{Epoch: 9, Seq: 9}), one...))
 	}
 	f.Add(byte(wire.KindCall), append([]byte{16, 3}, one...))
 	f.Add(byte(wire.KindCall), append(wire.AppendUvarint(nil, 16|512), append([]byte{3}, one...)...))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
@@ -107,7 +108,7 @@ func (a *activation) Leaves() bool {
 	if a.tenure == nil || a.tenure.wanted == nil {
 		return false // of a stateless kind, whose calls go (pool.move), or nowhere to go
 	}
-	id := ID{a.kind.def.name, a.key}
+	id := graindir.ID{Kind: a.kind.def.name, Key: a.key}
 	if need := a.need(); need.Roams() {
 		return a.kind.engine.cfg.RoomInGroup(id, need)
 	}
@@ -275,7 +276,7 @@ func (k *boundKind) never() error {
 
 // goesElsewhere reports whether the node refuses a grain that was placed here: it can never have it, or not while its devices are
 // sick, or would have it wait while another node need not.
-func (k *boundKind) goesElsewhere(id ID, w Wanted) bool {
+func (k *boundKind) goesElsewhere(id graindir.ID, w graindir.Wanted) bool {
 	if !k.def.holds() {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -20,7 +21,7 @@ type inboundCall struct {
 	peer     *peer
 	slot     uint64      // the caller's number
 	target   *activation // that the key had when the call came; nil once it is delivered
-	token    Token
+	token    graindir.Token
 	result   *codec.Plan
 	waiter   core.Waiter
 	answered atomic.Bool
@@ -196,7 +197,7 @@ func (v *inboundCall) deliver() {
 	k := v.kind
 	if k.def.Stateless {
 		if !k.engine.cfg.Hosts || k.unfit != nil || k.engine.draining.Load() || k.engine.closed.Load() {
-			v.refuse(Place{})
+			v.refuse(graindir.Place{})
 			return
 		}
 		if err := k.pooled(v.key, v.call); err != nil {
@@ -208,7 +209,7 @@ func (v *inboundCall) deliver() {
 	v.target = nil
 	for {
 		if k.engine.closed.Load() {
-			v.refuse(Place{})
+			v.refuse(graindir.Place{})
 			return
 		}
 		if target != nil && v.handTo(target) {
@@ -235,7 +236,7 @@ func (v *inboundCall) deliver() {
 func (v *inboundCall) handTo(a *activation) bool {
 	switch token := a.tenure.token; {
 	case token.Newer(v.token):
-		v.refuse(Place{a.kind.engine.cfg.Cluster.Self(), token})
+		v.refuse(graindir.Place{NodeKey: a.kind.engine.cfg.Cluster.Self(), Token: token})
 		return true
 	case v.token.Newer(token):
 		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
@@ -244,7 +245,7 @@ func (v *inboundCall) handTo(a *activation) bool {
 	ok, err := a.accept(v.call, &v.call.mail)
 	switch {
 	case errors.Is(err, raysys.ErrClosed):
-		v.refuse(Place{})
+		v.refuse(graindir.Place{})
 	case err != nil:
 		v.fail(fmt.Errorf("call %s: %w", v.name(), err))
 	}
@@ -265,7 +266,7 @@ func (r *route) arrive(v *inboundCall) bool {
 			v.refuse(p)
 			return true
 		}
-		r.avoid = Place{}
+		r.avoid = graindir.Place{}
 	case routeFresh:
 	default:
 		err := r.queueLocked(v)
@@ -275,13 +276,13 @@ func (r *route) arrive(v *inboundCall) bool {
 		}
 		return true
 	}
-	r.ask, r.hint = v.token, Place{}
+	r.ask, r.hint = v.token, graindir.Place{}
 	r.beginLocked(v)
 	return true
 }
 
 // refuse answers that the call did not run, since the grain, or room for a worker of a stateless kind, is at p or nowhere known.
-func (v *inboundCall) refuse(p Place) {
+func (v *inboundCall) refuse(p graindir.Place) {
 	if v.answered.CompareAndSwap(false, true) {
 		buf := takeBuffer()
 		*buf = appendPlace(appendAnswer(*buf, v.slot, statusMoved), p)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -78,7 +79,7 @@ func (a *activation) keep(name string, data []byte) (record []byte, k keptState,
 		return nil, k, fmt.Errorf("%d bytes encoded are an object: %w", len(data), raysys.ErrNoStore)
 	}
 	start := func(done func(kept, error)) {
-		keeper.KeepState(ID{a.kind.def.name, a.key}, name, data, func(written []byte, object raysys.TaskID, err error) {
+		keeper.KeepState(graindir.ID{Kind: a.kind.def.name, Key: a.key}, name, data, func(written []byte, object raysys.TaskID, err error) {
 			done(kept{written, object}, err)
 		})
 	}
@@ -94,8 +95,8 @@ func (a *activation) keep(name string, data []byte) (record []byte, k keptState,
 	return sealLarge(data, o.written, o.object), keptState{name, o.object}, nil
 }
 
-// objects returns which States will be objects: those that no record takes, and then the largest, until the rest fits.
-func (c *Commit) objects(key int) (list []int) {
+// objects returns which States of a commit will be objects: those that no record takes, and then the largest, until the rest fits.
+func objects(c *graindir.Commit, key int) (list []int) {
 	size := 0
 	for _, p := range c.Replies {
 		size += len(p.Data) + key
@@ -134,20 +135,20 @@ func (t *endedTurn) large() bool {
 // kept tells what became of the commit of objects.
 func (a *activation) kept(list []keptState, err error) {
 	for _, k := range list {
-		a.kind.engine.cfg.Retainer.KeptState(ID{a.kind.def.name, a.key}, k.name, k.object, err)
+		a.kind.engine.cfg.Retainer.KeptState(graindir.ID{Kind: a.kind.def.name, Key: a.key}, k.name, k.object, err)
 	}
 }
 
 // commit is store, after it has made objects of the States in c that are too large for their records, or together for one
 // commit.
-func (a *activation) commit(c *Commit) (version ETag, err error) {
+func (a *activation) commit(c *graindir.Commit) (version graindir.ETag, err error) {
 	var list []keptState
-	for _, i := range c.objects(a.recordKey()) {
+	for _, i := range objects(c, a.recordKey()) {
 		s := c.States[i]
 		var k keptState
 		if c.States[i].Data, k, err = a.keep(s.Name, s.Data); err != nil {
 			a.kept(list, err)
-			return ETag{}, fmt.Errorf("write state %s/%s.%s: %w", a.kind.def.name, a.key, s.Name, err)
+			return graindir.ETag{}, fmt.Errorf("write state %s/%s.%s: %w", a.kind.def.name, a.key, s.Name, err)
 		}
 		list = append(list, k)
 	}
@@ -157,7 +158,7 @@ func (a *activation) commit(c *Commit) (version ETag, err error) {
 }
 
 // fetch replaces the records of States that are objects by what these have.
-func (a *activation) fetch(cells []*cell, records []Record) error {
+func (a *activation) fetch(cells []*cell, records []graindir.Record) error {
 	for i := range records {
 		written, large := Large(records[i].Data)
 		if !large {
@@ -168,10 +169,10 @@ func (a *activation) fetch(cells []*cell, records []Record) error {
 			return fmt.Errorf("read state %s: it is an object: %w", cells[i].name(), raysys.ErrNoStore)
 		}
 		data, err := wait(func(done func([]byte, error)) {
-			keeper.FetchState(ID{a.kind.def.name, a.key}, cells[i].def.name, written, done)
+			keeper.FetchState(graindir.ID{Kind: a.kind.def.name, Key: a.key}, cells[i].def.name, written, done)
 		})
 		if errors.Is(err, raysys.ErrObjectLost) {
-			err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+			err = fmt.Errorf("%w: %w", graindir.ErrUnreadable, err)
 		}
 		if err != nil {
 			return fmt.Errorf("read state %s: %w", cells[i].name(), err)

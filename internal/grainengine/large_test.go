@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/golden"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
 )
@@ -153,7 +154,7 @@ func TestDurableLarge(t *testing.T) {
 	wants(t, ctx, v.get.Call(ctx, g), 1)
 	wants(t, ctx, v.add.Call(ctx, g, 5), 6)
 	v.net.keeps.onKeep = nil
-	v.net.store.onSave = func(grainengine.ID, string) fault { return saveRefused }
+	v.net.store.onSave = func(graindir.ID, string) fault { return saveRefused }
 	nodetest.Fails(t, ctx, v.both.Call(ctx, g, bulk), raysys.ErrUnreachable)
 	v.net.store.heal()
 	if objects, open := v.net.keeps.left(); objects != 1 || open != 0 {

@@ -14,26 +14,27 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 )
 
 // witness is a grain that tells a ledger what happens to it.
 type witness struct {
 	book  *ledger
-	token grainengine.Token
+	token graindir.Token
 }
 
 // ledger knows every activation and every turn of a test.
 type ledger struct {
 	mu    sync.Mutex
-	live  map[grainengine.Token]int
+	live  map[graindir.Token]int
 	ran   map[int]int     // by call: how often
 	order map[where][]int // the calls of one caller that one activation ran, within one calm
 	bad   []string
 }
 
 type where struct {
-	token  grainengine.Token
+	token  graindir.Token
 	caller int
 	calm   int
 }
@@ -105,7 +106,7 @@ func lawsOfCalls(t *testing.T, rt *rapid.T) {
 	again := grains.Method(k, "again", (*witness).Take).Idempotent()
 	quit := grains.Action0(k, "quit", func(_ *witness, ctx context.Context) error { return grains.Deactivate(ctx) })
 	net := newNet(t, tb)
-	book := &ledger{live: map[grainengine.Token]int{}, ran: map[int]int{}, order: map[where][]int{}}
+	book := &ledger{live: map[graindir.Token]int{}, ran: map[int]int{}, order: map[where][]int{}}
 	theLedger.Store(net, book)
 	defer theLedger.Delete(net)
 	defer net.close()

@@ -13,7 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/long"
 )
 
@@ -80,7 +80,7 @@ func linearizable(t *testing.T, seed uint64, ops int) {
 	}
 	nodes := []*fakeNode{p.net.add("n0"), p.net.add("n1"), p.net.add("n2")}
 	s := p.net.store
-	s.onSave = func(grainengine.ID, string) fault {
+	s.onSave = func(graindir.ID, string) fault {
 		if f := draw(40); f < int(saveRefused)+1 {
 			return fault(f)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -43,7 +44,7 @@ func (r *route) after(pause time.Duration, f func()) {
 	rt.SetAlarm(&r.alarm)
 }
 
-func (r *route) id() ID { return ID{r.kind.def.name, r.key} }
+func (r *route) id() graindir.ID { return graindir.ID{Kind: r.kind.def.name, Key: r.key} }
 
 // inquire asks the registry. The caller has nothing locked.
 func (r *route) inquire() {
@@ -54,7 +55,7 @@ func (r *route) inquire() {
 		return
 	}
 	hint := r.hint
-	r.hint = Place{}
+	r.hint = graindir.Place{}
 	if !hint.IsZero() && e.isSelf(hint) {
 		r.ask = hint.Token
 	}
@@ -90,7 +91,7 @@ func (r *route) inquire() {
 	case !ask.IsZero():
 		e.cfg.Cluster.Confirm(r.id(), ask, r.found)
 	case !hint.IsZero():
-		r.found(Placed{hint, known}, nil)
+		r.found(graindir.Placed{Place: hint, Bundle: known}, nil)
 	default:
 		if want.Bundle.Group != "" {
 			var err error
@@ -98,7 +99,7 @@ func (r *route) inquire() {
 			switch {
 			case errors.Is(err, raysys.ErrDeviceSick): // the grain may be active, with what it had before
 				want.At.Incarnation = 0 // where it is not placed
-				e.cfg.Cluster.Locate(r.id(), want, avoid, func(p Placed, none error) {
+				e.cfg.Cluster.Locate(r.id(), want, avoid, func(p graindir.Placed, none error) {
 					if !errors.Is(none, raysys.ErrOverloaded) {
 						err = none
 					}
@@ -106,7 +107,7 @@ func (r *route) inquire() {
 				})
 				return
 			case err != nil:
-				r.found(Placed{}, err)
+				r.found(graindir.Placed{}, err)
 				return
 			}
 		}
@@ -118,7 +119,7 @@ func (r *route) inquire() {
 }
 
 // wantedLocked is what the kind asks of a node, with the options of the first call that waits.
-func (r *route) wantedLocked() Wanted {
+func (r *route) wantedLocked() graindir.Wanted {
 	w := r.kind.def.wanted()
 	w.Bundle = r.bundle
 	for _, p := range r.queue {
@@ -148,7 +149,7 @@ func (r *route) wantedLocked() Wanted {
 }
 
 // found is the registry's answer.
-func (r *route) found(p Placed, err error) {
+func (r *route) found(p graindir.Placed, err error) {
 	e := r.kind.engine
 	if err == nil {
 		r.awaitsNoMore()
@@ -172,7 +173,7 @@ func (r *route) found(p Placed, err error) {
 	}
 }
 
-func (e *Engine) isSelf(p Place) bool {
+func (e *Engine) isSelf(p graindir.Place) bool {
 	return p.NodeKey == e.cfg.Cluster.Self()
 }
 
@@ -253,7 +254,7 @@ func (r *route) end(err error) {
 	r.awaitsNoMore()
 	for _, p := range r.remove() {
 		if v, ok := p.(*inboundCall); ok && errors.Is(err, raysys.ErrClosed) {
-			v.refuse(Place{}) // this node ends; the caller does not
+			v.refuse(graindir.Place{}) // this node ends; the caller does not
 			continue
 		}
 		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
@@ -262,7 +263,7 @@ func (r *route) end(err error) {
 
 // turnAway refuses the inbound calls in the queue: the grain is at p, or, where p is zero, their nodes are to ask the
 // registry; one with a token alone says that the grain waited here under it, and moves.
-func (r *route) turnAway(p Place) {
+func (r *route) turnAway(p graindir.Place) {
 	r.mu.Lock()
 	var inbound []*inboundCall
 	kept := r.queue[:0]
@@ -283,7 +284,7 @@ func (r *route) turnAway(p Place) {
 
 // nowhere: the registry has no placement of the grain.
 func (r *route) nowhere() {
-	r.turnAway(Place{})
+	r.turnAway(graindir.Place{})
 	if r.removeIdle() {
 		return
 	}
@@ -293,12 +294,12 @@ func (r *route) nowhere() {
 		r.retry(fmt.Errorf("the registry names no place: %w", raysys.ErrNotDelivered))
 		return
 	}
-	r.ask = Token{}
+	r.ask = graindir.Token{}
 	r.askLocked()
 }
 
 // here: the grain is this node's, which activates it under that very token.
-func (r *route) here(p Placed) {
+func (r *route) here(p graindir.Placed) {
 	k := r.kind
 	e := k.engine
 	switch {
@@ -369,7 +370,7 @@ func (r *route) refused() bool {
 }
 
 // elsewhere: the grain is on another node.
-func (r *route) elsewhere(p Place) {
+func (r *route) elsewhere(p graindir.Place) {
 	r.turnAway(p)
 	if r.removeIdle() {
 		return
@@ -383,7 +384,7 @@ func (r *route) elsewhere(p Place) {
 }
 
 // connected opens the route and sends what waits.
-func (r *route) connected(at Place, wp wire.Peer, err error) {
+func (r *route) connected(at graindir.Place, wp wire.Peer, err error) {
 	p := r.kind.engine.peer(wp)
 	if err == nil && (p == nil || p.gone.Load()) {
 		err = fmt.Errorf("node %s is gone: %w", at.Node, raysys.ErrNotDelivered)
@@ -393,7 +394,7 @@ func (r *route) connected(at Place, wp wire.Peer, err error) {
 		r.mu.Unlock()
 		return // the engine closed meanwhile
 	}
-	r.avoid, r.ask = at, Token{}
+	r.avoid, r.ask = at, graindir.Token{}
 	if err != nil {
 		r.mu.Unlock()
 		if !raysys.Retriable(err) {
@@ -457,7 +458,7 @@ func (r *route) connected(at Place, wp wire.Peer, err error) {
 
 // movedOn closes the route of a key whose grain a call did not find at from. to is where the grain is, if that is
 // known.
-func (k *boundKind) movedOn(key string, from, to Place, tries int) {
+func (k *boundKind) movedOn(key string, from, to graindir.Place, tries int) {
 	_, r := k.lookup(key)
 	if r == nil {
 		return
@@ -470,9 +471,9 @@ func (k *boundKind) movedOn(key string, from, to Place, tries int) {
 	if (r.state != routeOpen || r.place != from) && !(r.state == routeFresh && k.seeks()) {
 		return // another call found out before, and asked
 	}
-	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, from, Token{}
+	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, from, graindir.Token{}
 	r.tries = max(r.tries, tries-1)
-	r.hint = Place{}
+	r.hint = graindir.Place{}
 	if to.Token.Newer(from.Token) {
 		r.hint = to
 	}
@@ -490,7 +491,7 @@ func (k *boundKind) forgetPeer(p *peer) {
 			}
 			if r.state == routeOpen && r.peer == p {
 				// The place becomes avoid: the next question says that it could not be reached.
-				r.state, r.peer, r.avoid, r.ask = routeFresh, nil, r.place, Token{}
+				r.state, r.peer, r.avoid, r.ask = routeFresh, nil, r.place, graindir.Token{}
 			}
 			r.mu.Unlock()
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/system"
 )
@@ -25,7 +26,7 @@ func wants[T comparable](t testing.TB, ctx context.Context, r raysys.Ref[T], v T
 }
 
 // idOf is the name of a grain as the engine has it.
-func idOf[G any](g grains.Grain[G]) grainengine.ID { return grainengine.ID(g.ID()) }
+func idOf[G any](g grains.Grain[G]) graindir.ID { return graindir.ID(g.ID()) }
 
 // serial makes keys unique in the process.
 var serial atomic.Int64

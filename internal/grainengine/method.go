@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // Func is the handle of a method: what grains.Func and its siblings are made of. They know the types of the method and give them to
@@ -56,7 +57,7 @@ func (f Func) Idempotent() Func { return f.but(func(m *method) { m.idempotent = 
 func (f Func) Reentrant() Func { return f.but(func(m *method) { m.reentrant = true }) }
 
 // Call is the Call of the handles, which are its only callers: a report about the argument names the line that calls those.
-func Call[A any](ctx context.Context, f Func, id ID, arg A) core.Link {
+func Call[A any](ctx context.Context, f Func, id graindir.ID, arg A) core.Link {
 	var s submission
 	if failed := f.m.begin(ctx, id, &s); failed != nil {
 		return core.LinkTo(failed)
@@ -66,7 +67,7 @@ func Call[A any](ctx context.Context, f Func, id ID, arg A) core.Link {
 }
 
 // Tell is the Tell of the handles.
-func Tell[A any](ctx context.Context, f Func, id ID, arg A) error {
+func Tell[A any](ctx context.Context, f Func, id graindir.ID, arg A) error {
 	if a := transactionOf(ctx); a != nil {
 		kept := arg
 		return f.m.tellLater(ctx, a, id, unsafe.Pointer(&kept))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -109,14 +110,14 @@ const (
 )
 
 // due reports whether a question is to be asked. full says that a call has no room.
-func (q *asked) due(k *repliesOfKind, full bool, now time.Time) bool {
+func (q *asked) due(k *replies.OfKind, full bool, now time.Time) bool {
 	switch since := now.Sub(q.at); {
 	case q.open > 0:
 		return since >= askAgain
 	case full:
 		return since >= askPause
 	}
-	return k.n >= q.n+maxReplies/8 || k.size >= q.size+maxReplyBytes/8
+	return k.N >= q.n+replies.Max/8 || k.Size >= q.size+replies.MaxBytes/8
 }
 
 // wake wakes the call that waits for room. mu is locked.
@@ -131,16 +132,16 @@ func (q *asked) wake() {
 func (d *durable) answered() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q, k := &d.asked, &d.replies.kinds[ofDriver]; q.open > 0 {
+	if q, k := &d.asked, &d.replies.Kinds[replies.OfDriver]; q.open > 0 {
 		if q.open--; q.open == 0 {
-			q.n, q.size = k.n, k.size
+			q.n, q.size = k.N, k.Size
 			q.wake()
 		}
 	}
 }
 
 // roomFor is durable.known for the call of a driver, where half of the room is taken: it asks, and where there is none it waits for that.
-func (a *activation) roomFor(c *call, p *reply) (known *reply, err error) {
+func (a *activation) roomFor(c *call, p *replies.Reply) (known *replies.Reply, err error) {
 	d := a.tenure.durable
 	var limit *time.Timer
 	for {
@@ -178,13 +179,13 @@ func (a *activation) roomFor(c *call, p *reply) (known *reply, err error) {
 // askLocked returns the calls to ask for by their nodes, none where no question is due. mu is locked.
 func (d *durable) askLocked(full bool) map[core.NodeKey][]raysys.TaskID {
 	now := time.Now()
-	if !d.asked.due(&d.replies.kinds[ofDriver], full, now) {
+	if !d.asked.due(&d.replies.Kinds[replies.OfDriver], full, now) {
 		return nil
 	}
 	list := map[core.NodeKey][]raysys.TaskID{}
-	for id, p := range d.replies.byCall {
-		if p.kind == ofDriver && !p.pending && !p.gone {
-			list[p.owner] = append(list[p.owner], id)
+	for id, p := range d.replies.ByCall {
+		if p.Kind == replies.OfDriver && !p.Pending && !p.Gone {
+			list[p.Owner] = append(list[p.Owner], id)
 		}
 	}
 	d.asked.at, d.asked.open = now, 0

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/golden"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
@@ -93,7 +94,7 @@ func TestRepliesOfDriversGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHoards(t)
 			driver, host := place(h.net)
-			h.net.choose = func(grainengine.ID, *fakeNode, []*fakeNode) *fakeNode { return host }
+			h.net.choose = func(graindir.ID, *fakeNode, []*fakeNode) *fakeNode { return host }
 			ctx, g := driver.context(), h.kind.Get("x")
 			const calls = 24
 			for i := range calls {
@@ -146,7 +147,7 @@ func TestSilentDriverKeepsItsReplies(t *testing.T) {
 	h.fill(t, c.context(), g, 4096)
 	h.net.put(idOf(g), a)
 	h.net.mu.Lock()
-	h.net.fault = func(op string, asks *fakeNode, _ grainengine.ID) error {
+	h.net.fault = func(op string, asks *fakeNode, _ graindir.ID) error {
 		if op == "connect" && asks == a {
 			return fmt.Errorf("%w: by test", raysys.ErrUnreachable)
 		}
@@ -210,7 +211,7 @@ func TestReplyToAnOpenCallStays(t *testing.T) {
 	}
 }
 
-func (s *fakeStore) holds(id grainengine.ID, call raysys.TaskID) bool {
+func (s *fakeStore) holds(id graindir.ID, call raysys.TaskID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.replies[id][call] != nil

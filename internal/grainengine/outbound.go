@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -34,9 +35,9 @@ type outboundCall struct {
 	refused int
 	left    atomic.Bool // what its argument refers to may leave this node
 
-	mu    sync.Mutex // guards the rest
-	peer  *peer      // it is, or is being, sent to; nil while it is here
-	place Place      // it was sent to last
+	mu    sync.Mutex     // guards the rest
+	peer  *peer          // it is, or is being, sent to; nil while it is here
+	place graindir.Place // it was sent to last
 	slot  uint64
 	scope uint32
 	busy  bool  // send is at work on it
@@ -138,7 +139,7 @@ func maybeDone(err error) error {
 
 // send sends the call to p; the route's lock keeps the order. It fails with raysys.ErrNotDelivered when the peer is
 // gone and the call did not reach it.
-func (o *outboundCall) send(p *peer, place Place) error {
+func (o *outboundCall) send(p *peer, place graindir.Place) error {
 	c := o.call
 	if c.Future.Settled() {
 		o.done()
@@ -339,7 +340,7 @@ func (o *outboundCall) sendBody(p *peer, slot uint64) {
 }
 
 // takeBack takes the call back from the peer, after its slot was taken, and returns where it was.
-func (o *outboundCall) takeBack(p *peer) Place {
+func (o *outboundCall) takeBack(p *peer) graindir.Place {
 	o.mu.Lock()
 	place, scope, body := o.place, o.scope, o.body
 	o.peer, o.body = nil, nil
@@ -425,7 +426,7 @@ func (o *outboundCall) resend() {
 const maxRefused = 64
 
 // sendTo sends the call to a node that is known to have room for a worker; where that is zero, to any.
-func (o *outboundCall) sendTo(to Place) {
+func (o *outboundCall) sendTo(to graindir.Place) {
 	if o.to = nil; to.Node != "" {
 		o.to = &to.NodeKey
 	}
@@ -437,7 +438,7 @@ func (o *outboundCall) sendTo(to Place) {
 // moved resends the call, which the node of from refused since the grain is not there. to is where the grain is, if
 // that node knows. Where it is but the token of from, the call waited there with the grain, which moves to where there is room for it: it
 // was not sent in vain, and what was before that counts no more.
-func (o *outboundCall) moved(from, to Place) {
+func (o *outboundCall) moved(from, to graindir.Place) {
 	if o.kind.seeks() && to.Node != "" { // from has no room for a worker, and to has
 		o.refused++
 		o.sendTo(to)

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // usable returns why calls cannot have the options of m, nil when they can. Each change of a handle asks anew, so that
@@ -59,7 +60,7 @@ type retried struct {
 	engine *Engine
 	method *method // as the program has it
 	once   *method // of one attempt
-	id     ID
+	id     graindir.ID
 	until  int64
 	by     *core.Future // the argument where it was given by reference
 	made   *core.Future // the attempt
@@ -69,7 +70,7 @@ type retried struct {
 }
 
 // beginRetried makes the record of a call of a method with Retries, RetryIf or Backoff.
-func (m *method) beginRetried(e *Engine, t *core.Turn, id ID) *retried {
+func (m *method) beginRetried(e *Engine, t *core.Turn, id graindir.ID) *retried {
 	once := *m
 	once.idempotent = false // a lost attempt counts
 	once.opts.Retried, once.opts.Detached, once.opts.Deadline, once.opts.NoLimit = false, false, 0, true

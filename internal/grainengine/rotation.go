@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // rotation is the nodes that take turns with the calls of this node to one key of a stateless kind, where this node
@@ -19,7 +20,7 @@ type rotation struct {
 }
 
 type rotationNode struct {
-	place Place
+	place graindir.Place
 	peer  *peer
 }
 
@@ -28,7 +29,7 @@ func spreads(s raysys.Strategy) bool { return s == "" || s == raysys.Balanced ||
 
 // avoid lists the nodes that the registry is not to name again: those in the rotation, and the one that was found wrong
 // last.
-func (g *rotation) avoid(wrong Place) (ids []raysys.NodeID) {
+func (g *rotation) avoid(wrong graindir.Place) (ids []raysys.NodeID) {
 	for _, s := range g.nodes {
 		ids = append(ids, s.place.Node)
 	}
@@ -39,7 +40,7 @@ func (g *rotation) avoid(wrong Place) (ids []raysys.NodeID) {
 }
 
 // add enters a node that the registry named, and returns the node for the next call: the new one, if it is new.
-func (g *rotation) add(at Place, p *peer) rotationNode {
+func (g *rotation) add(at graindir.Place, p *peer) rotationNode {
 	s := rotationNode{at, p}
 	known := slices.ContainsFunc(g.nodes, func(s rotationNode) bool { return s.peer == p })
 	switch {

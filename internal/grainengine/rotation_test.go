@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // crowd is a stateless kind with one worker on each node, whose calls take a second.
@@ -136,7 +136,7 @@ func TestDrainingNodeLeavesTheRing(t *testing.T) {
 func TestStrategyKeepsItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, grains.Placement(raysys.ByHash))
-		c.net.choose = func(_ grainengine.ID, _ *fakeNode, alive []*fakeNode) *fakeNode {
+		c.net.choose = func(_ graindir.ID, _ *fakeNode, alive []*fakeNode) *fakeNode {
 			i := slices.IndexFunc(alive, func(n *fakeNode) bool { return n.name == "b" })
 			if i < 0 {
 				return nil

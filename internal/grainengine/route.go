@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // maxTries bounds how often a call is sent, and how often a route asks, in vain. With the pauses between them that is
@@ -46,15 +47,15 @@ type route struct {
 	mu       sync.Mutex // guards the rest; taken after the stripe's lock; no future settles under it
 	state    routeState
 	queue    []pendingCall
-	place    Place     // open: where calls go
-	peer     *peer     // open
-	avoid    Place     // asking: found wrong; releasing: being removed
-	hint     Place     // asking: said to be right
-	ask      Token     // asking: to be confirmed; zero to locate
-	tries    int       // in vain, since the last call went out
-	moves    bool      // releasing: the grain waited here for resources, and goes to where there is room
-	rotation *rotation // of a stateless kind only
-	nodeless bool      // its calls wait for a node with what no node has
+	place    graindir.Place // open: where calls go
+	peer     *peer          // open
+	avoid    graindir.Place // asking: found wrong; releasing: being removed
+	hint     graindir.Place // asking: said to be right
+	ask      graindir.Token // asking: to be confirmed; zero to locate
+	tries    int            // in vain, since the last call went out
+	moves    bool           // releasing: the grain waited here for resources, and goes to where there is room
+	rotation *rotation      // of a stateless kind only
+	nodeless bool           // its calls wait for a node with what no node has
 	// nodes are the nodes that the conditions of the first call mean, and since is when that was asked first; both until it is located.
 	nodes []core.NodeCondition
 	since int64
@@ -176,7 +177,7 @@ func (r *route) accept(o *outboundCall) (ok bool, err error) {
 			r.mu.Unlock()
 			return true, err
 		}
-		r.avoid, r.ask = r.place, Token{}
+		r.avoid, r.ask = r.place, graindir.Token{}
 		r.beginLocked(o)
 		return true, nil
 	case routeFresh:
@@ -222,7 +223,7 @@ func (r *route) sentLocked() {
 			return
 		}
 	}
-	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, Place{}, Token{}
+	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, graindir.Place{}, graindir.Token{}
 }
 
 // remove takes the route out of the table and returns the calls in it.

@@ -1,6 +1,9 @@
 package grainengine
 
-import "github.com/raysys/raysys/internal/core"
+import (
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
+)
 
 // Calls of a stateless kind whose workers hold something go to where there is room for a worker, as far as is known, when they are made
 // and while they wait.
@@ -15,12 +18,12 @@ import "github.com/raysys/raysys/internal/core"
 func (k *boundKind) seeks() bool { return k.def.Stateless && k.def.holds() }
 
 // wanted is what the kind asks of a node.
-func (d *kind) wanted() Wanted {
-	return Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs, Stateless: d.Stateless}
+func (d *kind) wanted() graindir.Wanted {
+	return graindir.Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs, Stateless: d.Stateless}
 }
 
 // roomLocked takes the place that the first call is to go to since it is known to have room for a worker; zero for none.
-func (r *route) roomLocked() (p Place) {
+func (r *route) roomLocked() (p graindir.Place) {
 	for _, q := range r.queue {
 		if o, ok := q.(*outboundCall); ok {
 			if o.to != nil {
@@ -37,7 +40,7 @@ func (r *route) seeksEach() bool { return r.kind.seeks() && !r.rotation.one }
 
 // seek returns the node for the next call to a stateless kind whose workers hold resources: the node in turn or, where that has no room,
 // another that has. It returns zero where none has room, and the registry is to be asked for one more for the calls to wait at.
-func (r *route) seek(want Wanted, avoid Place) Place {
+func (r *route) seek(want graindir.Wanted, avoid graindir.Place) graindir.Place {
 	r.mu.Lock()
 	turn, known := r.rotation.nextNode()
 	r.mu.Unlock()
@@ -47,7 +50,7 @@ func (r *route) seek(want Wanted, avoid Place) Place {
 	}
 	p := r.kind.engine.cfg.Cluster.Elsewhere(r.id(), look, false)
 	if p.NodeKey == avoid.NodeKey { // it could not be reached
-		p = Place{}
+		p = graindir.Place{}
 	}
 	if p.IsZero() && known {
 		p = turn.place
@@ -60,18 +63,18 @@ func (r *route) seek(want Wanted, avoid Place) Place {
 
 // workersElsewhere reports whether a call of a stateless kind that is here had better go to another node, and to which, if one is known to
 // have room: here no worker is free, and none can be had. waits says that it waits here, and idle grains elsewhere are to make room.
-func (k *boundKind) workersElsewhere(key string, waits bool) (to Place, leaves bool) {
+func (k *boundKind) workersElsewhere(key string, waits bool) (to graindir.Place, leaves bool) {
 	switch line := k.engine.cfg.Line; {
 	case k.unfit != nil:
-		return Place{}, true
+		return graindir.Place{}, true
 	case !k.def.holds():
-		return Place{}, false
+		return graindir.Place{}, false
 	case !line.Could(k.def.Need):
-		return Place{}, true
+		return graindir.Place{}, true
 	case k.hasWorker(key):
-		return Place{}, false
+		return graindir.Place{}, false
 	}
-	to = k.engine.cfg.Cluster.Elsewhere(ID{k.def.name, key}, k.def.wanted(), waits)
+	to = k.engine.cfg.Cluster.Elsewhere(graindir.ID{Kind: k.def.name, Key: key}, k.def.wanted(), waits)
 	return to, !to.IsZero()
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // MaxState is the most that one State holds, encoded: grains.MaxState, as the compiler sees to in package grains.
@@ -60,7 +61,7 @@ func (l *StateLink[T]) Clear(ctx context.Context) error {
 
 // ETag is grains.State.ETag.
 func (l *StateLink[T]) ETag() string {
-	if l.cell == nil || l.cell.durable() || l.cell.etag == (ETag{}) {
+	if l.cell == nil || l.cell.durable() || l.cell.etag == (graindir.ETag{}) {
 		return ""
 	}
 	return fmt.Sprintf("%x-%x", l.cell.etag.Epoch, l.cell.etag.Seq)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/nodetest"
 )
 
@@ -82,7 +82,7 @@ func onePurse(t testing.TB) (p *purses, ctx context.Context, g grains.Grain[purs
 func (p *purses) on(n *fakeNode) {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
-	p.net.choose = func(grainengine.ID, *fakeNode, []*fakeNode) *fakeNode { return n }
+	p.net.choose = func(graindir.ID, *fakeNode, []*fakeNode) *fakeNode { return n }
 }
 
 // faults makes the next Saves end so.
@@ -90,7 +90,7 @@ func (p *purses) faults(list ...fault) {
 	s := p.net.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onSave = func(grainengine.ID, string) fault {
+	s.onSave = func(graindir.ID, string) fault {
 		if len(list) == 0 {
 			return saveWell
 		}
@@ -217,7 +217,7 @@ func TestETagConflict(t *testing.T) {
 		k := storeKey{idOf(g), "balance"}
 		r := s.records[k]
 		s.seq++
-		r.ETag = grainengine.ETag{Epoch: 1, Seq: s.seq}
+		r.ETag = graindir.ETag{Epoch: 1, Seq: s.seq}
 		s.records[k] = r
 	}
 	other()
@@ -318,7 +318,7 @@ func TestLoadFails(t *testing.T) {
 	nodetest.Eventually(t, "it goes", func() bool { return p.net.placeOf(idOf(g)).IsZero() })
 	s := p.net.store
 	s.mu.Lock()
-	s.onLoad = func(grainengine.ID) error { return raysys.ErrNotDelivered }
+	s.onLoad = func(graindir.ID) error { return raysys.ErrNotDelivered }
 	s.mu.Unlock()
 	err := nodetest.Fails(t, ctx, p.get.Call(ctx, g), grains.ErrActivation)
 	if !errors.Is(err, raysys.ErrNotDelivered) {
@@ -326,7 +326,7 @@ func TestLoadFails(t *testing.T) {
 	}
 	s.mu.Lock()
 	moved := false
-	s.onLoad = func(id grainengine.ID) error {
+	s.onLoad = func(id graindir.ID) error {
 		if !moved {
 			moved = true
 			p.net.put(id, c)
@@ -423,8 +423,8 @@ func TestMovedWhileOpen(t *testing.T) {
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	s := p.net.store
 	s.mu.Lock()
-	s.onSave = func(grainengine.ID, string) fault { return saveStored }
-	s.onLoad = func(id grainengine.ID) error {
+	s.onSave = func(graindir.ID, string) fault { return saveStored }
+	s.onLoad = func(id graindir.ID) error {
 		if p.net.placeOf(id).Node == "a" {
 			p.net.put(id, b)
 		}
@@ -446,7 +446,7 @@ func TestLateSaveIsNotThisOne(t *testing.T) {
 	nodetest.Fails(t, ctx, p.put.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
 	s := p.net.store
 	s.mu.Lock()
-	s.onSave = func(grainengine.ID, string) fault { // the store's lock is held
+	s.onSave = func(graindir.ID, string) fault { // the store's lock is held
 		for _, f := range s.late {
 			f()
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/golden"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/nodetest"
 )
 
@@ -123,7 +123,7 @@ func TestStateRecord(t *testing.T) {
 	}
 	give := func(kind string, data []byte) {
 		net.store.mu.Lock()
-		net.store.records[storeKey{grainengine.ID{Kind: kind, Key: "old"}, "Account"}] = grainengine.Record{Data: data, Exists: true, ETag: grainengine.ETag{Seq: 1}}
+		net.store.records[storeKey{graindir.ID{Kind: kind, Key: "old"}, "Account"}] = graindir.Record{Data: data, Exists: true, ETag: graindir.ETag{Seq: 1}}
 		net.store.mu.Unlock()
 	}
 	give("ledger", want)
@@ -142,7 +142,7 @@ func TestStateRecord(t *testing.T) {
 	for _, bad := range [][]byte{{}, {1}, append([]byte{2}, want[1:]...), want[:len(want)-1], append(append([]byte(nil), want...), 0)} {
 		key := hex.EncodeToString(bad)
 		net.store.mu.Lock()
-		net.store.records[storeKey{idOf(k1.Get(key)), "Account"}] = grainengine.Record{Data: bad, Exists: true}
+		net.store.records[storeKey{idOf(k1.Get(key)), "Account"}] = graindir.Record{Data: bad, Exists: true}
 		net.store.mu.Unlock()
 		nodetest.Fails(t, ctx, get1.Call(ctx, k1.Get(key)), grains.ErrActivation)
 	}

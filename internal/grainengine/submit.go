@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // defaultDeadline of a grain call, so that a caller never waits for ever on a grain that hangs.
@@ -32,7 +33,7 @@ func Of(ctx context.Context) *Engine {
 }
 
 // check makes the checks of every call but a Tell and returns the turn to submit under.
-func (m *method) check(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
+func (m *method) check(ctx context.Context, id graindir.ID) (*Engine, *core.Turn, error) {
 	e, t, err := m.checked(ctx, id)
 	if err == nil && t.Kind() == core.TurnGrain {
 		if err := m.callable(t); err != nil {
@@ -43,7 +44,7 @@ func (m *method) check(ctx context.Context, id ID) (*Engine, *core.Turn, error) 
 }
 
 // checked is check without what only the turns of durable grains must not do.
-func (m *method) checked(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
+func (m *method) checked(ctx context.Context, id graindir.ID) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
@@ -103,7 +104,7 @@ type submission struct {
 }
 
 // begin makes the record of a call, or returns what has failed.
-func (m *method) begin(ctx context.Context, id ID, s *submission) *core.Future {
+func (m *method) begin(ctx context.Context, id graindir.ID, s *submission) *core.Future {
 	e, t, err := m.check(ctx, id)
 	if err != nil {
 		return m.failed(err)
@@ -143,7 +144,7 @@ func (m *method) submit(s *submission) core.Link {
 }
 
 // callWith makes a call with a copy of the argument at arg.
-func (m *method) callWith(ctx context.Context, id ID, arg unsafe.Pointer) core.Link {
+func (m *method) callWith(ctx context.Context, id graindir.ID, arg unsafe.Pointer) core.Link {
 	var s submission
 	if failed := m.begin(ctx, id, &s); failed != nil {
 		return core.LinkTo(failed)
@@ -171,11 +172,11 @@ func (o *onCall) Waits() ([]*core.Turn, []*core.Future) {
 }
 
 // On is the On of the handles.
-func (f Func) On(ctx context.Context, id ID, arg core.Link) core.Link {
+func (f Func) On(ctx context.Context, id graindir.ID, arg core.Link) core.Link {
 	return core.LinkTo(f.m.submitOn(ctx, id, core.FutureOf(arg)))
 }
 
-func (m *method) submitOn(ctx context.Context, id ID, arg *core.Future) *core.Future {
+func (m *method) submitOn(ctx context.Context, id graindir.ID, arg *core.Future) *core.Future {
 	if arg == nil {
 		return m.failed(fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
 	}

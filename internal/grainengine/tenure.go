@@ -6,15 +6,16 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // tenure is what an activation knows of its right to be the grain: its token on a node of a cluster, and its States,
 // which are stored under that token. The activation of a grain without States in a single process has none.
 type tenure struct {
-	token   Token
-	stale   atomic.Bool // the grain has a newer placement: the activation stops, and runs no further call
-	durable *durable    // of a durable kind
-	wanted  *Wanted     // of a kind that asks for resources: what the place was asked for
+	token   graindir.Token
+	stale   atomic.Bool      // the grain has a newer placement: the activation stops, and runs no further call
+	durable *durable         // of a durable kind
+	wanted  *graindir.Wanted // of a kind that asks for resources: what the place was asked for
 
 	// The rest is used by the turn only.
 	unserved    []*call    // calls whose turn came after it went stale, or the node began to drain
@@ -43,7 +44,7 @@ func (a *activation) ready(c *call, inner bool) bool {
 		return false
 	}
 	if v := c.inbound(); v != nil && v.nodeCloses() {
-		v.refuse(Place{})
+		v.refuse(graindir.Place{})
 		return false
 	}
 	if !m.token.IsZero() {

@@ -9,14 +9,15 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
 // Waiting is a grain and where it, or its calls, wait on this node, but for the name of the node.
 type Waiting struct {
-	ID ID
+	ID graindir.ID
 	raysys.Waiting
-	Want Wanted // what it asks of placement
+	Want graindir.Wanted // what it asks of placement
 }
 
 // ExplainWaiting says where the grain of a kind/key, or its calls, are on this node.
@@ -32,23 +33,23 @@ func (e *Engine) ExplainWaiting(name string) (list []Waiting) {
 }
 
 // GrainOf returns the grain that a call of this node is to; false for other work.
-func GrainOf(c *core.Future) (ID, bool) {
+func GrainOf(c *core.Future) (graindir.ID, bool) {
 	call := callOf(c)
 	if call == nil {
-		return ID{}, false
+		return graindir.ID{}, false
 	}
 	if a := call.queuedAt(); a != nil {
-		return ID{a.kind.def.name, a.key}, true
+		return graindir.ID{Kind: a.kind.def.name, Key: a.key}, true
 	}
 	o := call.outbound()
 	if o == nil {
 		v, ok := engineOf(c.Up()).forwarded.Load(c)
 		if !ok {
-			return ID{}, false
+			return graindir.ID{}, false
 		}
 		o = v.(*outboundCall)
 	}
-	return ID{o.kind.def.name, o.key}, true
+	return graindir.ID{Kind: o.kind.def.name, Key: o.key}, true
 }
 
 // String names the grain, for what waits behind it.
@@ -59,7 +60,7 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 	want := k.def.wanted()
 	add := func(w raysys.Waiting) {
 		w.Asks, w.Labels = raysys.Resources(want.Needs), want.Labels
-		list = append(list, Waiting{ID: ID{k.def.name, key}, Waiting: w, Want: want})
+		list = append(list, Waiting{ID: graindir.ID{Kind: k.def.name, Key: key}, Waiting: w, Want: want})
 	}
 	a, r := k.lookup(key)
 	active := []*activation{}
@@ -158,7 +159,7 @@ func (h *heldCalls) count(k *boundKind, key string) (n int) {
 }
 
 // explain says what the calls in the route wait for.
-func (r *route) explain() (w raysys.Waiting, want Wanted) {
+func (r *route) explain() (w raysys.Waiting, want graindir.Wanted) {
 	e := r.kind.engine
 	var since int64
 	if n, ok := e.nodeless.Load(r); ok {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -36,7 +36,7 @@ func TestHostileKeys(t *testing.T) {
 	o := alone(t)
 	peer := asking(o)
 	object, name := registry.ObjectKey(raysys.TaskID{Lo: 1}), registry.NameKey("test", "n")
-	state := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
+	state := registry.StateKey("test", graindir.ID{Kind: "kind", Key: "key"}, "n")
 	for op, keys := range map[objectOp][]string{
 		opRetain:    {"", "s/", "s/kind", "s/a\x00b\x00c", "x", object, name, "t/12345678", "g/a\x00b\x00c"},
 		opCopyState: {"", "s/", "s/a\x00b\x00c", object, name},

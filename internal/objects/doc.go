@@ -9,7 +9,7 @@
 //
 // Its nouns:
 //
-//   - [Objects] is all of one node. It implements core.Objects and core.Names, refs.Objects and grainengine.Retainer.
+//   - [Objects] is all of one node. It implements core.Objects and core.Names, refs.Objects and graindir.Retainer.
 //   - An object is the value of a future of its owner, in the owner's store. Its id is made of the submission and the
 //     owner.
 //   - A copy is here for the references that stand for it, and goes with the last of them or when memory is short. A

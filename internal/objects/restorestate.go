@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// Restore implements grainengine.Retainer.
+// Restore implements graindir.Retainer.
 func (o *Objects) Restore(written []byte) (refs []*core.Future, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -32,8 +32,8 @@ const (
 // maxDepth bounds references inside what references refer to.
 const maxDepth = 16
 
-// Retain implements grainengine.Retainer: it encodes the references of a State, and has the owners retain the objects.
-func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+// Retain implements graindir.Retainer: it encodes the references of a State, and has the owners retain the objects.
+func (o *Objects) Retain(id graindir.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	go func() { // the end of o.ctx ends it
 		r := &retaining{o: o, key: registry.StateKey(o.namespace, id, name)}
 		var out []byte

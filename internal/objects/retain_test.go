@@ -8,7 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/registry"
 )
@@ -59,7 +59,7 @@ func retained(t *testing.T, o *Objects, n int) (c *core.Future, key string, oid 
 	if err != nil {
 		t.Fatal(err)
 	}
-	key = registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
+	key = registry.StateKey("test", graindir.ID{Kind: "kind", Key: "key"}, "n")
 	for range n {
 		if err := o.retainHere(key, oid); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/registry"
@@ -27,8 +27,8 @@ import (
 // Each of the two nodes keeps its file while the record lists the object (retention). While it is open whether a record
 // will list it, the node that writes it decides, for as long as it lives.
 
-// KeepState implements grainengine.Retainer.
-func (o *Objects) KeepState(id grainengine.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
+// KeepState implements graindir.Retainer.
+func (o *Objects) KeepState(id graindir.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
 	go func() { // the end of o.ctx ends it
 		done(o.keepState(registry.StateKey(o.namespace, id, name), record))
 	}()
@@ -167,8 +167,8 @@ func (o *Objects) keepStateCopy(c *pendingCopy) error {
 	return err
 }
 
-// KeptState implements grainengine.Retainer.
-func (o *Objects) KeptState(_ grainengine.ID, _ string, object raysys.TaskID, err error) {
+// KeptState implements graindir.Retainer.
+func (o *Objects) KeptState(_ graindir.ID, _ string, object raysys.TaskID, err error) {
 	o.kept.mu.Lock()
 	k := o.kept.byID[object]
 	if k == nil || k.state == nil {
@@ -185,15 +185,15 @@ func (o *Objects) KeptState(_ grainengine.ID, _ string, object raysys.TaskID, er
 				o.restoreAt(now, r.key, object, restoreTries)
 			}
 		}
-	case errors.Is(err, raysys.ErrOutcomeUnknown), errors.Is(err, raysys.ErrMoved), errors.Is(err, grainengine.ErrETag):
+	case errors.Is(err, raysys.ErrOutcomeUnknown), errors.Is(err, raysys.ErrMoved), errors.Is(err, graindir.ErrETag):
 		// The record decides.
 	default:
 		r.finish()
 	}
 }
 
-// FetchState implements grainengine.Retainer.
-func (o *Objects) FetchState(_ grainengine.ID, _ string, written []byte, done func([]byte, error)) {
+// FetchState implements graindir.Retainer.
+func (o *Objects) FetchState(_ graindir.ID, _ string, written []byte, done func([]byte, error)) {
 	go func() { // the end of o.ctx ends it
 		rec, err := registry.ReadRecord(written)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -39,7 +39,7 @@ func appendAnswer[A any](dst []byte, op operation[A], a A, err error) []byte {
 	case err == errNotLeader:
 		return append(dst, answerRetry)
 	case err != nil:
-		return wire.AppendError(appendPlace(append(dst, answerError), grainengine.Place{}), err)
+		return wire.AppendError(appendPlace(append(dst, answerError), graindir.Place{}), err)
 	}
 	return op.appendAnswer(append(dst, answerOK), a)
 }

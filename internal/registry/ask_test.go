@@ -6,17 +6,17 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
 // kinds are an operation of each kind, asked by this node: done gets its error.
-func kinds(token grainengine.Token) map[string]func(e *elsewhere, done func(error)) {
+func kinds(token graindir.Token) map[string]func(e *elsewhere, done func(error)) {
 	return map[string]func(e *elsewhere, done func(error)){
-		"locate":  asking[grainengine.Placed](locateAlice()),
-		"confirm": asking[grainengine.Placed](confirmAlice(token)),
+		"locate":  asking[graindir.Placed](locateAlice()),
+		"confirm": asking[graindir.Placed](confirmAlice(token)),
 		"release": asking[struct{}](releaseAlice(token)),
-		"load":    asking[[]grainengine.Record](loadAlice(token)),
-		"save":    asking[grainengine.ETag](saveAlice(token)),
+		"load":    asking[[]graindir.Record](loadAlice(token)),
+		"save":    asking[graindir.ETag](saveAlice(token)),
 		"changes": asking[[]Entry](&changes{[]Change{RemoveName("n/x")}}),
 		"find":    asking[Entry](&find{key: "n/x"}),
 		"tasks":   asking[[]taskAnswer](&taskChanges{[]TaskChange{ClaimTask(taskOne)}}),
@@ -32,7 +32,7 @@ var errAnswer = errors.New("the leader's answer")
 // TestNextLeaderIsAsked: a node that does not lead the shard has done nothing, so each operation goes to the next leader; what that
 // one answers is the answer.
 func TestNextLeaderIsAsked(t *testing.T) {
-	for name, begin := range kinds(grainengine.Token{Epoch: 1}) {
+	for name, begin := range kinds(graindir.Token{Epoch: 1}) {
 		t.Run(name, func(t *testing.T) {
 			e, _ := newElsewhere(t, nil)
 			times := 0 // one request at a time
@@ -55,7 +55,7 @@ func TestNextLeaderIsAsked(t *testing.T) {
 // TestUnknownOutcome: when the connection ends before the answer, a save ends with that error, since it may have been committed; all
 // else is asked again.
 func TestUnknownOutcome(t *testing.T) {
-	for name, begin := range kinds(grainengine.Token{Epoch: 1}) {
+	for name, begin := range kinds(graindir.Token{Epoch: 1}) {
 		t.Run(name, func(t *testing.T) {
 			e, _ := newElsewhere(t, nil)
 			questions := make(chan request, 3)
@@ -84,7 +84,7 @@ func TestUnknownOutcome(t *testing.T) {
 
 // TestUndelivered: what was not sent, because the connection was over, is sent over the next one: a save too.
 func TestUndelivered(t *testing.T) {
-	for name, begin := range kinds(grainengine.Token{Epoch: 1}) {
+	for name, begin := range kinds(graindir.Token{Epoch: 1}) {
 		e, _ := newElsewhere(t, nil)
 		e.asked = func(q request) { q.fail(errAnswer) }
 		e.calls.Load().Close(errors.New("broken by the test"))
@@ -111,7 +111,7 @@ func TestNotPassedOn(t *testing.T) {
 	}
 	e.leads.Store(true)
 	end := make(chan error, 1)
-	askFrom(e, driver, locateAlice(), func(_ grainengine.Placed, err error) { end <- err })
+	askFrom(e, driver, locateAlice(), func(_ graindir.Placed, err error) { end <- err })
 	soon(t, "the request of another node waits for this one to lead", func() bool { return e.reg.Waiting() == 1 })
 	e.leads.Store(false)
 	e.reg.Retry()
@@ -122,7 +122,7 @@ func TestNotPassedOn(t *testing.T) {
 
 // TestClosedAndSuspended: a node that has ended, or whose lease is out, asks nothing. Without its lease it may release.
 func TestClosedAndSuspended(t *testing.T) {
-	for name, begin := range kinds(grainengine.Token{Epoch: 1}) {
+	for name, begin := range kinds(graindir.Token{Epoch: 1}) {
 		e, _ := newElsewhere(t, nil)
 		e.asked = func(q request) { q.fail(errAnswer) }
 		end := make(chan error, 1)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -14,12 +14,12 @@ import (
 // may ask. A commit whose outcome is unknown is not repeated: its asker restores the counter.
 type commit struct {
 	grain
-	grainengine.Commit
+	graindir.Commit
 }
 
-// Commit stores c if token is current and c.After is the version of the grain's counter. See grainengine.States for its
+// Commit stores c if token is current and c.After is the version of the grain's counter. See graindir.States for its
 // errors.
-func (r *Registry) Commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit, done func(grainengine.ETag, error)) {
+func (r *Registry) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, done func(graindir.ETag, error)) {
 	ask(r, &commit{grain{r.cfg.Namespace, id, token}, c}, done)
 }
 
@@ -48,9 +48,9 @@ func (o *commit) read(r *wire.Reader) error {
 	if err := o.grain.read(r); err != nil {
 		return err
 	}
-	o.After, o.Counter = wire.ReadStamp[grainengine.ETag](r), grainengine.ReadCounter(r)
+	o.After, o.Counter = wire.ReadStamp[graindir.ETag](r), graindir.ReadCounter(r)
 	for range r.Count(2) {
-		s := grainengine.StateChange{Name: r.String()}
+		s := graindir.StateChange{Name: r.String()}
 		if r.Byte() != 0 {
 			s.Data = append([]byte{}, r.Bytes()...)
 		}
@@ -63,7 +63,7 @@ func (o *commit) read(r *wire.Reader) error {
 	return r.Err()
 }
 
-func appendReplies(dst []byte, list []grainengine.StoredReply) []byte {
+func appendReplies(dst []byte, list []graindir.StoredReply) []byte {
 	dst = wire.AppendUvarint(dst, uint64(len(list)))
 	for _, p := range list {
 		dst = wire.AppendBytes(wire.AppendID(dst, p.Call), p.Data)
@@ -71,23 +71,23 @@ func appendReplies(dst []byte, list []grainengine.StoredReply) []byte {
 	return dst
 }
 
-func readReplies(r *wire.Reader) (list []grainengine.StoredReply) {
+func readReplies(r *wire.Reader) (list []graindir.StoredReply) {
 	for range r.Count(17) {
-		list = append(list, grainengine.StoredReply{Call: r.ID(), Data: append([]byte{}, r.Bytes()...)})
+		list = append(list, graindir.StoredReply{Call: r.ID(), Data: append([]byte{}, r.Bytes()...)})
 	}
 	return list
 }
 
-func (*commit) appendAnswer(dst []byte, v grainengine.ETag) []byte { return wire.AppendStamp(dst, v) }
+func (*commit) appendAnswer(dst []byte, v graindir.ETag) []byte { return wire.AppendStamp(dst, v) }
 
-func (*commit) readAnswer(r *wire.Reader) (grainengine.ETag, error) {
-	return wire.ReadStamp[grainengine.ETag](r), nil
+func (*commit) readAnswer(r *wire.Reader) (graindir.ETag, error) {
+	return wire.ReadStamp[graindir.ETag](r), nil
 }
 
 // batch is the commit as the shard has it; the counter is its first put.
 func (o *commit) batch() shardlog.Batch {
 	b := shardlog.Batch{Puts: []shardlog.Put{{Key: o.counterKey(), Value: appendCounter(o.Counter)}}}
-	if o.token != (grainengine.Token{}) {
+	if o.token != (graindir.Token{}) {
 		// The first condition that does not hold is reported: an activation that is not current hears raysys.ErrMoved.
 		b.Checks = append(b.Checks, shardlog.Check{Key: o.placementKey(), Version: shardlog.Version(o.token)})
 	}
@@ -108,7 +108,7 @@ func (o *commit) batch() shardlog.Batch {
 	return b
 }
 
-func (o *commit) serve(l *leader, q *asked[grainengine.ETag]) {
+func (o *commit) serve(l *leader, q *asked[graindir.ETag]) {
 	if err := l.authorize(&o.grain, q.from); err != nil {
 		q.fail(err)
 		return
@@ -120,13 +120,13 @@ func (o *commit) serve(l *leader, q *asked[grainengine.ETag]) {
 			for _, s := range o.States {
 				l.post(stateSaved(o.stateKey(s.Name))) // nodes that retain objects for the State read its record again
 			}
-			q.answer(grainengine.ETag(res.Version(0)), nil)
+			q.answer(graindir.ETag(res.Version(0)), nil)
 		case !errors.As(err, &conflict):
 			q.fail(outcome(err))
 		case conflict.Check.Key == o.counterKey():
-			q.fail(fmt.Errorf("%w: turn %d of %s is not the one after the last that was committed", grainengine.ErrETag, o.Counter.Turn, o.id))
+			q.fail(fmt.Errorf("%w: turn %d of %s is not the one after the last that was committed", graindir.ErrETag, o.Counter.Turn, o.id))
 		default:
-			q.fail(o.stale(grainengine.Place{}))
+			q.fail(o.stale(graindir.Place{}))
 		}
 	})
 }

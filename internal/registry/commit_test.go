@@ -7,7 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -19,17 +19,17 @@ func replyOf(owner core.NodeKey) []byte {
 	return append(b, 1, 2, 3, 4, 5, 6, 7, 8, 0, 'r')
 }
 
-func commitAlice(token grainengine.Token, after grainengine.ETag, turn uint64, calls ...uint64) *commit {
-	o := &commit{alice(token), grainengine.Commit{
-		After: after, Counter: grainengine.Counter{Turn: turn, Nonce: turn}, States: []grainengine.StateChange{{Name: "n", Data: []byte{byte(turn)}}},
+func commitAlice(token graindir.Token, after graindir.ETag, turn uint64, calls ...uint64) *commit {
+	o := &commit{alice(token), graindir.Commit{
+		After: after, Counter: graindir.Counter{Turn: turn, Nonce: turn}, States: []graindir.StateChange{{Name: "n", Data: []byte{byte(turn)}}},
 	}}
 	for _, c := range calls {
-		o.Replies = append(o.Replies, grainengine.StoredReply{Call: raysys.TaskID{Lo: c}, Data: replyOf(aliveNode)})
+		o.Replies = append(o.Replies, graindir.StoredReply{Call: raysys.TaskID{Lo: c}, Data: replyOf(aliveNode)})
 	}
 	return o
 }
 
-func restoreAlice(token grainengine.Token) *restore { return &restore{*loadAlice(token)} }
+func restoreAlice(token graindir.Token) *restore { return &restore{*loadAlice(token)} }
 
 // TestCommit: the States, the counter and the replies of a turn are stored together or not at all, under the current token
 // and behind the turn that they name.
@@ -38,7 +38,7 @@ func TestCommit(t *testing.T) {
 	old := place(t, e, deadNode)
 	e.dead.Store(deadNode, true)
 	now := place(t, e, aliveNode)
-	none := grainengine.ETag{}
+	none := graindir.ETag{}
 	first := says(e, aliveNode, commitAlice(now.Token, none, 1, 1, 2))
 	if first.err != nil {
 		t.Fatal(first.err)
@@ -50,8 +50,8 @@ func TestCommit(t *testing.T) {
 	}{
 		"by an earlier activation":      {deadNode, commitAlice(old.Token, first.value, 2, 3), raysys.ErrMoved},
 		"by another node":               {core.NodeKey{Node: "x", Incarnation: 1}, commitAlice(now.Token, first.value, 2, 3), raysys.ErrMoved},
-		"behind no turn":                {aliveNode, commitAlice(now.Token, none, 2, 3), grainengine.ErrETag},
-		"behind a turn that is not the": {aliveNode, commitAlice(now.Token, grainengine.ETag{Epoch: first.value.Epoch, Seq: first.value.Seq + 9}, 2, 3), grainengine.ErrETag},
+		"behind no turn":                {aliveNode, commitAlice(now.Token, none, 2, 3), graindir.ErrETag},
+		"behind a turn that is not the": {aliveNode, commitAlice(now.Token, graindir.ETag{Epoch: first.value.Epoch, Seq: first.value.Seq + 9}, 2, 3), graindir.ErrETag},
 	} {
 		if a := says(e, c.from, c.op); !errors.Is(a.err, c.want) {
 			t.Errorf("a commit %s: %+v, want %v", name, a, c.want)
@@ -91,11 +91,11 @@ func TestCommit(t *testing.T) {
 func TestRepliesOfTheDead(t *testing.T) {
 	e := served(t)
 	now := place(t, e, aliveNode)
-	c := commitAlice(now.Token, grainengine.ETag{}, 1, 1)
+	c := commitAlice(now.Token, graindir.ETag{}, 1, 1)
 	c.Replies = append(c.Replies,
-		grainengine.StoredReply{Call: raysys.TaskID{Lo: 2}, Data: replyOf(deadNode)},
-		grainengine.StoredReply{Call: raysys.TaskID{Lo: 3}, Data: replyOf(core.NodeKey{})},
-		grainengine.StoredReply{Call: raysys.TaskID{Lo: 4}, Data: []byte("of a newer version")})
+		graindir.StoredReply{Call: raysys.TaskID{Lo: 2}, Data: replyOf(deadNode)},
+		graindir.StoredReply{Call: raysys.TaskID{Lo: 3}, Data: replyOf(core.NodeKey{})},
+		graindir.StoredReply{Call: raysys.TaskID{Lo: 4}, Data: []byte("of a newer version")})
 	if a := says(e, aliveNode, c); a.err != nil {
 		t.Fatal(a.err)
 	}
@@ -118,7 +118,7 @@ func TestUnreadableCounter(t *testing.T) {
 	if _, err := e.reg.led[0].shard.Commit(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	if a := says(e, aliveNode, restoreAlice(now.Token)); !errors.Is(a.err, grainengine.ErrUnreadable) {
+	if a := says(e, aliveNode, restoreAlice(now.Token)); !errors.Is(a.err, graindir.ErrUnreadable) {
 		t.Errorf("%+v, want ErrUnreadable", a)
 	}
 }

@@ -1,6 +1,6 @@
 package registry
 
-import "github.com/raysys/raysys/internal/grainengine"
+import "github.com/raysys/raysys/internal/graindir"
 
 // confirm asks where a grain is, without placing it. A node that gets a call for the grain asks, and compares the
 // call's token with the answer. Every node may ask: the answer confirms the token to the node that it names, and tells
@@ -11,16 +11,16 @@ type confirm struct {
 }
 
 // Confirm returns where a grain is now, the zero place when it is nowhere.
-func (r *Registry) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Placed, error)) {
+func (r *Registry) Confirm(id graindir.ID, token graindir.Token, done func(graindir.Placed, error)) {
 	ask(r, &confirm{grain: grain{r.cfg.Namespace, id, token}}, done)
 }
 
 func (*confirm) code() code { return codeConfirm }
 
-func (o *confirm) serve(l *leader, q *asked[grainengine.Placed]) {
+func (o *confirm) serve(l *leader, q *asked[graindir.Placed]) {
 	p, _, ok := l.current(o.placementKey())
 	if !ok {
-		p = grainengine.Placed{}
+		p = graindir.Placed{}
 	}
 	q.answer(p, nil)
 }

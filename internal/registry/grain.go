@@ -5,7 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -14,8 +14,8 @@ import (
 // it empty, and Locate has no token.
 type grain struct {
 	ns    string // namespace
-	id    grainengine.ID
-	token grainengine.Token
+	id    graindir.ID
+	token graindir.Token
 }
 
 func (g *grain) name() string { return g.ns + "\x00" + g.id.Kind + "\x00" + g.id.Key }
@@ -28,7 +28,7 @@ func (g *grain) placementKey() string { return "g/" + g.name() }
 func (g *grain) stateKey(name string) string { return StateKey(g.ns, g.id, name) }
 
 // StateKey is the key of the record of a grain's State.
-func StateKey(namespace string, id grainengine.ID, name string) string {
+func StateKey(namespace string, id graindir.ID, name string) string {
 	return "s/" + namespace + "\x00" + id.Kind + "\x00" + id.Key + "\x00" + name
 }
 
@@ -41,14 +41,14 @@ func (g *grain) append(dst []byte) []byte {
 
 func (g *grain) read(r *wire.Reader) error {
 	g.ns = r.String()
-	g.id = grainengine.ID{Kind: r.String(), Key: r.String()}
-	g.token = wire.ReadStamp[grainengine.Token](r)
+	g.id = graindir.ID{Kind: r.String(), Key: r.String()}
+	g.token = wire.ReadStamp[graindir.Token](r)
 	return r.Err()
 }
 
 // stale is the error for an activation that is not the current one; p is the current place, zero if there is none or if
 // it is not known.
-func (g *grain) stale(p grainengine.Place) error {
+func (g *grain) stale(p graindir.Place) error {
 	err := fmt.Errorf("%w: activation %d.%d is not the current one of %s", raysys.ErrMoved, g.token.Epoch, g.token.Seq, g.id)
 	if !p.IsZero() {
 		err = fmt.Errorf("%w, which is %d.%d on node %s", err, p.Token.Epoch, p.Token.Seq, p.NodeKey)
@@ -57,20 +57,20 @@ func (g *grain) stale(p grainengine.Place) error {
 }
 
 // elsewhere is the error for an operation that only the node of the placement may ask for.
-func (g *grain) elsewhere(p grainengine.Place, from core.NodeKey) error {
+func (g *grain) elsewhere(p graindir.Place, from core.NodeKey) error {
 	return fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, g.id, p.NodeKey, from)
 }
 
 // authorize refuses an activation that is not the current one, and a node that the grain is not placed on. In the one
 // process that owns an embedded store every activation has the zero token.
 func (l *leader) authorize(g *grain, from core.NodeKey) error {
-	if g.token == (grainengine.Token{}) && l.reg.cfg.Alone {
+	if g.token == (graindir.Token{}) && l.reg.cfg.Alone {
 		return nil
 	}
 	p, _, ok := l.current(g.placementKey())
 	switch {
 	case !ok:
-		return g.stale(grainengine.Place{})
+		return g.stale(graindir.Place{})
 	case p.Token != g.token:
 		return g.stale(p.Place)
 	case p.NodeKey != from:
@@ -80,7 +80,7 @@ func (l *leader) authorize(g *grain, from core.NodeKey) error {
 }
 
 // current returns the grain's placement if it is on a node that lives.
-func (l *leader) current(key string) (p grainengine.Placed, rec shardlog.Record, ok bool) {
+func (l *leader) current(key string) (p graindir.Placed, rec shardlog.Record, ok bool) {
 	rec, ok = l.shard.Get(key)
 	if !ok {
 		return p, rec, false
@@ -92,18 +92,18 @@ func (l *leader) current(key string) (p grainengine.Placed, rec shardlog.Record,
 // placementVersion is the first byte of a placement record.
 const placementVersion = 1
 
-func appendPlacement(p grainengine.Placed) []byte {
+func appendPlacement(p graindir.Placed) []byte {
 	return appendBundle(wire.AppendUvarint(wire.AppendBytes([]byte{placementVersion}, p.Node), p.Incarnation), p.Bundle)
 }
 
 // readPlacement reads a placement record, whose version is the grain's token.
-func readPlacement(rec shardlog.Record) (grainengine.Placed, error) {
+func readPlacement(rec shardlog.Record) (graindir.Placed, error) {
 	r := wire.NewReader(rec.Value)
 	if v := r.Byte(); v != placementVersion {
-		return grainengine.Placed{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
+		return graindir.Placed{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
 	}
-	p := grainengine.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, Token: grainengine.Token(rec.Version)}
-	return grainengine.Placed{Place: p, Bundle: readBundle(&r)}, r.Err()
+	p := graindir.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, Token: graindir.Token(rec.Version)}
+	return graindir.Placed{Place: p, Bundle: readBundle(&r)}, r.Err()
 }
 
 // appendBundle appends the bundle of a grain at the end of a frame or a record: nothing where it is in none.
@@ -125,23 +125,23 @@ func readBundle(r *wire.Reader) (b core.Bundle) {
 	return core.Bundle{Group: r.String(), Index: int(r.Uint32()) - 1, Captures: r.Byte() == 1}
 }
 
-func appendPlace(dst []byte, p grainengine.Place) []byte {
+func appendPlace(dst []byte, p graindir.Place) []byte {
 	return wire.AppendStamp(wire.AppendNode(dst, p.NodeKey), p.Token)
 }
 
-func readPlace(r *wire.Reader) grainengine.Place {
+func readPlace(r *wire.Reader) graindir.Place {
 	at := wire.ReadNode(r)
-	return grainengine.Place{NodeKey: at, Token: wire.ReadStamp[grainengine.Token](r)}
+	return graindir.Place{NodeKey: at, Token: wire.ReadStamp[graindir.Token](r)}
 }
 
 // placeAnswer is the answer of the operations that say where a grain is.
 type placeAnswer struct{}
 
-func (placeAnswer) appendAnswer(dst []byte, p grainengine.Placed) []byte {
+func (placeAnswer) appendAnswer(dst []byte, p graindir.Placed) []byte {
 	return appendBundle(appendPlace(dst, p.Place), p.Bundle)
 }
 
-func (placeAnswer) readAnswer(r *wire.Reader) (p grainengine.Placed, err error) {
+func (placeAnswer) readAnswer(r *wire.Reader) (p graindir.Placed, err error) {
 	at := readPlace(r)
-	return grainengine.Placed{Place: at, Bundle: readBundle(r)}, nil
+	return graindir.Placed{Place: at, Bundle: readBundle(r)}, nil
 }

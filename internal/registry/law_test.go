@@ -8,7 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -79,25 +79,25 @@ func says[A any](e *elsewhere, from core.NodeKey, op operation[A]) answer[A] {
 }
 
 // tells reports whether a refusal says where the grain is now.
-func tells(err error, p grainengine.Place) bool {
+func tells(err error, p graindir.Place) bool {
 	return strings.Contains(err.Error(), fmt.Sprintf("%d.%d on node %s", p.Token.Epoch, p.Token.Seq, p.NodeKey))
 }
 
 // alice is the grain that most of this is about.
-func alice(token grainengine.Token) grain {
-	return grain{"test", grainengine.ID{Kind: "account", Key: "alice"}, token}
+func alice(token graindir.Token) grain {
+	return grain{"test", graindir.ID{Kind: "account", Key: "alice"}, token}
 }
 
-func locateAlice() *locate                          { return &locate{grain: alice(grainengine.Token{})} }
-func confirmAlice(token grainengine.Token) *confirm { return &confirm{grain: alice(token)} }
-func releaseAlice(token grainengine.Token) *release { return &release{alice(token)} }
-func loadAlice(token grainengine.Token) *load       { return &load{alice(token), []string{"n"}} }
-func saveAlice(token grainengine.Token) *save {
+func locateAlice() *locate                       { return &locate{grain: alice(graindir.Token{})} }
+func confirmAlice(token graindir.Token) *confirm { return &confirm{grain: alice(token)} }
+func releaseAlice(token graindir.Token) *release { return &release{alice(token)} }
+func loadAlice(token graindir.Token) *load       { return &load{alice(token), []string{"n"}} }
+func saveAlice(token graindir.Token) *save {
 	return &save{grain: alice(token), name: "n", data: []byte("x")}
 }
 
 // place has the grain placed on k.
-func place(t *testing.T, e *elsewhere, k core.NodeKey) grainengine.Place {
+func place(t *testing.T, e *elsewhere, k core.NodeKey) graindir.Place {
 	t.Helper()
 	hosts := []placement.Node{host(k, "test")}
 	e.hosts.Store(&hosts)
@@ -173,7 +173,7 @@ func TestSuspendedLeader(t *testing.T) {
 		"release": says(e, aliveNode, releaseAlice(p.Token)).err,
 		"load":    says(e, aliveNode, loadAlice(p.Token)).err,
 		"save":    says(e, aliveNode, saveAlice(p.Token)).err,
-		"commit":  says(e, aliveNode, commitAlice(p.Token, grainengine.ETag{}, 1)).err,
+		"commit":  says(e, aliveNode, commitAlice(p.Token, graindir.ETag{}, 1)).err,
 		"restore": says(e, aliveNode, restoreAlice(p.Token)).err,
 		"change":  says(e, aliveNode, &changes{[]Change{RemoveName("n/x")}}).err,
 		"find":    says(e, aliveNode, &find{key: "o/x"}).err,
@@ -221,8 +221,8 @@ func TestOnlyWhereItIsPlaced(t *testing.T) {
 func TestGrainsOfTwoPrograms(t *testing.T) {
 	one, two := core.NodeKey{Node: "one", Incarnation: 5}, core.NodeKey{Node: "two", Incarnation: 6}
 	e := served(t, host(one, "a"), host(two, "b"))
-	id := grainengine.ID{Kind: "account", Key: "alice"}
-	var tokens []grainengine.Token
+	id := graindir.ID{Kind: "account", Key: "alice"}
+	var tokens []graindir.Token
 	for _, c := range []struct {
 		ns string
 		on core.NodeKey
@@ -267,7 +267,7 @@ func TestRequestsForOtherKeys(t *testing.T) {
 		}
 		return err
 	}
-	state := StateKey("a", grainengine.ID{Kind: "k", Key: "x"}, "n")
+	state := StateKey("a", graindir.ID{Kind: "k", Key: "x"}, "n")
 	for _, key := range []string{"o/x", "n/a\x00x", state} {
 		if err := read(requestFor(&find{key: key})); err != nil {
 			t.Errorf("find %q: %v", key, err)

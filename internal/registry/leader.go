@@ -8,7 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
@@ -18,9 +18,9 @@ import (
 type leader struct {
 	reg      *Registry
 	shard    *shardlog.Shard
-	self     *actor.PID                              // from the first message on
-	placing  map[string][]*asked[grainengine.Placed] // by placement key: the requests that wait for a placement that is being committed
-	counts   map[core.NodeKey]int                    // grains placed, for the balance
+	self     *actor.PID                           // from the first message on
+	placing  map[string][]*asked[graindir.Placed] // by placement key: the requests that wait for a placement that is being committed
+	counts   map[core.NodeKey]int                 // grains placed, for the balance
 	nodes    leaderNodes
 	draws    uint64 // placements so far, which seeds the next choice
 	records  recordTable
@@ -32,7 +32,7 @@ type leader struct {
 
 // newLeader makes a leader, and counts the placements in the shard's table.
 func newLeader(r *Registry, s *shardlog.Shard) *leader {
-	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Placed]{}, counts: map[core.NodeKey]int{}, records: newRecordTable()}
+	l := &leader{reg: r, shard: s, placing: map[string][]*asked[graindir.Placed]{}, counts: map[core.NodeKey]int{}, records: newRecordTable()}
 	s.Scan("g/", func(_ string, rec shardlog.Record) bool {
 		if p, err := readPlacement(rec); err == nil {
 			l.counts[p.NodeKey]++

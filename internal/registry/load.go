@@ -3,7 +3,7 @@ package registry
 import (
 	"fmt"
 
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -15,7 +15,7 @@ type load struct {
 }
 
 // Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
-func (r *Registry) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
+func (r *Registry) Load(id graindir.ID, names []string, token graindir.Token, done func([]graindir.Record, error)) {
 	ask(r, &load{grain{r.cfg.Namespace, id, token}, names}, done)
 }
 
@@ -46,7 +46,7 @@ func (o *load) read(r *wire.Reader) error {
 	return nil
 }
 
-func (*load) appendAnswer(dst []byte, records []grainengine.Record) []byte {
+func (*load) appendAnswer(dst []byte, records []graindir.Record) []byte {
 	dst = wire.AppendUvarint(dst, uint64(len(records)))
 	for _, rec := range records {
 		if !rec.Exists {
@@ -58,21 +58,21 @@ func (*load) appendAnswer(dst []byte, records []grainengine.Record) []byte {
 	return dst
 }
 
-func (o *load) readAnswer(r *wire.Reader) (records []grainengine.Record, err error) {
+func (o *load) readAnswer(r *wire.Reader) (records []graindir.Record, err error) {
 	n := r.Count(1)
 	if n != len(o.names) {
 		return nil, fmt.Errorf("%w: %d records for %d names", wire.ErrCorrupt, n, len(o.names))
 	}
-	records = make([]grainengine.Record, n)
+	records = make([]graindir.Record, n)
 	for i := range records {
 		if r.Byte() == 1 {
-			records[i] = grainengine.Record{Exists: true, ETag: wire.ReadStamp[grainengine.ETag](r), Data: append([]byte{}, r.Bytes()...)}
+			records[i] = graindir.Record{Exists: true, ETag: wire.ReadStamp[graindir.ETag](r), Data: append([]byte{}, r.Bytes()...)}
 		}
 	}
 	return records, nil
 }
 
-func (o *load) serve(l *leader, q *asked[[]grainengine.Record]) {
+func (o *load) serve(l *leader, q *asked[[]graindir.Record]) {
 	if err := l.authorize(&o.grain, q.from); err != nil {
 		q.fail(err)
 		return
@@ -90,11 +90,11 @@ func (o *load) serve(l *leader, q *asked[[]grainengine.Record]) {
 }
 
 // records reads the States from the shard's table.
-func (o *load) records(l *leader) []grainengine.Record {
-	records := make([]grainengine.Record, len(o.names))
+func (o *load) records(l *leader) []graindir.Record {
+	records := make([]graindir.Record, len(o.names))
 	for i, n := range o.names {
 		if rec, ok := l.shard.Get(o.stateKey(n)); ok {
-			records[i] = grainengine.Record{Data: rec.Value, ETag: grainengine.ETag(rec.Version), Exists: true}
+			records[i] = graindir.Record{Data: rec.Value, ETag: graindir.ETag(rec.Version), Exists: true}
 		}
 	}
 	return records

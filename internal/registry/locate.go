@@ -8,7 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -21,7 +21,7 @@ type locate struct {
 	strategy raysys.Strategy
 	labels   map[string]string // the node must have them all
 	needs    raysys.Resources  // what the grain holds
-	avoid    grainengine.Place // a placement that the asker could not use
+	avoid    graindir.Place    // a placement that the asker could not use
 	bundle   core.Bundle       // what it holds that of; zero for the node
 	at       core.NodeKey      // the node that has the bundle, as far as the asker knows
 
@@ -30,7 +30,7 @@ type locate struct {
 
 // Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
 // caller could not use.
-func (r *Registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
+func (r *Registry) Locate(id graindir.ID, want graindir.Wanted, avoid graindir.Place, done func(graindir.Placed, error)) {
 	ask(r, &locate{
 		grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid,
 		bundle: want.Bundle, at: want.At, conditions: Conditions(want.Nodes),
@@ -105,11 +105,11 @@ func (o *locate) read(r *wire.Reader) error {
 // placed is the outcome of committing a placement.
 type placed struct {
 	key   string
-	place grainengine.Placed
+	place graindir.Placed
 	err   error
 }
 
-func (o *locate) serve(l *leader, q *asked[grainengine.Placed]) {
+func (o *locate) serve(l *leader, q *asked[graindir.Placed]) {
 	key := o.placementKey()
 	if _, busy := l.placing[key]; busy {
 		l.placing[key] = append(l.placing[key], q)
@@ -125,18 +125,18 @@ func (o *locate) serve(l *leader, q *asked[grainengine.Placed]) {
 		q.fail(err)
 		return
 	}
-	next := grainengine.Placed{Place: grainengine.Place{NodeKey: to}, Bundle: o.bundle}
+	next := graindir.Placed{Place: graindir.Place{NodeKey: to}, Bundle: o.bundle}
 	if !rec.Version.IsZero() { // the record places the grain on a dead node
 		if p, err := readPlacement(rec); err == nil {
 			l.uncount(p.NodeKey)
 		}
 	}
-	l.placing[key] = []*asked[grainengine.Placed]{q}
+	l.placing[key] = []*asked[graindir.Placed]{q}
 	l.counts[to]++
 	b := shardlog.Batch{Checks: []shardlog.Check{{Key: key, Version: rec.Version}}, Puts: []shardlog.Put{{Key: key, Value: appendPlacement(next)}}}
 	l.propose(b, func(res shardlog.Result, err error) {
 		if err == nil {
-			next.Token = grainengine.Token(res.Version(0))
+			next.Token = graindir.Token(res.Version(0))
 		}
 		l.post(&placed{key, next, err})
 	})
@@ -157,7 +157,7 @@ func (l *leader) placed(m *placed) {
 	}
 	place, err := m.place, outcome(m.err)
 	if err != nil {
-		place = grainengine.Placed{}
+		place = graindir.Placed{}
 	}
 	for _, q := range waiting {
 		q.answer(place, err)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 )
@@ -25,7 +25,7 @@ func TestPreferLocalIsTheAsker(t *testing.T) {
 		}
 		l := &leader{reg: New(Config{Members: m, Runner: runner.New(&setClock{}), Namespace: "test"}), shard: &shardlog.Shard{}, counts: map[core.NodeKey]int{}}
 		o := &locate{
-			grain: grain{ns: "test", id: grainengine.ID{Kind: "trainer", Key: "a"}}, needs: raysys.Resources{GPU: 1}, strategy: raysys.PreferLocal,
+			grain: grain{ns: "test", id: graindir.ID{Kind: "trainer", Key: "a"}}, needs: raysys.Resources{GPU: 1}, strategy: raysys.PreferLocal,
 		}
 		at := map[raysys.NodeID]int{}
 		for range 2 * room {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wheel"
@@ -73,7 +73,7 @@ func BenchmarkDecision(b *testing.B) {
 			b.Run(fmt.Sprintf("grain/%s/nodes=%d", name, n), func(b *testing.B) {
 				m := newManyNodes(n)
 				l := benchLeader(b, m)
-				o := &locate{grain: grain{ns: "test", id: grainengine.ID{Kind: "counter", Key: "alice"}}, needs: needs}
+				o := &locate{grain: grain{ns: "test", id: graindir.ID{Kind: "counter", Key: "alice"}}, needs: needs}
 				b.ReportAllocs()
 				for k := 0; b.Loop(); k++ {
 					m.report(k % n)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/placement"
@@ -22,7 +22,7 @@ func (c *setClock) SetAlarm(*core.Alarm) {}
 func TestDecisionsCount(t *testing.T) {
 	m, clock := newManyNodes(300), &setClock{}
 	l := &leader{reg: New(Config{Members: m, Runner: runner.New(clock), Namespace: "test"}), shard: &shardlog.Shard{}, counts: map[core.NodeKey]int{}}
-	o := &locate{grain: grain{ns: "test", id: grainengine.ID{Kind: "trainer", Key: "a"}}, needs: raysys.Resources{GPU: 2}}
+	o := &locate{grain: grain{ns: "test", id: graindir.ID{Kind: "trainer", Key: "a"}}, needs: raysys.Resources{GPU: 2}}
 	used := map[core.NodeKey]int{}
 	give := func() {
 		t.Helper()

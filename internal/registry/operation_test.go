@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/golden"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -72,27 +72,27 @@ func TestFramesOfVersion1(t *testing.T) {
 		ID: id.ID(), Owner: core.NodeKey{Node: "o", Incarnation: 5}, Size: 1 << 20, Attempt: 2, Nonce: 1 << 60, Replicas: 2,
 		At: []Location{{core.NodeKey{Node: "o", Incarnation: 5}, true}, {core.NodeKey{Node: "p", Incarnation: 600}, false}},
 	}
-	g := grain{"prog", grainengine.ID{Kind: "account", Key: "alice"}, grainengine.Token{Epoch: 300, Seq: 7}}
+	g := grain{"prog", graindir.ID{Kind: "account", Key: "alice"}, graindir.Token{Epoch: 300, Seq: 7}}
 	unplaced := grain{ns: g.ns, id: g.id}
-	place := grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}}
-	inBundle := grainengine.Placed{Place: place.Place, Bundle: core.Bundle{Group: "p/prog\x00training", Index: 3, Captures: true}}
-	etag := grainengine.ETag{Epoch: 299, Seq: 12}
+	place := graindir.Placed{Place: graindir.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}}
+	inBundle := graindir.Placed{Place: place.Place, Bundle: core.Bundle{Group: "p/prog\x00training", Index: 3, Captures: true}}
+	etag := graindir.ETag{Epoch: 299, Seq: 12}
 	now := shardlog.Version{Epoch: 4, Seq: 6}
-	counter := grainengine.Counter{Turn: 300, Nonce: 1 << 60}
+	counter := graindir.Counter{Turn: 300, Nonce: 1 << 60}
 	task := TaskRecord{
 		Submitter: core.NodeKey{Node: "o", Incarnation: 5}, Attempt: 2, Digest: 1 << 60, Recipe: []byte("recipe"), Outcome: []byte("outcome"),
 		Detached: true, Name: "nightly",
 	}
 	for _, x := range []asFirst{
-		example[grainengine.Placed]{name: "locate", value: place, op: &locate{
+		example[graindir.Placed]{name: "locate", value: place, op: &locate{
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place.Place,
 		}},
-		example[grainengine.Placed]{name: "locate-bundle", value: inBundle, op: &locate{grain: unplaced, bundle: inBundle.Bundle, at: place.NodeKey}},
-		example[grainengine.Placed]{name: "confirm", op: &confirm{grain: g}, value: place},
+		example[graindir.Placed]{name: "locate-bundle", value: inBundle, op: &locate{grain: unplaced, bundle: inBundle.Bundle, at: place.NodeKey}},
+		example[graindir.Placed]{name: "confirm", op: &confirm{grain: g}, value: place},
 		example[struct{}]{name: "release", op: &release{g}},
-		example[[]grainengine.Record]{name: "load", op: &load{g, []string{"balance", "log"}}, value: []grainengine.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}}},
-		example[grainengine.ETag]{name: "save", op: &save{g, "balance", etag, []byte("money")}, value: grainengine.ETag{Epoch: 300, Seq: 13}},
-		example[grainengine.ETag]{name: "clear", op: &save{g, "balance", etag, nil}, err: errNotLeader},
+		example[[]graindir.Record]{name: "load", op: &load{g, []string{"balance", "log"}}, value: []graindir.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}}},
+		example[graindir.ETag]{name: "save", op: &save{g, "balance", etag, []byte("money")}, value: graindir.ETag{Epoch: 300, Seq: 13}},
+		example[graindir.ETag]{name: "clear", op: &save{g, "balance", etag, nil}, err: errNotLeader},
 		example[[]Entry]{name: "change", op: &changes{[]Change{
 			{kind: changeCopy, key: "o/1", rec: rec, kept: true, only: true},
 			{kind: changeCopy, key: "o/1", rec: rec},
@@ -104,13 +104,13 @@ func TestFramesOfVersion1(t *testing.T) {
 		}},
 		example[Entry]{name: "find", op: &find{key: "o/1", seen: shardlog.Version{Epoch: 4, Seq: 5}, wait: true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
 		example[Entry]{name: "last", op: &find{key: "s/prog\x00purse\x00x\x00n", last: true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}, Record: rec}},
-		example[grainengine.ETag]{name: "commit", value: grainengine.ETag{Epoch: 300, Seq: 14}, op: &commit{g, grainengine.Commit{
-			After: etag, Counter: counter, States: []grainengine.StateChange{{Name: "balance", Data: []byte("money")}, {Name: "log"}},
-			Replies: []grainengine.StoredReply{{Call: rec.ID, Data: []byte("reply")}}, Forget: []raysys.TaskID{rec.ID},
+		example[graindir.ETag]{name: "commit", value: graindir.ETag{Epoch: 300, Seq: 14}, op: &commit{g, graindir.Commit{
+			After: etag, Counter: counter, States: []graindir.StateChange{{Name: "balance", Data: []byte("money")}, {Name: "log"}},
+			Replies: []graindir.StoredReply{{Call: rec.ID, Data: []byte("reply")}}, Forget: []raysys.TaskID{rec.ID},
 		}}},
-		example[grainengine.Restored]{name: "restore", op: &restore{load{g, []string{"balance", "log"}}}, value: grainengine.Restored{
-			States:  []grainengine.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}},
-			Version: etag, Counter: counter, Replies: []grainengine.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
+		example[graindir.Restored]{name: "restore", op: &restore{load{g, []string{"balance", "log"}}}, value: graindir.Restored{
+			States:  []graindir.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}},
+			Version: etag, Counter: counter, Replies: []graindir.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
 		}},
 		example[[]taskAnswer]{name: "tasks", op: &taskChanges{[]TaskChange{
 			EnterTask(taskOne, task), EnterTask(taskOne, TaskRecord{Digest: 9}), ClaimTask(taskOne), SettleTask(taskOne, 2, []byte("outcome")), ForgetTask(taskOne),
@@ -126,7 +126,7 @@ func TestFramesOfVersion1(t *testing.T) {
 		}}, value: []taskAnswer{
 			{TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {},
 		}},
-		example[grainengine.Placed]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
+		example[graindir.Placed]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {
 		x.check(t)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/flaky"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 )
 
@@ -37,7 +37,7 @@ func shardWithDead(t *testing.T, e *elsewhere, change func(*shardlog.LeadConfig)
 		for _, k := range []core.NodeKey{deadNode, aliveNode} {
 			both := Record{Owner: k, At: []Location{{deadNode, true}, {aliveNode, false}}}
 			alone := Record{Owner: k, At: []Location{{k, true}}}
-			place := appendPlacement(grainengine.Placed{Place: grainengine.Place{NodeKey: k}})
+			place := appendPlacement(graindir.Placed{Place: graindir.Place{NodeKey: k}})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
 				b.Puts = append(b.Puts, shardlog.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
 			}

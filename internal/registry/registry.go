@@ -9,7 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
@@ -56,9 +56,9 @@ type Config struct {
 	// AskBundles has a node do something with its bundles of placement groups. done is called once, on any goroutine.
 	AskBundles func(at core.NodeKey, a groupengine.Ask, done func(error))
 	// Placed is called with each decision where a grain goes, and must not block; it may be nil.
-	Placed func(grainengine.ID, placement.Decision)
+	Placed func(graindir.ID, placement.Decision)
 	// PlacedIn is the same for a grain in a bundle, whose node the asker has said.
-	PlacedIn func(grainengine.ID, core.Bundle, core.NodeKey)
+	PlacedIn func(graindir.ID, core.Bundle, core.NodeKey)
 	// Removed is called with a placement group that a node other than its owner has removed; it may be nil.
 	Removed func(group string, by core.NodeKey)
 	// Expecting reports whether a worker of the cluster is not among Nodes yet, so that what no node has may come; nil: there is none.

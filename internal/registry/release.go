@@ -3,7 +3,7 @@ package registry
 import (
 	"errors"
 
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -12,7 +12,7 @@ import (
 type release struct{ grain }
 
 // Release removes the placement of a grain if token is current. A token that is not current is no error.
-func (r *Registry) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
+func (r *Registry) Release(id graindir.ID, token graindir.Token, done func(error)) {
 	ask(r, &release{grain{r.cfg.Namespace, id, token}}, func(_ struct{}, err error) { done(err) })
 }
 
@@ -22,7 +22,7 @@ func (*release) readAnswer(*wire.Reader) (none struct{}, err error) { return non
 
 func (o *release) serve(l *leader, q *asked[struct{}]) {
 	key := o.placementKey()
-	if rec, ok := l.shard.Get(key); ok && grainengine.Token(rec.Version) == o.token {
+	if rec, ok := l.shard.Get(key); ok && graindir.Token(rec.Version) == o.token {
 		if p, err := readPlacement(rec); err == nil && p.NodeKey != q.from {
 			q.fail(o.elsewhere(p.Place, q.from))
 			return

@@ -6,7 +6,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -17,27 +18,27 @@ type restore struct{ load }
 
 // Restore reads the named States of a durable grain, in that order, its counter and its replies. It fails with
 // raysys.ErrMoved when token is not current.
-func (r *Registry) Restore(id grainengine.ID, names []string, token grainengine.Token, done func(grainengine.Restored, error)) {
+func (r *Registry) Restore(id graindir.ID, names []string, token graindir.Token, done func(graindir.Restored, error)) {
 	ask(r, &restore{load{grain{r.cfg.Namespace, id, token}, names}}, done)
 }
 
 func (*restore) code() code { return codeRestore }
 
-func (o *restore) appendAnswer(dst []byte, s grainengine.Restored) []byte {
+func (o *restore) appendAnswer(dst []byte, s graindir.Restored) []byte {
 	dst = s.Counter.Append(wire.AppendStamp(o.load.appendAnswer(dst, s.States), s.Version))
 	return appendReplies(dst, s.Replies)
 }
 
-func (o *restore) readAnswer(r *wire.Reader) (s grainengine.Restored, err error) {
+func (o *restore) readAnswer(r *wire.Reader) (s graindir.Restored, err error) {
 	if s.States, err = o.load.readAnswer(r); err != nil {
 		return s, err
 	}
-	s.Version, s.Counter = wire.ReadStamp[grainengine.ETag](r), grainengine.ReadCounter(r)
+	s.Version, s.Counter = wire.ReadStamp[graindir.ETag](r), graindir.ReadCounter(r)
 	s.Replies = readReplies(r)
 	return s, nil
 }
 
-func (o *restore) serve(l *leader, q *asked[grainengine.Restored]) {
+func (o *restore) serve(l *leader, q *asked[graindir.Restored]) {
 	if err := l.authorize(&o.grain, q.from); err != nil {
 		q.fail(err)
 		return
@@ -59,10 +60,10 @@ func (o *restore) serve(l *leader, q *asked[grainengine.Restored]) {
 }
 
 // stored reads the records from the shard's table.
-func (o *restore) stored(l *leader) (s grainengine.Restored, err error) {
+func (o *restore) stored(l *leader) (s graindir.Restored, err error) {
 	s.States = o.records(l)
 	if rec, ok := l.shard.Get(o.counterKey()); ok {
-		s.Version = grainengine.ETag(rec.Version)
+		s.Version = graindir.ETag(rec.Version)
 		if s.Counter, err = readCounter(rec.Value); err != nil {
 			return s, fmt.Errorf("%s: %w", o.id, err)
 		}
@@ -71,7 +72,7 @@ func (o *restore) stored(l *leader) (s grainengine.Restored, err error) {
 	prefix = prefix[:len(prefix)-16]
 	l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
 		if id := wire.NewReader([]byte(key[len(prefix):])); len(key) == len(prefix)+16 {
-			s.Replies = append(s.Replies, grainengine.StoredReply{Call: id.ID(), Data: rec.Value})
+			s.Replies = append(s.Replies, graindir.StoredReply{Call: id.ID(), Data: rec.Value})
 		}
 		return true
 	})
@@ -90,14 +91,14 @@ const replyPrefix = "c/"
 // counterVersion is the first byte of a counter's record.
 const counterVersion = 1
 
-func appendCounter(c grainengine.Counter) []byte { return c.Append([]byte{counterVersion}) }
+func appendCounter(c graindir.Counter) []byte { return c.Append([]byte{counterVersion}) }
 
-func readCounter(value []byte) (grainengine.Counter, error) {
+func readCounter(value []byte) (graindir.Counter, error) {
 	r := wire.NewReader(value)
 	if v := r.Byte(); v != counterVersion && r.Err() == nil {
-		return grainengine.Counter{}, fmt.Errorf("%w: the counter of its turns has version %d: upgrade this node", grainengine.ErrUnreadable, v)
+		return graindir.Counter{}, fmt.Errorf("%w: the counter of its turns has version %d: upgrade this node", graindir.ErrUnreadable, v)
 	}
-	c := grainengine.ReadCounter(&r)
+	c := graindir.ReadCounter(&r)
 	return c, r.Err()
 }
 
@@ -106,6 +107,6 @@ func deadReply(key string, rec shardlog.Record, alive func(core.NodeKey) bool) b
 	if !strings.HasPrefix(key, replyPrefix) {
 		return false
 	}
-	owner, owned := grainengine.ReplyOwner(rec.Value)
+	owner, owned := replies.Owner(rec.Value)
 	return owned && !alive(owner)
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -14,13 +14,13 @@ import (
 type save struct {
 	grain
 	name string
-	etag grainengine.ETag // zero: there is no record
-	data []byte           // nil removes the record
+	etag graindir.ETag // zero: there is no record
+	data []byte        // nil removes the record
 }
 
 // Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See
-// grainengine.States for its errors.
-func (r *Registry) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
+// graindir.States for its errors.
+func (r *Registry) Save(id graindir.ID, name string, token graindir.Token, etag graindir.ETag, data []byte, done func(graindir.ETag, error)) {
 	ask(r, &save{grain{r.cfg.Namespace, id, token}, name, etag, data}, done)
 }
 
@@ -38,22 +38,22 @@ func (o *save) read(r *wire.Reader) error {
 	if err := o.grain.read(r); err != nil {
 		return err
 	}
-	o.name, o.etag = r.String(), wire.ReadStamp[grainengine.ETag](r)
+	o.name, o.etag = r.String(), wire.ReadStamp[graindir.ETag](r)
 	if r.Byte() != 0 {
 		o.data = append([]byte{}, r.Bytes()...)
 	}
 	return nil
 }
 
-func (*save) appendAnswer(dst []byte, etag grainengine.ETag) []byte {
+func (*save) appendAnswer(dst []byte, etag graindir.ETag) []byte {
 	return wire.AppendStamp(dst, etag)
 }
 
-func (*save) readAnswer(r *wire.Reader) (grainengine.ETag, error) {
-	return wire.ReadStamp[grainengine.ETag](r), nil
+func (*save) readAnswer(r *wire.Reader) (graindir.ETag, error) {
+	return wire.ReadStamp[graindir.ETag](r), nil
 }
 
-func (o *save) serve(l *leader, q *asked[grainengine.ETag]) {
+func (o *save) serve(l *leader, q *asked[graindir.ETag]) {
 	if err := l.authorize(&o.grain, q.from); err != nil {
 		q.fail(err)
 		return
@@ -61,7 +61,7 @@ func (o *save) serve(l *leader, q *asked[grainengine.ETag]) {
 	key := o.stateKey(o.name)
 	state := shardlog.Check{Key: key, Version: shardlog.Version(o.etag)}
 	b := shardlog.Batch{Checks: []shardlog.Check{state}}
-	if o.token != (grainengine.Token{}) {
+	if o.token != (graindir.Token{}) {
 		// The first condition that does not hold is reported: an activation that is not current hears raysys.ErrMoved.
 		b.Checks = []shardlog.Check{{Key: o.placementKey(), Version: shardlog.Version(o.token)}, state}
 	}
@@ -75,17 +75,17 @@ func (o *save) serve(l *leader, q *asked[grainengine.ETag]) {
 		switch {
 		case err == nil:
 			l.post(stateSaved(key)) // nodes that retain objects for the State read its record again
-			var etag grainengine.ETag
+			var etag graindir.ETag
 			if o.data != nil {
-				etag = grainengine.ETag(res.Version(0))
+				etag = graindir.ETag(res.Version(0))
 			}
 			q.answer(etag, nil)
 		case !errors.As(err, &conflict):
 			q.fail(outcome(err))
 		case conflict.Check.Key == key:
-			q.fail(fmt.Errorf("%w: state %q of %s was written since it was read", grainengine.ErrETag, o.name, o.id))
+			q.fail(fmt.Errorf("%w: state %q of %s was written since it was read", graindir.ErrETag, o.name, o.id))
 		default:
-			q.fail(o.stale(grainengine.Place{}))
+			q.fail(o.stale(graindir.Place{}))
 		}
 	})
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -61,7 +61,7 @@ type TaskObject struct {
 }
 
 // ErrUnreadable is grains.ErrUnreadable: a newer node has written it.
-var ErrUnreadable = grainengine.ErrUnreadable
+var ErrUnreadable = graindir.ErrUnreadable
 
 // taskRecordVersion is the first byte of a task's record. Version 4 has Object, version 3 States. Version 2 has what is of a task with a
 // name; others are version 1.

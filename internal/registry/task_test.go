@@ -8,7 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -196,7 +196,7 @@ func TestTaskRecordOfANewerNode(t *testing.T) {
 	two.Run++
 	got := made(t, e, aliveNode, EnterTask(two, TaskRecord{}), EnterTask(taskOne, TaskRecord{}), ClaimTask(taskOne), SettleTask(taskOne, 1, []byte("v")), ForgetTask(taskOne))
 	for i, a := range got {
-		if errors.Is(a.err, grainengine.ErrUnreadable) != (i > 0) {
+		if errors.Is(a.err, graindir.ErrUnreadable) != (i > 0) {
 			t.Errorf("change %d: %+v; want ErrUnreadable of the record of a newer node alone", i, a)
 		}
 	}
@@ -209,10 +209,10 @@ func TestTaskRecordOfANewerNode(t *testing.T) {
 	frame[1+8+16+1] = taskRecordVersion + 1
 	var ch TaskChange
 	r := wire.NewReader(frame)
-	if err := ch.read(&r); err != nil || !errors.Is(ch.bad, grainengine.ErrUnreadable) {
+	if err := ch.read(&r); err != nil || !errors.Is(ch.bad, graindir.ErrUnreadable) {
 		t.Errorf("a change by a newer node is read as %+v, %v; want that it fails alone", ch, err)
 	}
-	if a := made(t, e, aliveNode, ch, ClaimTask(two)); !errors.Is(a[0].err, grainengine.ErrUnreadable) || a[1].err != nil {
+	if a := made(t, e, aliveNode, ch, ClaimTask(two)); !errors.Is(a[0].err, graindir.ErrUnreadable) || a[1].err != nil {
 		t.Errorf("a change by a newer node, and another: %+v", a)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -195,7 +195,7 @@ func readTaskNow(s *shardlog.Shard, key string) *taskNow {
 		n.before, n.Exists = rec.Version, true
 		n.Record, n.err = readTaskRecord(rec.Value)
 		if errors.Is(n.err, wire.ErrCorrupt) { // which the asker would take for a damaged answer
-			n.err = fmt.Errorf("%w: the record of a task is damaged: %v", grainengine.ErrUnreadable, n.err)
+			n.err = fmt.Errorf("%w: the record of a task is damaged: %v", graindir.ErrUnreadable, n.err)
 		}
 	}
 	return n

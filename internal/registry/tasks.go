@@ -14,7 +14,7 @@ func NewTasks(r *Registry) *Tasks {
 // Change makes one change, together with others. done is called on any goroutine and must not block. Two changes of a
 // task may be made in either order, unless the second is asked for when the first is answered.
 //
-// Its errors: raysys.ErrTooLarge; grainengine.ErrUnreadable where a newer node has written the record; those of any
+// Its errors: raysys.ErrTooLarge; graindir.ErrUnreadable where a newer node has written the record; those of any
 // request to a leader.
 func (t *Tasks) Change(ch TaskChange, done func(TaskEntry, error)) {
 	if err := ch.check(); err != nil {

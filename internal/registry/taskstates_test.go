@@ -10,13 +10,13 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/placement"
 )
 
 // ofState is the key of one of many States.
 func ofState(n int) string {
-	return StateKey("test", grainengine.ID{Kind: "kind", Key: fmt.Sprint(n)}, "s")
+	return StateKey("test", graindir.ID{Kind: "kind", Key: fmt.Sprint(n)}, "s")
 }
 
 // retained is a task to which States refer.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/loadreport"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -20,9 +22,9 @@ func (x *exchange) answerError(p *peer, slot uint64, err error) {
 
 // giveBackSlots gives tasks back that were not taken in.
 func (x *exchange) giveBackSlots(p *peer, slots []uint64) {
-	frame := AppendLoad([]byte{resultLoad}, x.e.Load())
+	frame := loadreport.AppendLoad([]byte{taskwire.ResultLoad}, x.e.Load())
 	for _, slot := range slots {
-		frame = append(appendSlot(frame, slot), resultGivenBack)
+		frame = append(taskwire.AppendSlot(frame, slot), taskwire.ResultGivenBack)
 	}
 	x.reply(p, frame, nil)
 	x.flush()
@@ -40,7 +42,7 @@ func (x *exchange) answer(p *peer, slot uint64, waits bool, body func([]byte) ([
 	buf := x.beginAnswer(p, slot, waits)
 	out, err := body(*buf)
 	if err != nil {
-		out = wire.AppendErrorTo(append(*buf, resultError), p.Peer, err)
+		out = wire.AppendErrorTo(append(*buf, taskwire.ResultError), p.Peer, err)
 	}
 	x.endAnswer(p, buf, out, nil)
 }
@@ -50,15 +52,15 @@ func (x *exchange) beginAnswer(p *peer, slot uint64, waits bool) *[]byte {
 	buf := frames.Get().(*[]byte)
 	flags := byte(0)
 	if waits {
-		flags = resultWaits
+		flags = taskwire.ResultWaits
 	}
 	dst := (*buf)[:0]
 	if x.sendsLoad(p) {
-		dst = AppendLoad(append(dst, flags|resultLoad), x.e.Load())
+		dst = loadreport.AppendLoad(append(dst, flags|taskwire.ResultLoad), x.e.Load())
 	} else {
 		dst = append(dst, flags)
 	}
-	*buf = appendSlot(dst, slot)
+	*buf = taskwire.AppendSlot(dst, slot)
 	return buf
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/taskwire"
 )
 
 // Task is the handle of a function: what tasks.Task and its siblings are made of. They know the types of the function and give them
@@ -154,7 +155,7 @@ func newSpec(s *spec, opts []raysys.Option) *spec {
 	}
 	n.need = ledger.Of(n.opts.Resources)
 	n.need.Bundle = n.opts.Bundle
-	n.labels = string(appendLabels(nil, n.opts.Labels))
+	n.labels = string(taskwire.AppendLabels(nil, n.opts.Labels))
 	n.plain = n.oneCPU() && n.opts.Strategy == "" && !n.opts.Conditional() && !n.opts.Bundle.Captures
 	if n.opts.Conditional() && n.opts.Bundle.Group != "" {
 		n.opts.Fail(core.ErrBesideBundle)

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/runqueue"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -82,8 +83,8 @@ type Config struct {
 // not wait behind a long one while a CPU is free.
 type Engine struct {
 	cfg       Config
-	queue     *runQueue
-	order     order
+	queue     *runqueue.Queue
+	order     runqueue.Order
 	props     *actor.Props
 	maxBytes  int64
 	roomUntil atomic.Uint64 // submissions may go on up to this count of Queue.Pushed; raised as tasks start
@@ -144,17 +145,15 @@ func NewEngine(cfg Config) *Engine {
 		cfg.Devices = ledger.Unnamed(total.GPU)
 	}
 	e := &Engine{cfg: cfg, linger: lingering(), maxBytes: cfg.QueueBytes}
-	e.order.now = e.now
-	e.queue = newRunQueue(&e.order, &e.unqueued)
-	e.order.all = []*runQueue{e.queue}
+	e.queue = runqueue.New(&e.order, &e.unqueued)
 	if cfg.Lineage {
 		e.lineage = &lineage{max: cmp.Or(cfg.LineageMemory, 256<<20)}
 	}
 	e.line.Init(total, cfg.Devices, ledger.Hooks{
-		Queue: func() (pushed, popped uint64) { return e.queue.fifo.Pushed(), e.queue.fifo.Popped() }, Freed: e.freed, Now: e.now, Above: e.above, Choose: cfg.Choose,
+		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed, Now: e.now, Above: e.above, Choose: cfg.Choose,
 		Changed: cfg.RestChanged, Later: e.later,
 	})
-	e.order.shares = e.line.Shares()
+	e.order.Init(e.now, e.line.Shares())
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
 	return e
@@ -178,10 +177,10 @@ func (e *Engine) later(at int64, f func()) {
 // above is ledger.Hooks.Above.
 func (e *Engine) above(w ledger.Standing) (above, less bool) {
 	x := e.net.Load()
-	if !e.order.mixed.Load() && !e.queue.others(w.Job) && (x == nil || !x.inbound.others(w.Job)) {
+	if !e.order.Mixed() && !e.queue.Others(w.Job) && (x == nil || !x.inbound.Others(w.Job)) {
 		return false, false
 	}
-	return e.order.aboveLine(w)
+	return e.order.AboveLine(w)
 }
 
 // dispatcher runs the workers' mailboxes on kept goroutines.
@@ -335,11 +334,11 @@ func (e *Engine) hasRoom() bool {
 	if e.bytes.Load() > e.maxBytes || e.unqueued.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
 		return false
 	}
-	pushed := e.queue.fifo.Pushed()
+	pushed := e.queue.Pushed()
 	if pushed < e.roomUntil.Load() {
 		return true
 	}
-	until := e.queue.fifo.Popped() + uint64(e.cfg.QueueTasks)
+	until := e.queue.Popped() + uint64(e.cfg.QueueTasks)
 	e.roomUntil.Store(until)
 	return pushed < until
 }

@@ -41,7 +41,7 @@ func (x *exchange) lookAtInbound() {
 		return
 	}
 	w.popped = popped
-	x.e.order.see()
+	x.e.order.See()
 	cpus := max(x.e.line.Total()-x.e.line.Held()+x.e.line.Shared(), 0) / oneCPU
 	g := giveBackWork{x, forwarding.Excess(waits, begun, cpus), forwarding.Excess(waits, begun, 0)}
 	if g.excess > 0 {
@@ -118,7 +118,7 @@ func (x *exchange) giveBackTo(list []idlePeer, most int64) {
 		}
 	}
 	for _, c := range slices.Backward(stay) {
-		x.e.order.giveBack(x.inbound, c)
+		x.e.order.GiveBack(x.inbound, c)
 	}
 	if len(stay) > 0 {
 		x.e.wake()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -86,14 +87,14 @@ func (s *spec) skip(r *wire.Reader) bool {
 
 // receive reads an argument and makes the task. The error is the task's own. A corrupt frame shows as the error of in, which the
 // caller checks.
-func (s *spec) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (*inboundTask, error) {
-	if h.need != nil || h.remakes || h.stays || h.labels != "" {
+func (s *spec) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskwire.Head, in *incoming) (*inboundTask, error) {
+	if h.Need != nil || h.Remakes || h.Stays || h.Labels != "" {
 		special := *s
-		if special.remakes, special.stays = h.remakes, h.stays; h.need != nil {
-			special.need, special.plain = *h.need, false
+		if special.remakes, special.stays = h.Remakes, h.Stays; h.Need != nil {
+			special.need, special.plain = *h.Need, false
 		}
-		if special.labels = h.labels; h.labels != "" {
-			special.opts.Labels = readLabels(h.labels)
+		if special.labels = h.Labels; h.Labels != "" {
+			special.opts.Labels = taskwire.ReadLabels(h.Labels)
 		}
 		s = &special
 	}
@@ -106,14 +107,14 @@ func (s *spec) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHe
 		}
 	}
 	t.Future.Init(t, up, seq, s.value.Gated())
-	if up != nil && (h.attempt > 1 || h.timeLeft > 0 || h.classed) { // without its turn it goes back
-		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt, Redraws: h.redraws}
-		if h.classed {
-			class := h.class // of which alone this keeps a pointer: h stays on the stack
+	if up != nil && (h.Attempt > 1 || h.TimeLeft > 0 || h.Classed) { // without its turn it goes back
+		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.Attempt, Redraws: h.Redraws}
+		if h.Classed {
+			class := h.Class // of which alone this keeps a pointer: h stays on the stack
 			spec.Class = &class
 		}
-		if h.timeLeft > 0 {
-			spec.Deadline = core.After(x.rt.Now(), time.Duration(h.timeLeft))
+		if h.TimeLeft > 0 {
+			spec.Deadline = core.After(x.rt.Now(), time.Duration(h.TimeLeft))
 		}
 		t.Future.SetOwn(core.NewTurn(spec))
 	}
@@ -270,9 +271,9 @@ func (t *inboundTask) tell(x *exchange, waits bool) {
 
 func (t *inboundTask) answerValue(x *exchange) {
 	buf := x.beginAnswer(t.from, t.slot, t.from.waiting.keep(&t.Future))
-	out, err := wire.AppendResult(append(*buf, t.status(resultValue)), t.spec.res, t.Future.ValueAt(), &t.Future, t.from)
+	out, err := wire.AppendResult(append(*buf, t.status(taskwire.ResultValue)), t.spec.res, t.Future.ValueAt(), &t.Future, t.from)
 	if err != nil {
-		out = wire.AppendError(append(*buf, t.status(resultError)), t.unsent(err))
+		out = wire.AppendError(append(*buf, t.status(taskwire.ResultError)), t.unsent(err))
 	}
 	x.endAnswer(t.from, buf, out, &t.handing)
 }
@@ -282,10 +283,10 @@ func (t *inboundTask) status(of byte) byte {
 	if own := t.Future.OwnTurn(); own == nil || own.Effects() == nil {
 		return of
 	}
-	if of == resultError {
-		return resultErrorEffects
+	if of == taskwire.ResultError {
+		return taskwire.ResultErrorEffects
 	}
-	return resultValueEffects
+	return taskwire.ResultValueEffects
 }
 
 func (t *inboundTask) unsent(err error) error {
@@ -301,7 +302,7 @@ func (t *inboundTask) answer(x *exchange) {
 	x.answer(t.from, t.slot, t.from.waiting.keep(&t.Future), func(dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
-			out, bad := wire.AppendResult(append(dst, t.status(resultValue)), t.spec.res, wire.AddressOf(v), &t.Future, t.from)
+			out, bad := wire.AppendResult(append(dst, t.status(taskwire.ResultValue)), t.spec.res, wire.AddressOf(v), &t.Future, t.from)
 			if bad == nil {
 				return out, nil
 			}
@@ -309,11 +310,11 @@ func (t *inboundTask) answer(x *exchange) {
 		case t.Future.Up().Job().Top.Cancelled() == nil:
 		case t.begun.Load():
 			// This node closes, which may have failed the task: that is no outcome of the task.
-			return append(dst, resultLost), nil
+			return append(dst, taskwire.ResultLost), nil
 		default:
-			return append(dst, resultGivenBack), nil
+			return append(dst, taskwire.ResultGivenBack), nil
 		}
-		return wire.AppendErrorTo(append(dst, t.status(resultError)), t.from.Peer, err), nil
+		return wire.AppendErrorTo(append(dst, t.status(taskwire.ResultError)), t.from.Peer, err), nil
 	})
 }
 
@@ -333,7 +334,7 @@ func (x *exchange) giveBack(a *inboundTask) {
 	a.from.inbound.remove(a)
 	x.answering.Add(1)
 	x.arrived(a.spec.plain, -1)
-	x.answer(a.from, a.slot, false, func(dst []byte) ([]byte, error) { return append(dst, resultGivenBack), nil })
+	x.answer(a.from, a.slot, false, func(dst []byte) ([]byte, error) { return append(dst, taskwire.ResultGivenBack), nil })
 	x.answering.Add(-1)
 	a.depart(x.e)
 	a.drop()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
@@ -97,7 +98,7 @@ func TestTaskGivenBackIsAnsweredOnce(t *testing.T) {
 		f := newFar(t)
 		running := f.wait.Go(f.ctx)
 		<-f.began
-		f.d.engine.PeerLoad(f.link.ends[0], taskengine.Load{Free: 1, Mean: time.Microsecond}) // so that the worker is sent more than it runs
+		f.d.engine.PeerLoad(f.link.ends[0], loadreport.Load{Free: 1, Mean: time.Microsecond}) // so that the worker is sent more than it runs
 		waiting := f.wait.Go(f.ctx)
 		synctest.Wait()
 		if n := f.w.engine.Load().Inbound; n != 2 {

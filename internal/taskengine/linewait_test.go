@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -56,7 +57,7 @@ func TestLineWait(t *testing.T) {
 				t.Errorf("%s: %v, want about %v", what, got, want)
 			}
 		}
-		report := func() taskengine.Load {
+		report := func() loadreport.Load {
 			synctest.Wait()
 			load, _, _, _ := w.engine.Report([]wire.Peer{l.ends[1]})
 			d.engine.PeerLoad(l.ends[0], load)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
@@ -60,7 +61,7 @@ func TestLoadSinceTold(t *testing.T) {
 		for range 5 { // the first answers bring the load, and later ones do not: the tasks take as long as before
 			nodetest.Want(t, d.ctx(), begin(), 1)
 		}
-		said := taskengine.Load{Inbound: 4, Mean: time.Second} // one of them is this node's
+		said := loadreport.Load{Inbound: 4, Mean: time.Second} // one of them is this node's
 		since := func(what string, want int) {
 			t.Helper()
 			synctest.Wait()

@@ -12,8 +12,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/nodetest"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -96,7 +96,7 @@ func TestWorkerCloses(t *testing.T) {
 	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 2)
 	l := join(t, d, w)
 	ctx := d.ctx()
-	d.engine.PeerLoad(l.ends[0], taskengine.Load{Free: 2, Mean: time.Microsecond}) // so that the worker is sent many at a time
+	d.engine.PeerLoad(l.ends[0], loadreport.Load{Free: 2, Mean: time.Microsecond}) // so that the worker is sent many at a time
 	var refs []raysys.Ref[int]
 	for range 10 {
 		refs = append(refs, wait.Go(ctx))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
+	"github.com/raysys/raysys/internal/runqueue"
 )
 
 // means is how long tasks hold a CPU of this node. What waits here is weighed by its functions: a node where one task of a
@@ -60,21 +61,20 @@ func (m *means) slower(mean int64) {
 }
 
 // weigh looks at what waits in the queues.
-func (m *means) weigh(queues ...*runQueue) {
+func (m *means) weigh(queues ...*runqueue.Queue) {
 	var sum, count int64
 	for _, q := range queues {
 		weight, looked, waits := int64(0), int64(0), int64(q.Len())
-		q.fifo.Each(func(_ uint64, c *core.Future) bool {
-			weight += m.ofWork(c.Work())
-			looked++
-			return looked < maxWeighed
-		})
-		for _, l := range q.lanes {
-			for _, t := range l.tasks[:min(len(l.tasks), maxWeighed)] {
-				weight += m.ofWork(t.future.Work())
-				looked++
+		lane, ofLane := -1, 0
+		q.Each(func(w runqueue.Task) bool {
+			if w.Lane != lane {
+				lane, ofLane = w.Lane, 0
 			}
-		}
+			weight += m.ofWork(w.Future.Work())
+			looked++
+			ofLane++
+			return ofLane < maxWeighed
+		})
 		if looked > 0 {
 			sum += weight / looked * waits
 			count += waits

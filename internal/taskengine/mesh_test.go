@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
@@ -94,7 +95,7 @@ func (h *tasksRuntime) tell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.peers {
-		_ = e.Send(wire.Control, wire.KindLoad, taskengine.AppendLoad(nil, h.engine.Load()))
+		_ = e.Send(wire.Control, wire.KindLoad, loadreport.AppendLoad(nil, h.engine.Load()))
 	}
 }
 
@@ -353,7 +354,7 @@ func (e *end) handle(f frame) error {
 		return e.here.engine.HandleResult(e, f.payload)
 	case wire.KindLoad:
 		r := wire.NewReader(f.payload)
-		l, err := taskengine.ReadLoad(&r)
+		l, err := loadreport.ReadLoad(&r)
 		if err == nil {
 			e.here.engine.PeerLoad(e, l)
 		}

@@ -32,11 +32,12 @@ func TestAboveLine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := NewEngine(Config{})
-			e.order.now = func() int64 { return now }
+			shares := e.line.Shares()
+			e.order.Init(func() int64 { return now }, shares)
 			for _, j := range []*core.Job{queued, other} {
-				e.order.shares.Used(j, now, now)
+				shares.Used(j, now, now)
 				if c.less != nil && j != c.less {
-					e.order.shares.Count(j, oneCPU, now)
+					shares.Count(j, oneCPU, now)
 				}
 			}
 			f := &core.Future{}
@@ -46,8 +47,8 @@ func TestAboveLine(t *testing.T) {
 			}
 			e.queue.Push(f)
 			above, byUse := e.above(c.work)
-			if above != c.above || byUse != c.byUse || e.order.mixed.Load() != c.mixed {
-				t.Errorf("a task goes first: %v, by use: %v, mixed: %v; want %v, %v, %v", above, byUse, e.order.mixed.Load(), c.above, c.byUse, c.mixed)
+			if above != c.above || byUse != c.byUse || e.order.Mixed() != c.mixed {
+				t.Errorf("a task goes first: %v, by use: %v, mixed: %v; want %v, %v, %v", above, byUse, e.order.Mixed(), c.above, c.byUse, c.mixed)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -94,24 +95,24 @@ func (r *record) headless() bool {
 }
 
 // head returns what a frame has of the task beyond the argument: attempt, time left, resources.
-func (r *record) head(rt core.Runtime) taskHead {
-	h := taskHead{attempt: 1}
+func (r *record) head(rt core.Runtime) taskwire.Head {
+	h := taskwire.Head{Attempt: 1}
 	if t := r.Future.OwnTurn(); t != nil {
-		h.attempt, h.redraws = t.Attempt(), t.Redraws()
+		h.Attempt, h.Redraws = t.Attempt(), t.Redraws()
 		if at := t.Deadline(); at != 0 {
-			h.timeLeft = max(at-rt.Now(), 1)
+			h.TimeLeft = max(at-rt.Now(), 1)
 		}
-		if h.classed = t.Class() != r.Future.Up().Class(); h.classed {
-			h.class = t.Class()
+		if h.Classed = t.Class() != r.Future.Up().Class(); h.Classed {
+			h.Class = t.Class()
 		}
 	}
 	if !r.spec.plain && !r.spec.oneCPU() {
-		h.need = &r.spec.need
+		h.Need = &r.spec.need
 	}
 	if !r.spec.plain {
-		h.stays, h.labels = r.stays(), r.spec.labels
+		h.Stays, h.Labels = r.stays(), r.spec.labels
 	}
-	h.remakes = r.spec.remakes
+	h.Remakes = r.spec.remakes
 	return h
 }
 

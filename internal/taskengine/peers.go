@@ -10,6 +10,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/loadreport"
+	"github.com/raysys/raysys/internal/runqueue"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -25,7 +27,7 @@ type exchange struct {
 
 	peers   atomic.Pointer[[]*peer] // copied on write, under admin
 	find    atomic.Pointer[map[wire.Peer]*peer]
-	inbound *runQueue // tasks of other nodes that wait to start
+	inbound *runqueue.Queue // tasks of other nodes that wait to start
 	// unanswered counts tasks of other nodes. It is lowered before the answer of one is made: a load report that is
 	// sent after the answer must not count that task. answering counts the answers that goroutines other than workers
 	// are making: it is raised before unanswered is lowered, and a drain waits for it.
@@ -66,14 +68,14 @@ type peer struct {
 	exports  wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
 	mu        sync.Mutex // guards the next five
-	load      Load
+	load      loadreport.Load
 	among     int64 // of the inbound tasks in load, how many this node takes for its own
 	plain     int64 // of those that ask for one CPU, the same
 	uncounted uncounted
 	roaming   uncounted // those that may be in any bundle
 
 	received struct{ tasks, roaming atomic.Uint64 } // see uncounted
-	reported Received                               // guarded by arriving
+	reported loadreport.Received                    // guarded by arriving
 
 	meanSent         atomic.Int64  // the mean it was last sent
 	repliesSinceLoad atomic.Uint32 // since it was sent this node's load
@@ -93,11 +95,8 @@ func (e *Engine) exchange() *exchange {
 	defer e.mu.Unlock()
 	x := e.net.Load()
 	if x == nil {
-		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: newRunQueue(&e.order, nil), avoided: map[raysys.NodeID]bool{}}
+		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: runqueue.New(&e.order, nil), avoided: map[raysys.NodeID]bool{}}
 		x.forwarder.init(x)
-		e.order.mu.Lock()
-		e.order.all = append(e.order.all, x.inbound)
-		e.order.mu.Unlock()
 		x.peers.Store(new([]*peer))
 		x.find.Store(&map[wire.Peer]*peer{})
 		e.net.Store(x)
@@ -167,7 +166,7 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 }
 
 // PeerLoad tells the engine how busy a peer is.
-func (e *Engine) PeerLoad(wp wire.Peer, l Load) {
+func (e *Engine) PeerLoad(wp wire.Peer, l loadreport.Load) {
 	if x, p := e.peer(wp); p != nil {
 		x.loaded(p, l)
 		x.recheck()
@@ -203,7 +202,7 @@ func (e *Engine) peer(wp wire.Peer) (*exchange, *peer) {
 
 // LoadOf returns the load that the peer last reported, and the tasks of this node that it did not count: those sent
 // since, less those answered since. Those in its line are in Line. known is false when it has reported none.
-func (e *Engine) LoadOf(wp wire.Peer) (l Load, since int, known bool) {
+func (e *Engine) LoadOf(wp wire.Peer) (l loadreport.Load, since int, known bool) {
 	_, p := e.peer(wp)
 	if p == nil {
 		return l, 0, false
@@ -212,7 +211,7 @@ func (e *Engine) LoadOf(wp wire.Peer) (l Load, since int, known bool) {
 	defer p.mu.Unlock()
 	l = p.load
 	l.Line = forwarding.LineWait(l.Line, int64(l.Shaped), p.shaped.Load()-(p.among-p.plain))
-	return l, int(p.inflight.Load() - p.among), p.load != Load{}
+	return l, int(p.inflight.Load() - p.among), p.load != loadreport.Load{}
 }
 
 // hasWorkers reports whether some peer could run tasks.
@@ -221,7 +220,7 @@ func (x *exchange) hasWorkers() bool {
 }
 
 // loaded records the load that a peer has reported.
-func (*exchange) loaded(p *peer, l Load) {
+func (*exchange) loaded(p *peer, l loadreport.Load) {
 	p.mu.Lock()
 	p.load, p.among = l, min(p.inflight.Load(), int64(l.Inbound))
 	p.plain = min(p.plainFlights(), int64(l.Inbound-l.InboundShaped))

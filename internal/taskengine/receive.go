@@ -7,6 +7,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -50,7 +51,7 @@ var arrivals = sync.Pool{New: func() any { return new(incoming) }}
 // receive takes one task; false gives it back.
 func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, ok bool, err error) {
 	r := &in.Reader
-	fn, seq, h, err := readTask(r)
+	fn, seq, h, err := taskwire.ReadTask(r)
 	if err != nil {
 		return 0, false, err
 	}
@@ -65,10 +66,10 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	// A task may arrive before its turn, over the bulk connection. It is given back, as are tasks for which there is
 	// no room: their node sends them again.
 	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.unanswered.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
-	if h.counted() {
+	if counted(&h) {
 		x.arriving.RLock()
 		defer func() {
-			p.receivedCounted(h.need)
+			p.receivedCounted(h.Need)
 			x.arriving.RUnlock()
 		}()
 	}
@@ -84,10 +85,10 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	case refuse:
 	case bad != nil:
 		x.answerError(p, slot, &raysys.TaskError{
-			Task: up.ID().Child(seq), Function: entry.Name, Node: up.Job().Node, Attempt: h.attempt, Err: bad,
+			Task: up.ID().Child(seq), Function: entry.Name, Node: up.Job().Node, Attempt: h.Attempt, Err: bad,
 		})
-	case h.need != nil && x.e.fits(*h.need) != nil:
-		x.answerError(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(*h.need)))
+	case h.Need != nil && x.e.fits(*h.Need) != nil:
+		x.answerError(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(*h.Need)))
 	default:
 		a.accept(slot)
 	}
@@ -95,7 +96,7 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 }
 
 func slotOf(r *wire.Reader) (uint64, error) {
-	slot := readSlot(r)
+	slot := taskwire.ReadSlot(r)
 	if err := r.Err(); err != nil {
 		return 0, err
 	}
@@ -113,7 +114,7 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 	}
 	r := wire.NewReader(frame)
 	for r.Len() > 0 {
-		slot := readSlot(&r)
+		slot := taskwire.ReadSlot(&r)
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
 		}

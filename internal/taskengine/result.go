@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/loadreport"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -82,7 +84,7 @@ func (x *exchange) takeBatch(p *peer, l *resultBatch, all *wire.Reader) error {
 		if r.Len() == 0 {
 			continue
 		}
-		l.slots[l.n], l.waits[l.n] = readSlot(r), waits
+		l.slots[l.n], l.waits[l.n] = taskwire.ReadSlot(r), waits
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("result from node %s: %w", p.Node(), err)
 		}
@@ -150,8 +152,8 @@ func (x *exchange) takeFrame(p *peer, r *wire.Reader) error {
 // resultHead reads what comes before the results. waits says that something waits at p for the first of their tasks.
 func (x *exchange) resultHead(p *peer, r *wire.Reader) (waits bool, err error) {
 	flags := r.Uvarint()
-	if flags&resultLoad != 0 {
-		l, err := ReadLoad(r)
+	if flags&taskwire.ResultLoad != 0 {
+		l, err := loadreport.ReadLoad(r)
 		if err != nil {
 			return false, fmt.Errorf("load of node %s: %w", p.Node(), err)
 		}
@@ -160,7 +162,7 @@ func (x *exchange) resultHead(p *peer, r *wire.Reader) (waits bool, err error) {
 	if err := r.Err(); err != nil {
 		return false, fmt.Errorf("result from node %s: %w", p.Node(), err)
 	}
-	return flags&resultWaits != 0, nil
+	return flags&taskwire.ResultWaits != 0, nil
 }
 
 // takeRest takes the results that follow; waits is for the first.
@@ -198,7 +200,7 @@ func (x *exchange) answered() {
 
 // takeNext takes one result. That of a slot that was answered before, or never used, changes nothing.
 func (x *exchange) takeNext(p *peer, r *wire.Reader, waits bool) error {
-	slot := readSlot(r)
+	slot := taskwire.ReadSlot(r)
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -227,19 +229,19 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 		return err
 	}
 	switch status {
-	case resultValueEffects:
+	case taskwire.ResultValueEffects:
 		if found {
 			w.hadEffects(&p.effect)
 		}
-		status = resultValue
-	case resultErrorEffects:
+		status = taskwire.ResultValue
+	case taskwire.ResultErrorEffects:
 		if found {
 			w.hadEffects(&p.effect)
 		}
-		status = resultError
+		status = taskwire.ResultError
 	}
 	switch status {
-	case resultValue:
+	case taskwire.ResultValue:
 		if !found {
 			r.Rest()
 			return nil
@@ -248,7 +250,7 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 			w.lost(x, p.Node(), err)
 			return err
 		}
-	case resultError:
+	case taskwire.ResultError:
 		err := wire.ReadError(r)
 		switch {
 		case !found:
@@ -257,12 +259,12 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 		default:
 			w.failedThere(err)
 		}
-	case resultGivenBack:
+	case taskwire.ResultGivenBack:
 		if found {
 			x.markFull(p)
 			x.deferAgain(unplacedTask{task: w, avoid: p.Node()})
 		}
-	case resultLost:
+	case taskwire.ResultLost:
 		if found {
 			p.avoid.Store(true)
 			w.lost(x, p.Node(), errClosing)

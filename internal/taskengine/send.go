@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -95,7 +96,7 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	e := x.e
 	for sent < n {
 		var c *core.Future
-		if !e.order.mixed.Load() || !e.order.aboveIn(core.Normal, e.queue) {
+		if !e.order.Mixed() || !e.order.AboveIn(core.Normal, e.queue) {
 			c = x.deferred.popFor(e, p)
 		}
 		if c == nil {
@@ -173,13 +174,13 @@ func (x *exchange) add(p *peer, w *record) int64 {
 		return 0
 	}
 	start, mark := len(o.buf), p.exports.Mark()
-	var head taskHead
+	var head taskwire.Head
 	buf := o.buf
 	if w.headless() {
-		buf = appendHeadless(buf, o.fn, w.Future.Seq())
+		buf = taskwire.AppendHeadless(buf, o.fn, w.Future.Seq())
 	} else {
 		head = w.head(x.rt)
-		buf = appendHead(buf, o.fn, w.Future.Seq(), head)
+		buf = taskwire.AppendHead(buf, o.fn, w.Future.Seq(), head)
 	}
 	args := len(buf)
 	buf, err := w.appendArg(buf, p.exports)
@@ -188,7 +189,7 @@ func (x *exchange) add(p *peer, w *record) int64 {
 		x.unsendable(p, w, err)
 		return 0
 	}
-	f := flight{task: &w.Future, group: o.group, size: len(buf) - args, counted: head.counted(), shaped: head.need != nil}
+	f := flight{task: &w.Future, group: o.group, size: len(buf) - args, counted: counted(&head), shaped: head.Need != nil}
 	slot, ok := x.takeOff(p, f)
 	if !ok { // it went down just now
 		p.exports.TakeBack(mark, p.exports.Mark())
@@ -196,9 +197,9 @@ func (x *exchange) add(p *peer, w *record) int64 {
 		return 0
 	}
 	if f.counted {
-		p.sentCounted(head.need)
+		p.sentCounted(head.Need)
 	}
-	buf = appendSlot(buf, slot)
+	buf = taskwire.AppendSlot(buf, slot)
 	switch {
 	case f.size > wire.InlineLimit:
 		return x.addLarge(p, slot, buf[start:], mark)
@@ -229,7 +230,7 @@ func (x *exchange) takeOff(p *peer, f flight) (slot uint64, ok bool) {
 
 // begin writes the head of a frame.
 func (o *outgoing) begin() {
-	o.buf = appendTasks(o.buf[:0], o.group.scope)
+	o.buf = taskwire.AppendTasks(o.buf[:0], o.group.scope)
 	o.head = len(o.buf)
 	o.slots = o.slots[:0]
 }
@@ -291,7 +292,7 @@ func (x *exchange) send(frame []byte, mark int) {
 // addLarge sends a task with a large argument, whose pending exports are those behind mark, in a frame of its own.
 func (x *exchange) addLarge(p *peer, slot uint64, task []byte, mark int) int64 {
 	frame := make([]byte, 0, len(task)+16)
-	frame = append(appendTasks(frame, x.out.group.scope), task...)
+	frame = append(taskwire.AppendTasks(frame, x.out.group.scope), task...)
 	x.account()
 	if err := p.SendLarge(wire.KindTasks, frame); err != nil {
 		p.exports.TakeBack(mark, p.exports.Mark())

@@ -7,6 +7,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/taskwire"
 )
 
 // Most tasks ask for one CPU and go through the lock-free queue. The others wait in the node's ledger.Line.
@@ -90,7 +91,7 @@ func (w shaped) Alike() any {
 	t := taskOf(w.Future)
 	a := alike{of: t.request().Options, stays: w.bound || t.stays()}
 	if isInbound(w) {
-		a.of, a.in, a.labels = t.entry(), t.spec.need.Bundle, string(appendLabels(nil, t.request().Options.Labels))
+		a.of, a.in, a.labels = t.entry(), t.spec.need.Bundle, string(taskwire.AppendLabels(nil, t.request().Options.Labels))
 	}
 	return a
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -59,7 +60,7 @@ func (x *exchange) sendStops() {
 		for part := range slices.Chunk(slots, forwarding.MaxFrame) {
 			var frame []byte
 			for _, slot := range part {
-				frame = appendSlot(frame, slot)
+				frame = taskwire.AppendSlot(frame, slot)
 			}
 			// A peer that takes no control frame is gone, or goes on until it is done; the future has settled either
 			// way.

@@ -5,6 +5,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/loadreport"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -25,12 +27,9 @@ type uncounted struct {
 	counted uint64 // tasks before the first of needs
 }
 
-// Received is how many tasks of a node a report counts: of those that hold more than one CPU, and of those that may be in any bundle.
-type Received struct{ Tasks, Roaming uint64 }
-
 // counted reports whether a task with that need, as a frame says it, is one of these. What a single bundle has is not free.
-func (h *taskHead) counted() bool {
-	return h.need != nil && (h.need.Roams() || h.need.Bundle.Group == "" && h.need.Beyond())
+func counted(h *taskwire.Head) bool {
+	return h.Need != nil && (h.Need.Roams() || h.Need.Bundle.Group == "" && h.Need.Beyond())
 }
 
 // uncountedOf is where a task with that need is. The caller holds mu.
@@ -69,39 +68,23 @@ func (p *peer) receivedCounted(n *ledger.Need) {
 	}
 }
 
-// Report returns how busy this node is, what is free in its bundles (see ReadRooms), and how many tasks of each peer that counts. news says
+// Report returns how busy this node is, what is free in its bundles (see loadreport.ReadRooms), and how many tasks of each peer that counts. news says
 // that more are counted than in the last call.
-func (e *Engine) Report(peers []wire.Peer) (l Load, rooms string, received []Received, news bool) {
+func (e *Engine) Report(peers []wire.Peer) (l loadreport.Load, rooms string, received []loadreport.Received, news bool) {
 	x := e.exchange()
 	x.means.weighLine(e)
 	x.arriving.Lock()
 	defer x.arriving.Unlock()
 	for _, wp := range peers {
-		var n Received
+		var n loadreport.Received
 		if _, p := e.peer(wp); p != nil {
-			n = Received{p.received.tasks.Load(), p.received.roaming.Load()}
+			n = loadreport.Received{Tasks: p.received.tasks.Load(), Roaming: p.received.roaming.Load()}
 			news = n != p.reported || news
 			p.reported = n
 		}
 		received = append(received, n)
 	}
 	return e.Load(), e.rooms(), received, news
-}
-
-// AppendReport appends a KindLoad frame for a peer of which l and rooms count so many tasks.
-func AppendReport(dst []byte, l Load, rooms string, received Received) []byte {
-	dst = wire.AppendUvarint(AppendLoad(dst, l), received.Tasks)
-	return wire.AppendUvarint(wire.AppendBytes(dst, rooms), received.Roaming)
-}
-
-// ReadReport reads what AppendReport wrote. rooms is for ReadRooms.
-func ReadReport(r *wire.Reader) (l Load, rooms string, received Received, err error) {
-	if l, err = ReadLoad(r); err != nil {
-		return l, "", received, err
-	}
-	received.Tasks = r.Uvarint()
-	rooms, received.Roaming = r.String(), r.Uvarint()
-	return l, rooms, received, r.Err()
 }
 
 // Counted is called when a report of the peer counts that many tasks of this node (Received.Tasks). It reports whether some were not

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -54,10 +55,10 @@ func TestUncounted(t *testing.T) {
 		// report is what the worker reports now; read has the driver learn it.
 		report := func() (read func() bool) {
 			load, rooms, n, _ := w.engine.Report([]wire.Peer{l.ends[1]})
-			frame := taskengine.AppendReport(nil, load, rooms, n[0])
+			frame := loadreport.Append(nil, load, rooms, n[0])
 			return func() bool {
 				r := wire.NewReader(frame)
-				_, _, counted, err := taskengine.ReadReport(&r)
+				_, _, counted, err := loadreport.Read(&r)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/runqueue"
 )
 
 // Waiting is a task and where it waits on this node, but for the name of the node.
@@ -113,15 +114,15 @@ func (s *search) held(c *core.Future, since int64) raysys.Waiting {
 }
 
 // queue looks at the tasks of one CPU.
-func (s *search) queue(q *runQueue, what string) {
+func (s *search) queue(q *runqueue.Queue, what string) {
 	var first []string
 	before := 0
-	look := func(c *core.Future, since func() int64) {
+	look := func(c *core.Future, at *runqueue.Task) {
 		if !c.Pending() || (shaped{Future: c}).Over() { // a task that was cancelled stays in the queue
 			return
 		}
 		if s.wants(c) {
-			w := raysys.Waiting{Stage: core.StageQueue, For: what, Waited: s.since(since()), Before: before, First: first[:len(first):len(first)]}
+			w := raysys.Waiting{Stage: core.StageQueue, For: what, Waited: s.since(at.Since()), Before: before, First: first[:len(first):len(first)]}
 			if class := c.Class(); class != core.Normal {
 				w.For += fmt.Sprintf(" (class %d)", class)
 			}
@@ -131,30 +132,24 @@ func (s *search) queue(q *runQueue, what string) {
 			first = append(first, shaped{Future: c}.String())
 		}
 	}
-	s.e.order.mu.Lock()
-	defer s.e.order.mu.Unlock()
-	bulks := map[*core.Future]bool{}
-	q.fifo.Each(func(at uint64, c *core.Future) bool {
-		since := func() int64 { return q.pushedBy(at) }
-		b, ok := c.Work().(batch)
-		if !ok {
-			look(c, since)
+	bulks, lane := map[*core.Future]bool{}, -1
+	q.Each(func(w runqueue.Task) bool {
+		if w.Lane != lane {
+			lane, first, before = w.Lane, nil, 0
+		}
+		b, ok := w.Future.Work().(batch)
+		if w.Lane >= 0 || !ok {
+			look(w.Future, &w)
 			return true
 		}
 		for _, c := range b.rest() {
 			if !bulks[c] {
 				bulks[c] = true
-				look(c, since)
+				look(c, &w)
 			}
 		}
 		return true
 	})
-	for _, l := range q.lanes {
-		first, before = nil, 0
-		for _, t := range l.tasks {
-			look(t.future, func() int64 { return t.since })
-		}
-	}
 }
 
 // deferred looks at the tasks that no peer could run, and at those for which there is no node.
@@ -206,14 +201,8 @@ func (w shaped) String() string { return w.Work().Name() + " " + w.ID().String()
 // Tick is called some times a second: what waits in the queue has no time of its own, and is known to be older than a tick; and
 // what it will take is reported to other nodes.
 func (e *Engine) Tick() {
-	e.order.mu.Lock()
-	defer e.order.mu.Unlock()
 	if x := e.net.Load(); x != nil {
 		x.means.weigh(e.queue, x.inbound)
 	}
-	for _, q := range e.order.all {
-		if !q.fifo.Empty() {
-			q.mark(e.now())
-		}
-	}
+	e.order.Tick()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/runqueue"
 )
 
 // worker is one actor that runs tasks. It holds CPUs from the message that starts it until it finds no more tasks,
@@ -233,7 +234,7 @@ func (w *worker) pull() {
 // next takes a task from the queues: the node's own and those of others by turns, so that neither waits for all of the
 // other.
 func (w *worker) next(x *exchange) (c *core.Future) {
-	if w.engine.order.mixed.Load() {
+	if w.engine.order.Mixed() {
 		return w.nextOfMixed(x)
 	}
 	if x == nil {
@@ -261,16 +262,16 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 	o, own := &w.engine.order, w.engine.queue
 	if x == nil {
-		c, _ = o.pop(own, nil, &w.charge)
+		c, _ = o.Pop(own, nil, &w.charge)
 		return c
 	}
 	w.inbound = false
-	if x.deferred.count.Load() > 0 && !o.above(core.Normal) {
+	if x.deferred.count.Load() > 0 && !o.Above(core.Normal) {
 		c = x.deferred.pop(x.e)
 	}
 	if c == nil {
-		var from *runQueue
-		c, from = o.pop(own, x.inbound, &w.charge)
+		var from *runqueue.Queue
+		c, from = o.Pop(own, x.inbound, &w.charge)
 		w.inbound = from == x.inbound
 	}
 	if c == nil && x.deferred.count.Load() > 0 { // another worker took what was above
@@ -286,7 +287,7 @@ func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 // charged says that the last task has returned.
 func (w *worker) charged() {
 	if w.charge.Runs() {
-		w.engine.order.shares.End(&w.charge, w.engine.now())
+		w.engine.line.Shares().End(&w.charge, w.engine.now())
 	}
 }
 
@@ -322,7 +323,7 @@ func (w *worker) done() bool {
 }
 
 // yields reports whether the worker leaves the rest of a batch: its CPU is due to others, or order says which task is next.
-func (w *worker) yields() bool { return w.engine.order.mixed.Load() || w.owes() }
+func (w *worker) yields() bool { return w.engine.order.Mixed() || w.owes() }
 
 // owes reports whether the worker's CPU is due to others: to tasks that resumed after a wait, or to a task that
 // gathers several CPUs.

@@ -4,7 +4,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// A stamp is a leader's epoch and a number in it: grainengine.Token, grainengine.ETag and shardlog.Version. They are encoded
+// A stamp is a leader's epoch and a number in it: graindir.Token, graindir.ETag and shardlog.Version. They are encoded
 // alike and stay types of their own, because one in the place of another breaks what it guards (rule C19).
 
 // AppendStamp appends s, ReadStamp reads it.

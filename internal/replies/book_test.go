@@ -1,4 +1,4 @@
-package grainengine
+package replies
 
 import (
 	"errors"
@@ -8,51 +8,55 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
+
+// errGone is what a call gets whose reply has gone.
+var errGone = errors.New("gone")
 
 // table drives replies as an activation does, and the store beside it.
 type table struct {
 	t      *testing.T
-	r      replies
+	r      Book
 	stored map[raysys.TaskID][]byte
 	now    time.Time
 	next   uint64
 }
 
 func newTable(t *testing.T) *table {
-	return &table{t: t, r: newReplies(0), stored: map[raysys.TaskID][]byte{}, now: time.Unix(1000, 0)}
+	return &table{t: t, r: New(0), stored: map[raysys.TaskID][]byte{}, now: time.Unix(1000, 0)}
 }
 
 // call makes a call whose reply may go an hour later. It is committed at once.
-func (x *table) call(p *reply) error {
+func (x *table) call(p *Reply) error {
 	x.next++
-	if p.call.IsZero() {
-		p.call = raysys.TaskID{Hi: 1, Lo: x.next}
+	if p.Call.IsZero() {
+		p.Call = raysys.TaskID{Hi: 1, Lo: x.next}
 	}
-	if p.kind != ofDriver {
-		p.until = x.now.Add(time.Hour).UnixMilli()
+	if p.Kind != OfDriver {
+		p.Until = x.now.Add(time.Hour).UnixMilli()
 	}
-	if x.r.below(p, x.now) {
-		return ErrReplyGone
+	if x.r.Below(p, x.now) {
+		return errGone
 	}
-	if err := x.r.room(p, x.now); err != nil {
+	if err := x.r.Room(p, x.now); err != nil {
 		return err
 	}
-	x.r.add(p)
+	x.r.Add(p)
 	x.commit(p)
 	return nil
 }
 
-func (x *table) commit(p *reply) {
+func (x *table) commit(p *Reply) {
 	x.t.Helper()
-	puts := []StoredReply{}
+	puts := []graindir.StoredReply{}
 	if p != nil {
-		puts = append(puts, StoredReply{p.call, p.append(nil)})
-		if p.replaces {
-			delete(x.stored, p.call)
+		puts = append(puts, graindir.StoredReply{Call: p.Call, Data: p.Append(nil)})
+		if p.Replaces {
+			delete(x.stored, p.Call)
 		}
 	}
-	forget, more := x.r.changes(x.now, 64)
+	forget, more := x.r.Changes(x.now, 64)
 	for _, id := range forget {
 		delete(x.stored, id)
 	}
@@ -67,26 +71,26 @@ func (x *table) commit(p *reply) {
 // restart reads everything back.
 func (x *table) restart() {
 	x.t.Helper()
-	x.r = newReplies(0)
+	x.r = New(0)
 	for id, data := range x.stored {
-		p, err := readReply(StoredReply{id, data})
+		p, err := Read(graindir.StoredReply{Call: id, Data: data})
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		if !slices.Equal(p.append(nil), data) {
+		if !slices.Equal(p.Append(nil), data) {
 			x.t.Fatalf("%+v is written differently", p)
 		}
-		x.r.add(p)
+		x.r.Add(p)
 	}
-	x.r.restored(x.now)
+	x.r.Restored(x.now)
 }
 
 // TestRepliesOfTurns: a turn's oldest replies go, also by their bytes; no other turn is hindered, and after KeepReplies
 // nothing is left of them.
 func TestRepliesOfTurns(t *testing.T) {
 	x := newTable(t)
-	of := func(turn, seq uint64, size int) *reply {
-		return &reply{kind: ofTurn, turn: raysys.TaskID{Hi: 2, Lo: turn}, seq: seq, body: make([]byte, size)}
+	of := func(turn, seq uint64, size int) *Reply {
+		return &Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 2, Lo: turn}, Seq: seq, Body: make([]byte, size)}
 	}
 	for seq := range uint64(10_000) {
 		if err := x.call(of(1, seq, 100)); err != nil {
@@ -101,11 +105,11 @@ func TestRepliesOfTurns(t *testing.T) {
 			x.restart()
 		}
 	}
-	if n := len(x.stored); n > maxReplies+100 {
+	if n := len(x.stored); n > Max+100 {
 		t.Errorf("%d are stored", n)
 	}
 	for range 2 {
-		if err := x.call(of(1, 3, 0)); !errors.Is(err, ErrReplyGone) {
+		if err := x.call(of(1, 3, 0)); !errors.Is(err, errGone) {
 			t.Errorf("an old call without a reply: %v", err)
 		}
 		x.restart()
@@ -131,21 +135,21 @@ func TestFloorsAreBounded(t *testing.T) {
 	x := newTable(t)
 	var err error
 	turns := uint64(0)
-	for err == nil && turns < 2*maxFloors+2*maxReplies {
+	for err == nil && turns < 2*maxFloors+2*Max {
 		turns++
-		err = x.call(&reply{kind: ofTurn, turn: raysys.TaskID{Hi: 2, Lo: turns}, seq: 1})
+		err = x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 2, Lo: turns}, Seq: 1})
 	}
 	if !errors.Is(err, raysys.ErrOverloaded) || turns < maxFloors {
 		t.Fatalf("after %d turns: %v", turns, err)
 	}
-	if err := x.call(&reply{kind: ofKey}); err != nil {
+	if err := x.call(&Reply{Kind: OfKey}); err != nil {
 		t.Error(err)
 	}
-	if err := x.call(&reply{kind: ofDriver, owner: core.NodeKey{Node: "d"}}); err != nil {
+	if err := x.call(&Reply{Kind: OfDriver, Owner: core.NodeKey{Node: "d"}}); err != nil {
 		t.Error(err)
 	}
 	x.now = x.now.Add(2 * time.Hour)
-	if err := x.call(&reply{kind: ofTurn, turn: raysys.TaskID{Hi: 2, Lo: 1}, seq: 1}); err != nil {
+	if err := x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 2, Lo: 1}, Seq: 1}); err != nil {
 		t.Errorf("after KeepReplies: %v", err)
 	}
 }
@@ -153,12 +157,12 @@ func TestFloorsAreBounded(t *testing.T) {
 // TestRepliesToKeys: bodies go, keys stay, and beyond their number such calls are refused until keys are over.
 func TestRepliesToKeys(t *testing.T) {
 	x := newTable(t)
-	for i := range maxKeys {
-		if err := x.call(&reply{kind: ofKey, body: make([]byte, 500)}); err != nil {
+	for i := range MaxKeys {
+		if err := x.call(&Reply{Kind: OfKey, Body: make([]byte, 500)}); err != nil {
 			t.Fatal(i, err)
 		}
 	}
-	for range maxKeys / 64 {
+	for range MaxKeys / 64 {
 		x.commit(nil)
 	}
 	bytes := 0
@@ -169,21 +173,21 @@ func TestRepliesToKeys(t *testing.T) {
 		t.Errorf("%d bytes are stored", bytes)
 	}
 	for range 2 {
-		if n := len(x.stored); n != maxKeys {
+		if n := len(x.stored); n != MaxKeys {
 			t.Errorf("%d keys are stored", n)
 		}
-		if err := x.call(&reply{kind: ofKey}); !errors.Is(err, raysys.ErrOverloaded) {
+		if err := x.call(&Reply{Kind: OfKey}); !errors.Is(err, raysys.ErrOverloaded) {
 			t.Error(err)
 		}
-		if err := x.call(&reply{kind: ofTurn, turn: raysys.TaskID{Hi: 3}, seq: 1}); err != nil {
+		if err := x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 3}, Seq: 1}); err != nil {
 			t.Error(err)
 		}
-		x.r.spend(x.r.byCall[raysys.TaskID{Hi: 1, Lo: x.next}])
+		x.r.Spend(x.r.ByCall[raysys.TaskID{Hi: 1, Lo: x.next}])
 		x.commit(nil)
 		x.restart()
 	}
 	x.now = x.now.Add(2 * time.Hour)
-	if err := x.call(&reply{kind: ofKey}); err != nil {
+	if err := x.call(&Reply{Kind: OfKey}); err != nil {
 		t.Errorf("after KeepReplies: %v", err)
 	}
 }
@@ -191,8 +195,8 @@ func TestRepliesToKeys(t *testing.T) {
 // TestRepliesToDrivers have a bound of their own.
 func TestRepliesToDrivers(t *testing.T) {
 	x := newTable(t)
-	driver := func() *reply { return &reply{owner: core.NodeKey{Node: "d", Incarnation: 1}} }
-	for range maxReplies {
+	driver := func() *Reply { return &Reply{Owner: core.NodeKey{Node: "d", Incarnation: 1}} }
+	for range Max {
 		if err := x.call(driver()); err != nil {
 			t.Fatal(err)
 		}
@@ -200,10 +204,10 @@ func TestRepliesToDrivers(t *testing.T) {
 	if err := x.call(driver()); !errors.Is(err, raysys.ErrOverloaded) {
 		t.Error(err)
 	}
-	if err := x.call(&reply{kind: ofTurn, turn: raysys.TaskID{Hi: 3}, seq: 1}); err != nil {
+	if err := x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 3}, Seq: 1}); err != nil {
 		t.Error(err)
 	}
-	x.r.spend(x.r.byCall[raysys.TaskID{Hi: 1, Lo: 1}])
+	x.r.Spend(x.r.ByCall[raysys.TaskID{Hi: 1, Lo: 1}])
 	if err := x.call(driver()); err != nil {
 		t.Error(err)
 	}

@@ -1,7 +1,6 @@
-package taskengine
+package loadreport
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -13,10 +12,10 @@ import (
 // deviceSick is the one flag of a device.
 const deviceSick = 1
 
-// encodeRest puts a report into Load.Rest. Numbers are unsigned varints.
+// EncodeRest puts a report into Load.Rest. Numbers are unsigned varints.
 //
 //	rest          memory, custom resources by count (name, thousandths), devices by count (thousandths, memory, flags)
-func encodeRest(r *ledger.Report) string {
+func EncodeRest(r *ledger.Report) string {
 	dst := wire.AppendUvarint(nil, uint64(r.Memory))
 	dst = wire.AppendUvarint(dst, uint64(len(r.Custom)))
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
@@ -58,29 +57,16 @@ func readRest(r *wire.Reader) (*ledger.Report, error) {
 	return rest, r.Err()
 }
 
-// rooms is ledger.Line.Rooms, for ReadRooms; "" for none. It says of MaxRooms bundles at most, of those first that have sick devices: where that is
-// not known work would come, and be given back, again and again.
-func (e *Engine) rooms() string {
-	list := e.line.Rooms()
-	if len(list) == 0 {
-		return ""
-	}
-	slices.SortFunc(list, func(a, b ledger.Room) int {
-		return cmp.Or(b.Sick()-a.Sick(), cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
-	})
-	return encodeRooms(list[:min(len(list), MaxRooms)])
-}
-
-// encodeRooms puts rooms into a report. Numbers are unsigned varints.
+// EncodeRooms puts rooms into a report. Numbers are unsigned varints.
 //
 //	rooms         bundles by count (group, index, thousandths of CPU, room with its length)
 //	room          rest, the numbers of its devices by count
-func encodeRooms(list []ledger.Room) string {
+func EncodeRooms(list []ledger.Room) string {
 	dst := wire.AppendUvarint(nil, uint64(len(list)))
 	for i := range list {
 		b := &list[i]
 		dst = wire.AppendUvarint(wire.AppendBytes(dst, b.Bundle.Group), uint64(b.Bundle.Index))
-		room := wire.AppendUvarint([]byte(encodeRest(b.Rest)), uint64(len(b.Numbers)))
+		room := wire.AppendUvarint([]byte(EncodeRest(b.Rest)), uint64(len(b.Numbers)))
 		for _, n := range b.Numbers {
 			room = wire.AppendUvarint(room, uint64(n))
 		}

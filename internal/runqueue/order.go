@@ -1,4 +1,4 @@
-package taskengine
+package runqueue
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/ledger"
 )
 
-// order chooses the task of one CPU that is next, where tasks of several jobs, or of several classes, wait (ADR 0039, 0055).
+// Order chooses the task of one CPU that is next, where tasks of several jobs, or of several classes, wait (ADR 0039, 0055).
 //
 //	of the jobs that have tasks waiting     that with the least use of the node for its weight
 //	of its tasks                            those of the highest class; one that has waited rises by a class for each core.AgeStep
@@ -19,21 +19,38 @@ import (
 //
 // Where all are of one job and Normal it has nothing to do: mixed is false, and the queues take no lock. Work of another job that waits for CPU in
 // the line counts as tasks of several jobs do.
-type order struct {
+type Order struct {
 	now    func() int64
 	shares *ledger.Shares
 	mixed  atomic.Bool
 
-	mu    sync.Mutex // guards the rest, and what runQueue says
-	all   []*runQueue
+	mu    sync.Mutex // guards the rest, and what Queue says
+	all   []*Queue
 	until int64 // mixed stays so long, when there is no reason for it any more
+}
+
+// Init has the order go by the use that jobs have of the node. It is called before the first task comes.
+func (o *Order) Init(now func() int64, shares *ledger.Shares) { o.now, o.shares = now, shares }
+
+// Mixed reports whether the order decides what is next: tasks of several jobs or classes wait, or did a moment ago.
+func (o *Order) Mixed() bool { return o.mixed.Load() }
+
+// Tick is called some times a second: what waits in a queue has no time of its own, and is known to be older than a tick.
+func (o *Order) Tick() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, q := range o.all {
+		if !q.fifo.Empty() {
+			q.mark(o.now())
+		}
+	}
 }
 
 // nobody is the resident of a queue whose next task comes to push. A task that was on its way to fifo may be there.
 var nobody = &core.Job{}
 
 // push puts a task where it belongs.
-func (o *order) push(q *runQueue, c *core.Future) {
+func (o *Order) push(q *Queue, c *core.Future) {
 	j, class, now := c.Up().Job(), c.Class(), o.now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,8 +73,8 @@ func (o *order) push(q *runQueue, c *core.Future) {
 	o.mix(now)
 }
 
-// giveBack puts back a task that was popped. When it came is not known: before the first of its job and class that waits.
-func (o *order) giveBack(q *runQueue, c *core.Future) {
+// GiveBack puts back a task that was popped. When it came is not known: before the first of its job and class that waits.
+func (o *Order) GiveBack(q *Queue, c *core.Future) {
 	j, class, now := c.Up().Job(), c.Class(), o.now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,23 +88,23 @@ func (o *order) giveBack(q *runQueue, c *core.Future) {
 	o.mix(now)
 }
 
-func (o *order) mix(now int64) {
+func (o *Order) mix(now int64) {
 	o.until = now + int64(ledger.SeenFor)
 	o.mixed.Store(true)
 }
 
 // choice is the first task of a lane, or of fifo.
 type choice struct {
-	q     *runQueue
+	q     *Queue
 	lane  int // -1 for fifo
 	job   *core.Job
 	class core.Class
 	since int64
 }
 
-// pop takes the task that is next in one of two queues, the second of which may be nil, and counts it as use of a CPU: by charge, or
+// Pop takes the task that is next in one of two queues, the second of which may be nil, and counts it as use of a CPU: by charge, or
 // for good where that is nil.
-func (o *order) pop(a, b *runQueue, charge *ledger.Charge) (c *core.Future, from *runQueue) {
+func (o *Order) Pop(a, b *Queue, charge *ledger.Charge) (c *core.Future, from *Queue) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
@@ -108,15 +125,15 @@ func (o *order) pop(a, b *runQueue, charge *ledger.Charge) (c *core.Future, from
 	}
 	o.unmix(now)
 	if j := c.Up().Job(); charge != nil {
-		o.shares.Begin(charge, j, oneCPU, now)
+		o.shares.Begin(charge, j, ledger.Unit, now)
 	} else {
-		o.shares.Count(j, oneCPU, now)
+		o.shares.Count(j, ledger.Unit, now)
 	}
 	return c, from
 }
 
 // choose returns the next task; several says that there are others than it of another job or class.
-func (o *order) choose(a, b *runQueue, now int64) (best choice, several bool) {
+func (o *Order) choose(a, b *Queue, now int64) (best choice, several bool) {
 	var least int64
 	for h := range heads(now, a, b) {
 		used := o.shares.Used(h.job, h.since, now)
@@ -143,7 +160,7 @@ func (o *order) choose(a, b *runQueue, now int64) (best choice, several bool) {
 }
 
 // heads is the first task of each lane and of each fifo, with its class risen. A queue may be nil.
-func heads(now int64, queues ...*runQueue) iter.Seq[choice] {
+func heads(now int64, queues ...*Queue) iter.Seq[choice] {
 	return func(yield func(choice) bool) {
 		risen := func(h choice) choice {
 			h.class = h.class.Risen(time.Duration(now - h.since))
@@ -165,11 +182,11 @@ func heads(now int64, queues ...*runQueue) iter.Seq[choice] {
 	}
 }
 
-// above reports whether a task waits in a lane that is of a higher class.
-func (o *order) above(class core.Class) bool { return o.aboveIn(class, o.all...) }
+// Above reports whether a task waits in a lane that is of a higher class.
+func (o *Order) Above(class core.Class) bool { return o.AboveIn(class, o.all...) }
 
-// aboveIn is above for some of the queues.
-func (o *order) aboveIn(class core.Class, queues ...*runQueue) bool {
+// AboveIn is above for some of the queues.
+func (o *Order) AboveIn(class core.Class, queues ...*Queue) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for h := range heads(o.now(), queues...) {
@@ -180,8 +197,8 @@ func (o *order) aboveIn(class core.Class, queues ...*runQueue) bool {
 	return false
 }
 
-// see notes which jobs have tasks waiting. Of what is given back and sent again no task waits for long, though some always do.
-func (o *order) see() {
+// See notes which jobs have tasks waiting. Of what is given back and sent again no task waits for long, though some always do.
+func (o *Order) See() {
 	if !o.mixed.Load() {
 		return
 	}
@@ -193,9 +210,9 @@ func (o *order) see() {
 	}
 }
 
-// aboveLine is ledger.Hooks.Above: of several jobs the use says what goes first, else the class does. Where work of one job meets tasks of another it
+// AboveLine is ledger.Hooks.Above: of several jobs the use says what goes first, else the class does. Where work of one job meets tasks of another it
 // mixes them, so that the use of the tasks counts.
-func (o *order) aboveLine(w ledger.Standing) (above, less bool) {
+func (o *Order) AboveLine(w ledger.Standing) (above, less bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
@@ -222,7 +239,7 @@ func (o *order) aboveLine(w ledger.Standing) (above, less bool) {
 }
 
 // unmix ends mixed when nothing but tasks of one job and of class Normal has waited for a moment.
-func (o *order) unmix(now int64) {
+func (o *Order) unmix(now int64) {
 	var one *core.Job
 	for _, q := range o.all {
 		if len(q.lanes) > 0 {

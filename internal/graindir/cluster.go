@@ -1,4 +1,4 @@
-package grainengine
+package graindir
 
 import (
 	"github.com/raysys/raysys"

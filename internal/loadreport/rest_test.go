@@ -1,9 +1,7 @@
-package taskengine
+package loadreport
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +19,7 @@ var someRooms = []ledger.Room{
 }
 
 func TestRoomsRoundTrip(t *testing.T) {
-	got, err := ReadRooms(encodeRooms(someRooms))
+	got, err := ReadRooms(EncodeRooms(someRooms))
 	if d := cmp.Diff(someRooms, got); d != "" || err != nil {
 		t.Errorf("%v, %s", err, d)
 	}
@@ -34,7 +32,7 @@ func TestRoomsOfALaterVersion(t *testing.T) {
 		b = wire.AppendUvarint(wire.AppendBytes(b, someRooms[0].Bundle.Group), 0)
 		return string(wire.AppendBytes(wire.AppendUvarint(b, 2000), room))
 	}
-	rest := encodeRest(someRooms[0].Rest)
+	rest := EncodeRest(someRooms[0].Rest)
 	got, err := ReadRooms(frame(rest + "\x02\x03\xac\x02" + "more"))
 	if d := cmp.Diff(someRooms[:1], got); d != "" || err != nil {
 		t.Errorf("%v, %s", err, d)
@@ -45,7 +43,7 @@ func TestRoomsOfALaterVersion(t *testing.T) {
 }
 
 func FuzzReadRooms(f *testing.F) {
-	f.Add(encodeRooms(someRooms))
+	f.Add(EncodeRooms(someRooms))
 	f.Fuzz(func(t *testing.T, s string) {
 		list, err := ReadRooms(s)
 		if err != nil {
@@ -63,29 +61,4 @@ func FuzzReadRooms(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestSickRoomsAreSaid: of more bundles than a report has those with sick devices are in it.
-func TestSickRoomsAreSaid(t *testing.T) {
-	const bundles = MaxRooms + 1
-	var e Engine
-	e.line.Init(ledger.Need{}, ledger.Unnamed(bundles*ledger.Unit), ledger.Hooks{
-		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return 0 }, Freed: func() {},
-		Above: func(ledger.Standing) (above, less bool) { return false, false },
-	})
-	parts := make([]ledger.Part, bundles)
-	for i := range parts {
-		parts[i] = ledger.Part{Name: core.Bundle{Group: "g", Index: i}, Need: ledger.Need{GPU: ledger.Unit}}
-	}
-	if _, _, short := e.line.Carve(parts...); !short.Empty() {
-		t.Fatal("the bundles have no room")
-	}
-	e.line.SetSick(fmt.Sprint(bundles-1), true)
-	list, err := ReadRooms(e.rooms())
-	if err != nil || len(list) != MaxRooms {
-		t.Fatalf("%d bundles are reported, of %d: %v", len(list), bundles, err)
-	}
-	if sick := slices.IndexFunc(list, func(r ledger.Room) bool { return r.Sick() == 1 }); sick != 0 {
-		t.Errorf("the bundle whose device is sick is at %d of the report", sick)
-	}
 }

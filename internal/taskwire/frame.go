@@ -1,4 +1,4 @@
-package taskengine
+package taskwire
 
 import (
 	"encoding/binary"
@@ -25,6 +25,9 @@ import (
 // A later version may put fields that it adds to a task at the end of more, where this version skips them. Any other unknown
 // content is corrupt.
 
+// maxAmount bounds the amounts that another node may claim, so that sums of them cannot overflow.
+const maxAmount = 1 << 40
+
 // Flags of a task.
 const (
 	taskAttempt   = 1 << iota // not the first
@@ -37,32 +40,32 @@ const (
 
 // Flags of a result. Unknown ones are skipped.
 const (
-	resultLoad  = 1 << iota // the sender's load comes with it
-	resultWaits             // the sender wants to know when the task, which is the first in the frame, is final
+	ResultLoad  = 1 << iota // the sender's load comes with it
+	ResultWaits             // the sender wants to know when the task, which is the first in the frame, is final
 )
 
 // Status of a result.
 const (
-	resultValue     = iota // the value follows
-	resultError            // the error follows: of the task, or why it was not run
-	resultGivenBack        // the task was not begun and is given back
-	resultLost             // the node closes, and the task may have begun
+	ResultValue     = iota // the value follows
+	ResultError            // the error follows: of the task, or why it was not run
+	ResultGivenBack        // the task was not begun and is given back
+	ResultLost             // the node closes, and the task may have begun
 	// The same as the first two for a task with effects: its value is not made again.
-	resultValueEffects
-	resultErrorEffects
+	ResultValueEffects
+	ResultErrorEffects
 )
 
-// taskHead is what travels with a task beyond function, sequence and argument.
-type taskHead struct {
-	attempt  int
-	redraws  uint32       // of a further attempt: core.Turn.Redraws
-	timeLeft int64        // nanoseconds, 0 for no deadline of its own
-	need     *ledger.Need // nil for one CPU
-	remakes  bool         // it makes a lost value again
-	classed  bool         // its class is not that of the turn that submitted it
-	class    core.Class
-	stays    bool   // it was placed by other things than room
-	labels   string // that its node must have, as appendLabels writes them; "" for none
+// Head is what travels with a task beyond function, sequence and argument.
+type Head struct {
+	Attempt  int
+	Redraws  uint32       // of a further attempt: core.Turn.Redraws
+	TimeLeft int64        // nanoseconds, 0 for no deadline of its own
+	Need     *ledger.Need // nil for one CPU
+	Remakes  bool         // it makes a lost value again
+	Classed  bool         // its class is not that of the turn that submitted it
+	Class    core.Class
+	Stays    bool   // it was placed by other things than room
+	Labels   string // that its node must have, as AppendLabels writes them; "" for none
 }
 
 // The flags in more, its first byte.
@@ -80,75 +83,77 @@ const (
 // classFlags are those of the classes, from core.Low.
 var classFlags = [...]byte{moreLow, moreNormal, moreHigh}
 
-func appendTasks(dst []byte, scope uint32) []byte {
+// AppendTasks begins a frame of tasks of the turn that the peer knows by scope.
+func AppendTasks(dst []byte, scope uint32) []byte {
 	return binary.AppendUvarint(append(dst, 0), uint64(scope))
 }
 
-// appendHeadless appends the head of a task in its first attempt of which there is no more to say.
-func appendHeadless(dst []byte, fn uint32, seq uint64) []byte {
+// AppendHeadless appends the head of a task in its first attempt of which there is no more to say.
+func AppendHeadless(dst []byte, fn uint32, seq uint64) []byte {
 	return append(binary.AppendUvarint(binary.AppendUvarint(dst, uint64(fn)), seq), 0)
 }
 
-func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
-	if h == (taskHead{attempt: 1}) {
-		return appendHeadless(dst, fn, seq)
+// AppendHead appends a task up to its argument.
+func AppendHead(dst []byte, fn uint32, seq uint64, h Head) []byte {
+	if h == (Head{Attempt: 1}) {
+		return AppendHeadless(dst, fn, seq)
 	}
 	dst = binary.AppendUvarint(dst, uint64(fn))
 	dst = binary.AppendUvarint(dst, seq)
 	flags := byte(0)
-	if h.attempt > 1 {
+	if h.Attempt > 1 {
 		flags |= taskAttempt
 	}
-	if h.redraws > 0 {
+	if h.Redraws > 0 {
 		flags |= taskRedraws
 	}
-	if h.timeLeft > 0 {
+	if h.TimeLeft > 0 {
 		flags |= taskDeadline
 	}
-	if h.need != nil {
+	if h.Need != nil {
 		flags |= taskResources
 	}
-	model := h.need != nil && (h.need.GPUMemory != 0 || h.need.GPUModel != "")
-	bundle := h.need != nil && h.need.Bundle.Group != ""
-	if h.remakes || h.classed || h.stays || model || bundle || h.labels != "" {
+	model := h.Need != nil && (h.Need.GPUMemory != 0 || h.Need.GPUModel != "")
+	bundle := h.Need != nil && h.Need.Bundle.Group != ""
+	if h.Remakes || h.Classed || h.Stays || model || bundle || h.Labels != "" {
 		flags |= taskMore
 	}
 	dst = append(dst, flags)
-	if h.attempt > 1 {
-		dst = binary.AppendUvarint(dst, uint64(h.attempt))
+	if h.Attempt > 1 {
+		dst = binary.AppendUvarint(dst, uint64(h.Attempt))
 	}
-	if h.redraws > 0 {
-		dst = binary.AppendUvarint(dst, uint64(h.redraws))
+	if h.Redraws > 0 {
+		dst = binary.AppendUvarint(dst, uint64(h.Redraws))
 	}
-	if h.timeLeft > 0 {
-		dst = binary.AppendUvarint(dst, uint64(h.timeLeft))
+	if h.TimeLeft > 0 {
+		dst = binary.AppendUvarint(dst, uint64(h.TimeLeft))
 	}
-	if h.need != nil {
-		dst = appendNeed(dst, *h.need)
+	if h.Need != nil {
+		dst = appendNeed(dst, *h.Need)
 	}
 	if flags&taskMore != 0 {
 		more := []byte{0}
-		if h.remakes {
+		if h.Remakes {
 			more[0] = moreRemakes
 		}
-		if h.stays {
+		if h.Stays {
 			more[0] |= moreStays
 		}
-		if h.classed {
-			more[0] |= classFlags[h.class+1]
+		if h.Classed {
+			more[0] |= classFlags[h.Class+1]
 		}
 		if model {
 			more[0] |= moreDevices
-			more = wire.AppendBytes(binary.AppendUvarint(more, uint64(h.need.GPUMemory)), h.need.GPUModel)
+			more = wire.AppendBytes(binary.AppendUvarint(more, uint64(h.Need.GPUMemory)), h.Need.GPUModel)
 		}
 		if bundle {
 			more[0] |= moreBundle
-			if h.need.Bundle.Captures {
+			if h.Need.Bundle.Captures {
 				more[0] |= moreCaptures
 			}
-			more = binary.AppendUvarint(wire.AppendBytes(more, h.need.Bundle.Group), uint64(h.need.Bundle.Index+1))
+			more = binary.AppendUvarint(wire.AppendBytes(more, h.Need.Bundle.Group), uint64(h.Need.Bundle.Index+1))
 		}
-		dst = wire.AppendBytes(dst, wire.AppendBytes(more, h.labels))
+		dst = wire.AppendBytes(dst, wire.AppendBytes(more, h.Labels))
 	}
 	return dst
 }
@@ -164,53 +169,55 @@ func appendNeed(dst []byte, n ledger.Need) []byte {
 	return dst
 }
 
-func appendSlot(dst []byte, slot uint64) []byte {
+// AppendSlot appends the number by which the sender of a task knows it.
+func AppendSlot(dst []byte, slot uint64) []byte {
 	dst = binary.AppendUvarint(dst, slot&(1<<32-1))
 	return binary.AppendUvarint(dst, slot>>32)
 }
 
-func readSlot(r *wire.Reader) uint64 {
+// ReadSlot reads what AppendSlot wrote.
+func ReadSlot(r *wire.Reader) uint64 {
 	index := r.Uint32()
 	return uint64(r.Uint32())<<32 | uint64(index)
 }
 
-// readTask reads a task up to its argument.
-func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
+// ReadTask reads a task up to its argument.
+func ReadTask(r *wire.Reader) (fn uint32, seq uint64, h Head, err error) {
 	fn, seq = r.Uint32(), r.Uvarint()
-	h.attempt = 1
+	h.Attempt = 1
 	flags := r.Byte()
 	if flags&^taskKnown != 0 {
 		return 0, 0, h, fmt.Errorf("%w: a task with flags %#x", wire.ErrCorrupt, flags)
 	}
 	if flags&taskAttempt != 0 {
-		h.attempt = int(r.Uint32())
+		h.Attempt = int(r.Uint32())
 	}
 	if flags&taskRedraws != 0 {
-		h.redraws = r.Uint32()
+		h.Redraws = r.Uint32()
 	}
 	if flags&taskDeadline != 0 {
-		h.timeLeft = int64(min(r.Uvarint(), core.Far))
+		h.TimeLeft = int64(min(r.Uvarint(), core.Far))
 	}
 	if flags&taskResources != 0 {
 		n := readNeed(r)
-		h.need = &n
+		h.Need = &n
 	}
 	if flags&taskMore != 0 {
 		more := wire.NewReader(r.Bytes())
 		bits := more.Byte()
-		h.remakes, h.stays = bits&moreRemakes != 0, bits&moreStays != 0
+		h.Remakes, h.Stays = bits&moreRemakes != 0, bits&moreStays != 0
 		for i, flag := range classFlags {
 			if bits&flag != 0 {
-				h.classed, h.class = true, core.Class(i-1)
+				h.Classed, h.Class = true, core.Class(i-1)
 			}
 		}
-		if h.need != nil && bits&moreDevices != 0 {
-			h.need.GPUMemory, h.need.GPUModel = int64(min(more.Uvarint(), maxCount*1024)), more.String()
+		if h.Need != nil && bits&moreDevices != 0 {
+			h.Need.GPUMemory, h.Need.GPUModel = int64(min(more.Uvarint(), maxAmount*1024)), more.String()
 		}
-		if h.need != nil && bits&moreBundle != 0 {
-			h.need.Bundle = core.Bundle{Group: more.String(), Index: int(more.Uint32()) - 1, Captures: bits&moreCaptures != 0}
+		if h.Need != nil && bits&moreBundle != 0 {
+			h.Need.Bundle = core.Bundle{Group: more.String(), Index: int(more.Uint32()) - 1, Captures: bits&moreCaptures != 0}
 		}
-		h.labels = more.String()
+		h.Labels = more.String()
 		if err := more.Err(); err != nil {
 			return 0, 0, h, err
 		}
@@ -218,16 +225,16 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 	return fn, seq, h, r.Err()
 }
 
-// appendLabels appends labels, nothing where there are none.
-func appendLabels(dst []byte, labels map[string]string) []byte {
+// AppendLabels appends labels, nothing where there are none.
+func AppendLabels(dst []byte, labels map[string]string) []byte {
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, k), labels[k])
 	}
 	return dst
 }
 
-// readLabels reads what appendLabels wrote, up to the first that is cut off.
-func readLabels(b string) map[string]string {
+// ReadLabels reads what AppendLabels wrote, up to the first that is cut off.
+func ReadLabels(b string) map[string]string {
 	labels := map[string]string{}
 	for r := wire.NewReader([]byte(b)); r.Len() > 0; {
 		k, v := r.String(), r.String()
@@ -240,7 +247,7 @@ func readLabels(b string) map[string]string {
 }
 
 func readNeed(r *wire.Reader) ledger.Need {
-	amount := func() int64 { return int64(min(r.Uvarint(), maxCount*1024)) }
+	amount := func() int64 { return int64(min(r.Uvarint(), maxAmount*1024)) }
 	n := ledger.Need{CPU: amount(), GPU: amount(), Memory: amount()}
 	for range r.Count(2) {
 		k := r.String()

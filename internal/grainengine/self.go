@@ -6,24 +6,19 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 )
 
-// ID is grains.ID: it names a grain within its namespace.
-type ID struct{ Kind, Key string }
-
-// String is kind/key.
-func (id ID) String() string { return id.Kind + "/" + id.Key }
-
 // Self is grains.Self.
-func Self(ctx context.Context) (ID, bool) {
+func Self(ctx context.Context) (graindir.ID, bool) {
 	t, _, err := core.TurnOf(ctx)
 	if err != nil {
-		return ID{}, false
+		return graindir.ID{}, false
 	}
 	if a, ok := t.Attached().(*activation); ok && t.Kind() == core.TurnGrain {
-		return ID{a.kind.def.name, a.key}, true
+		return graindir.ID{Kind: a.kind.def.name, Key: a.key}, true
 	}
-	return ID{}, false
+	return graindir.ID{}, false
 }
 
 // Deactivate is grains.Deactivate.

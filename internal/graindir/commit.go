@@ -1,0 +1,52 @@
+package graindir
+
+import (
+	"encoding/binary"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// What is stored of a durable grain beside its States, which are stored as those of any grain: a Counter, and a reply
+// for each call that may be made again.
+
+// Counter names the last commit of a durable grain: how many turns had been committed by then, and a number drawn for
+// that commit, by which its activation recognises it.
+type Counter struct{ Turn, Nonce uint64 }
+
+// Append appends the counter to a record or a frame; ReadCounter reads it.
+func (c Counter) Append(dst []byte) []byte {
+	return binary.LittleEndian.AppendUint64(wire.AppendUvarint(dst, c.Turn), c.Nonce)
+}
+
+// ReadCounter reads what Append wrote.
+func ReadCounter(r *wire.Reader) Counter { return Counter{r.Uvarint(), r.Uint64()} }
+
+// Commit is what turns of a durable grain changed, with their replies.
+type Commit struct {
+	After   ETag // the version of the counter that these turns follow
+	Counter Counter
+	States  []StateChange
+	Replies []StoredReply
+	Forget  []raysys.TaskID // calls whose replies nobody can ask for any more; removed before Replies are put
+}
+
+// StateChange is a State as a turn left it; nil Data removes what is stored.
+type StateChange struct {
+	Name string
+	Data []byte
+}
+
+// StoredReply is the record of the outcome of one call.
+type StoredReply struct {
+	Call raysys.TaskID
+	Data []byte
+}
+
+// Restored is what is stored of a durable grain.
+type Restored struct {
+	States  []Record
+	Version ETag // of the counter
+	Counter Counter
+	Replies []StoredReply
+}
