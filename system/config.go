@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement/devices"
@@ -137,12 +138,15 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	if level == "" {
 		level = "warn"
 	}
-	form := e.logForm()
+	form, known := nodelog.Form(getenv("RAYSYS_LOG_FORMAT"))
+	if !known {
+		e.bad("RAYSYS_LOG_FORMAT", getenv("RAYSYS_LOG_FORMAT"), "terminal or json")
+	}
 	lv, err := zap.ParseAtomicLevel(level)
 	if err != nil {
 		e.bad("RAYSYS_LOG", level, "debug, info, warn or error")
 	} else {
-		cfg.Logger = newLogger(os.Stderr, form, lv)
+		cfg.Logger = nodelog.New(os.Stderr, form, lv)
 	}
 	cfg.DeviceSource = e.devices(&cfg)
 	return cfg, e.err()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
@@ -46,8 +49,8 @@ type Node struct {
 	drain     drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
 	health    deviceHealth
-	unseen    *failureLog
-	panics    *failureLog
+	unseen    *nodelog.Failures
+	panics    *nodelog.Failures
 
 	mu     sync.Mutex // guards the rest, except end
 	state  nodeState
@@ -62,6 +65,16 @@ type Node struct {
 // keptGoroutines is how many idle goroutines a node keeps for mailboxes that get a message: enough for what runs at
 // the same time on a machine of this age, at 2 to 8 KiB each.
 const keptGoroutines = 64
+
+// deadLetterPause is how long the goroutine lives that the first dead letter starts. It may outlive the node by that.
+const deadLetterPause = 50 * time.Millisecond
+
+// newActors makes the actor system, which logs to the node's logger.
+func newActors(log *zap.Logger) *actor.ActorSystem {
+	return actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(deadLetterPause), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+		return nodelog.Actors(log)
+	}))
+}
 
 type nodeState uint8
 
@@ -80,18 +93,17 @@ func New(cfg Config) (*Node, error) {
 	}
 	drawn := cfg.name()
 	n := &Node{cfg: cfg, drawn: drawn, log: cfg.Logger, ending: make(chan struct{}), closed: make(chan struct{})}
-	n.unseen = &failureLog{log: n.log, level: zap.WarnLevel, event: "failure nobody looked at"}
-	n.panics = &failureLog{log: n.log, level: zap.ErrorLevel, event: "user code panicked"}
+	n.unseen = nodelog.NewFailures(n.log, zap.WarnLevel, "failure nobody looked at")
+	n.panics = nodelog.NewFailures(n.log.With(zap.String("node", string(cfg.Name))), zap.ErrorLevel, "user code panicked")
 	n.wheel = wheel.New()
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
 	n.job = &core.Job{
-		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.inspect, Unseen: n.unseen.happened,
+		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.inspect, Unseen: n.unseen.Happened,
 		Closed: n.ending,
 	}
 	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {
-		n.panics.log = n.log.With(zap.String("node", string(cfg.Name)))
-		n.job.Panicked = n.panics.happened
+		n.job.Panicked = n.panics.Happened
 	}
 	id := raysys.TaskID(n.job.ID)
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
@@ -102,7 +114,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
-		Unseen: n.unseen.happened, WaitForResources: cfg.WaitForResources,
+		Unseen: n.unseen.Happened, WaitForResources: cfg.WaitForResources,
 		Warn: func(event, grain, detail string) {
 			n.log.Warn(event, zap.String("node", string(cfg.Name)), zap.String("grain", grain), zap.String("detail", detail))
 		},
@@ -268,8 +280,8 @@ func (n *Node) Close(ctx context.Context) error {
 	n.wheel.Stop()
 	n.pool.Close()
 	n.actors.Shutdown()
-	n.unseen.close()
-	n.panics.close()
+	n.unseen.Close()
+	n.panics.Close()
 	n.log.Info("node closed", zap.String("node", string(n.cfg.Name)), zap.Error(err))
 	return err
 }
@@ -321,3 +333,9 @@ func (n *Node) Resources() raysys.Resources { return n.tasks.Resources() }
 
 // Actors returns the node's actor system, in which every worker and every activation has its PID.
 func (n *Node) Actors() *actor.ActorSystem { return n.actors }
+
+// Log returns the node's logger, for packages that come with a node.
+func (n *Node) Log() *slog.Logger { return nodelog.Slog(n.log) }
+
+// Terminal reports whether f is a terminal.
+func Terminal(f *os.File) bool { return nodelog.IsTerminal(f) }

@@ -294,6 +294,8 @@ func TestOffence(t *testing.T) {
 		{"internal/registry", "github.com/asynkron/protoactor-go/actor", true},
 		{"internal/registry", "<internal/objectstore", false},
 		{"internal/registry", "go.uber.org/zap", false},
+		{"internal/nodelog", "go.uber.org/zap/zapcore", true},
+		{"internal/nodelog", "<system", false},
 		{"internal/runner", "<internal/core", true},
 		{"internal/runner", "<internal/link", false},
 		{"rl", "<internal/core", false},

@@ -74,6 +74,8 @@ var layers = []layer{
 	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/grainengine store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 	{"internal/lineage/...", words("std . internal/core internal/codec internal/wire internal/runner internal/refs internal/registry internal/taskengine internal/lineage/..."), "it joins recipes, references and records, which know nothing of each other"},
 
+	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
+
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
@@ -100,7 +102,7 @@ var fences = []fence{
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
 	{module + "/testkit/...", words("testkit/... examples/... cmd/raysys-lab/..."), "the command that runs nodes has no tests in it: it is small, and soon built"},
 	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},
-	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/..."), "logging is handed in where a node is assembled"},
+	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/... internal/nodelog/..."), "logging is handed in where a node is assembled"},
 }
 
 func sibling(name string) []string {
