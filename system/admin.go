@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/listed"
 	"github.com/raysys/raysys/internal/member"
@@ -78,10 +79,10 @@ func (op adminOp) patience() time.Duration {
 
 // adminAnswer is sent as JSON: people read it, and versions that know more fields or fewer.
 type adminAnswer struct {
-	Status NodeStatus  `json:"status"`
-	Ways   []Way       `json:"ways,omitempty"`
-	Memory *NodeMemory `json:"memory,omitempty"`
-	Drain  *Drained    `json:"drain,omitempty"`
+	Status inspect.NodeStatus  `json:"status"`
+	Ways   []inspect.Way       `json:"ways,omitempty"`
+	Memory *inspect.NodeMemory `json:"memory,omitempty"`
+	Drain  *inspect.Drained    `json:"drain,omitempty"`
 
 	Why     []core.Explanation  `json:"why,omitempty"`
 	Explain []raysys.Scheduling `json:"explain,omitempty"`
@@ -185,7 +186,7 @@ func (c *cluster) onAdmin(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList:
 		c.runner.Run(func() { reply(c.node.perform(c.ctx, q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
-		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
+		if err := c.node.awaitDrain(func(d inspect.Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
 			reply(adminAnswer{}, err)
 		}
 	default:

@@ -7,59 +7,22 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/groupengine"
-	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/placement/devices"
 )
 
-// Demand is work of one shape that waits for resources: tasks that ask for other than one CPU, grains that hold something, and what
-// waits in the bundles of a placement group.
-type Demand struct {
-	Resources raysys.Resources  `json:"resources"` // what each asks for
-	Labels    map[string]string `json:"labels,omitempty"`
-	Group     string            `json:"group,omitempty"` // the placement group that it is in: its name, or its id
-	Count     int               `json:"count"`
-	Oldest    time.Duration     `json:"oldest"`   // for how long the oldest has waited, in nanoseconds
-	Unplaced  bool              `json:"unplaced"` // no node could take it yet; else it waits on a node until others give back what it needs
-}
-
-// GroupDemand is placement groups of one shape that wait for room: some of their bundles have no node.
-type GroupDemand struct {
-	Group    string                  `json:"group"` // that which has waited longest: its name, or its id
-	Strategy placement.GroupStrategy `json:"strategy"`
-	Bundles  []raysys.Resources      `json:"bundles"`
-	Held     int                     `json:"held"` // of the bundles of each, those that have a node
-	Count    int                     `json:"count"`
-	Oldest   time.Duration           `json:"oldest"` // for how long the first has waited, in nanoseconds; counted anew when its shard gets another leader
-	// Gathering is how many of Count have nodes gather their room: what becomes free there is kept for them.
-	Gathering int `json:"gathering,omitempty"`
-}
-
-// DeviceStatus is one accelerator of a node.
-type DeviceStatus struct {
-	UUID   string  `json:"uuid"`
-	Model  string  `json:"model,omitempty"`
-	Memory int64   `json:"memory,omitempty"` // bytes; 0 where that is not known
-	Total  float64 `json:"total"`            // what the node has of it: 1, or less for a share
-	Free   float64 `json:"free"`             // of Total
-	// FreeMemory is what work has not asked for: UsedMemory is measured.
-	FreeMemory int64  `json:"free_memory,omitempty"`
-	Sick       bool   `json:"sick,omitempty"`  // it gets no new work
-	Cause      string `json:"cause,omitempty"` // of that
-	// What the source of the devices last said, of the work of all processes.
-	UsedMemory int64 `json:"used_memory,omitempty"` // bytes; 0 where that is not known
-	Busy       int   `json:"busy"`                  // percent of the last while in which it computed, or devices.Unknown
-}
-
 // demand is the work that waits on this node.
-func (n *Node) demand() (list []Demand) {
+func (n *Node) demand() (list []inspect.Demand) {
 	now := n.wheel.Now()
 	add := func(r core.Resources, labels map[string]string, group string, count int, since int64, unplaced bool) {
 		if group != "" {
 			group = groupengine.NameOf(group)
 		}
-		list = append(list, Demand{raysys.Resources(r), labels, group, count, max(time.Duration(now-since), 0), unplaced})
+		list = append(list, inspect.Demand{
+			Resources: raysys.Resources(r), Labels: labels, Group: group, Count: count, Oldest: max(time.Duration(now-since), 0), Unplaced: unplaced,
+		})
 	}
 	for _, d := range n.tasks.Line().Demand() {
 		add(d.Need.Resources(), nil, d.Group, d.Count, d.Oldest, false)
@@ -74,10 +37,10 @@ func (n *Node) demand() (list []Demand) {
 }
 
 // summed has one entry for each shape, the longest wait first.
-func summed(all []Demand) (list []Demand) {
+func summed(all []inspect.Demand) (list []inspect.Demand) {
 	at := map[string]int{}
 	for _, d := range all {
-		shape := d.shape() + fmt.Sprint(d.Unplaced)
+		shape := shape(d) + fmt.Sprint(d.Unplaced)
 		i, ok := at[shape]
 		if !ok {
 			at[shape] = len(list)
@@ -87,24 +50,24 @@ func summed(all []Demand) (list []Demand) {
 		list[i].Count += d.Count
 		list[i].Oldest = max(list[i].Oldest, d.Oldest)
 	}
-	slices.SortFunc(list, func(a, b Demand) int {
-		return cmp.Or(cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(a.shape(), b.shape()))
+	slices.SortFunc(list, func(a, b inspect.Demand) int {
+		return cmp.Or(cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(shape(a), shape(b)))
 	})
 	return list
 }
 
-func (d *Demand) shape() string {
+func shape(d inspect.Demand) string {
 	return fmt.Sprint(d.Resources, d.Resources.GPUMemory, d.Resources.Memory, d.Labels, d.Group)
 }
 
 // groupDemand is the placement groups that wait for room, of the shards that this node leads.
-func (n *Node) groupDemand() (list []GroupDemand) {
+func (n *Node) groupDemand() (list []inspect.GroupDemand) {
 	now := n.wheel.Now()
 	for _, g := range n.allGroups() {
 		if !g.Waits {
 			continue
 		}
-		d := GroupDemand{Group: groupengine.NameOf(g.Key), Strategy: g.Record.Strategy, Count: 1, Oldest: max(time.Duration(now-g.Since), 0)}
+		d := inspect.GroupDemand{Group: groupengine.NameOf(g.Key), Strategy: g.Record.Strategy, Count: 1, Oldest: max(time.Duration(now-g.Since), 0)}
 		if g.Gathers {
 			d.Gathering = 1
 		}
@@ -120,8 +83,8 @@ func (n *Node) groupDemand() (list []GroupDemand) {
 }
 
 // summedGroups has one entry for each shape, the longest wait first.
-func summedGroups(all []GroupDemand) (list []GroupDemand) {
-	slices.SortFunc(all, func(a, b GroupDemand) int {
+func summedGroups(all []inspect.GroupDemand) (list []inspect.GroupDemand) {
+	slices.SortFunc(all, func(a, b inspect.GroupDemand) int {
 		return cmp.Or(cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(a.Group, b.Group))
 	})
 	at := map[string]int{}
@@ -139,7 +102,7 @@ func summedGroups(all []GroupDemand) (list []GroupDemand) {
 }
 
 // devices is what the node's ledger has of its accelerators, and what their source says of them.
-func (n *Node) devices() (list []DeviceStatus) {
+func (n *Node) devices() (list []inspect.DeviceStatus) {
 	said := map[string]devices.Device{}
 	if source := n.cfg.DeviceSource; source != nil {
 		for _, d := range source.Inventory().Devices {
@@ -147,7 +110,7 @@ func (n *Node) devices() (list []DeviceStatus) {
 		}
 	}
 	for _, d := range n.tasks.Line().Spares() {
-		s := DeviceStatus{
+		s := inspect.DeviceStatus{
 			UUID: d.UUID, Model: d.Model, Memory: d.Memory, Total: float64(d.Total()) / 1000, Free: float64(d.Share) / 1000, FreeMemory: d.Bytes, Sick: d.Sick,
 			Busy: devices.Unknown,
 		}

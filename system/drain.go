@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objects"
@@ -25,15 +26,6 @@ var ErrDrainCancelled = errors.New("the drain was cancelled")
 // ErrNodeDead.
 const lastCall = 2 * time.Second
 
-// Drained is the outcome of a drain.
-type Drained struct {
-	Took  time.Duration `json:"took_ns"`
-	Left  int           `json:"left"`            // how many objects other nodes keep now
-	Lost  int           `json:"lost"`            // how many objects that others need end with the node
-	Why   string        `json:"why,omitempty"`   // why the first of them is lost
-	Error string        `json:"error,omitempty"` // what was not done in time
-}
-
 // drain is the state of a node's drains.
 type drain struct {
 	mu      sync.Mutex // guards the rest
@@ -42,8 +34,8 @@ type drain struct {
 	stop    context.CancelCauseFunc // ends the drain in progress; nil when there is none
 	back    bool                    // the drain in progress was cancelled
 	over    bool                    // the drain is over: the node leaves
-	came    Drained                 // the outcome of the last drain
-	waiting []func(Drained)         // operators that wait for the outcome
+	came    inspect.Drained         // the outcome of the last drain
+	waiting []func(inspect.Drained) // operators that wait for the outcome
 }
 
 // DrainRequested returns a channel that is closed when an operator asks this node to drain (raysys drain NODE). Main
@@ -71,7 +63,7 @@ func (n *Node) Drain(ctx context.Context) error {
 }
 
 // Drained returns the outcome of the last Drain.
-func (n *Node) Drained() Drained {
+func (n *Node) Drained() inspect.Drained {
 	n.drain.mu.Lock()
 	defer n.drain.mu.Unlock()
 	return n.drain.came
@@ -122,7 +114,7 @@ func (c *cluster) drain(ctx context.Context, requested bool) error {
 
 // move does the work of drain. moving ends before ctx does when no other node can take anything, or the drain is
 // cancelled.
-func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc) (came Drained, err error) {
+func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc) (came inspect.Drained, err error) {
 	if err := c.member.Update(ctx, func(i *member.Info) { i.Draining = true }); err != nil {
 		return came, fmt.Errorf("drain: announce it: %w", err)
 	}
@@ -155,7 +147,7 @@ func (c *cluster) drainTasks(ctx context.Context) error {
 }
 
 // moveObjects has other nodes keep the objects that they need.
-func (c *cluster) moveObjects(ctx context.Context, came *Drained) {
+func (c *cluster) moveObjects(ctx context.Context, came *inspect.Drained) {
 	var why error
 	came.Left, came.Lost, why = c.objects.Drain(ctx)
 	switch {
@@ -302,7 +294,7 @@ func (n *Node) cancelDrain() error {
 }
 
 // awaitDrain calls tell with the outcome once the drain that was asked for, or is in progress, is over.
-func (n *Node) awaitDrain(tell func(Drained)) error {
+func (n *Node) awaitDrain(tell func(inspect.Drained)) error {
 	d := &n.drain
 	d.mu.Lock()
 	switch {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
@@ -49,13 +50,13 @@ func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op 
 
 // AwaitDrained waits until that incarnation of a node has left the cluster, and returns the outcome of its drain: nil when the node
 // did not report it, because it died, or runs a version without reports. The error matches ErrDrainCancelled when the node stays.
-func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*Drained, error) {
+func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*inspect.Drained, error) {
 	c := n.cluster
 	if c == nil {
 		return nil, fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
 	}
 	k := core.NodeKey{Node: name, Incarnation: incarnation}
-	came := make(chan *Drained, 1)
+	came := make(chan *inspect.Drained, 1)
 	c.admin(k, adminRequest{op: adminAwait}, func(a adminAnswer, err error) {
 		if err == nil && a.Error == "" {
 			came <- a.Drain

@@ -9,53 +9,17 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/registry"
-	"github.com/raysys/raysys/placement"
 )
-
-// Groups is the placement groups of a cluster at one moment.
-type Groups struct {
-	Cluster string        `json:"cluster"`
-	Count   int           `json:"count"`            // of groups, also those that were left out
-	Groups  []GroupStatus `json:"groups"`           // the oldest first
-	Silent  []string      `json:"silent,omitempty"` // nodes that do not answer, and why: the groups of the shards that they lead are missing
-}
-
-// GroupStatus is one placement group.
-type GroupStatus struct {
-	ID        string                  `json:"id"`
-	Name      string                  `json:"name,omitempty"`
-	Namespace string                  `json:"namespace,omitempty"` // of the program
-	Strategy  placement.GroupStrategy `json:"strategy"`
-	State     string                  `json:"state"`           // GroupWaiting and so on
-	Owner     raysys.NodeID           `json:"owner,omitempty"` // the group goes with this node; "" for a detached one
-	Detached  bool                    `json:"detached"`
-	Made      time.Time               `json:"made,omitzero"` // by the clock of its maker
-	Bundles   []BundleStatus          `json:"bundles"`
-}
-
-// The states of a placement group.
-const (
-	GroupWaiting   = "waiting"   // a bundle of it has no node
-	GroupGathering = "gathering" // the same, and nodes keep for it what becomes free
-	GroupHeld      = "held"      // each bundle has its node
-	GroupGoing     = "going"     // it is being removed: what runs in it has not returned
-	GroupNever     = "never"     // it has ended: no nodes could hold it, however idle
-)
-
-// BundleStatus is one bundle of a placement group.
-type BundleStatus struct {
-	Resources raysys.Resources `json:"resources"`
-	Node      raysys.NodeID    `json:"node,omitempty"` // "" while it has none
-}
 
 // ledGroups is the answer of one node: those that it lists, and how many there are.
 type ledGroups struct {
-	Count  int           `json:"count"`
-	Groups []GroupStatus `json:"groups"`
+	Count  int                   `json:"count"`
+	Groups []inspect.GroupStatus `json:"groups"`
 }
 
 // maxGroupsListed bounds how many groups one answer lists, and maxBundlesListed their bundles together.
@@ -66,8 +30,8 @@ const (
 
 // Groups asks the leaders of shards for their placement groups, for up to 3 s or as long as ctx lasts, and lists the oldest, at most
 // limit; of each node not more than 1,000, or 10,000 bundles. With an id it lists the groups of that name, and those whose id begins so.
-func (n *Node) Groups(ctx context.Context, id string, limit int) (Groups, error) {
-	all := Groups{Groups: []GroupStatus{}}
+func (n *Node) Groups(ctx context.Context, id string, limit int) (inspect.Groups, error) {
+	all := inspect.Groups{Groups: []inspect.GroupStatus{}}
 	leaders := n.members()
 	if c := n.cluster; c != nil {
 		all.Cluster = c.cfg.Name
@@ -89,26 +53,26 @@ func (n *Node) Groups(ctx context.Context, id string, limit int) (Groups, error)
 		}
 	}
 	slices.Sort(all.Silent)
-	slices.SortFunc(all.Groups, func(a, b GroupStatus) int { return cmp.Or(a.Made.Compare(b.Made), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all.Groups, func(a, b inspect.GroupStatus) int { return cmp.Or(a.Made.Compare(b.Made), strings.Compare(a.ID, b.ID)) })
 	all.Groups = all.Groups[:min(max(limit, 0), len(all.Groups))]
 	return all, nil
 }
 
 // RemoveGroup removes the placement group with the name, or the one whose id begins so, as groups.Group.Remove does. The error matches
 // raysys.ErrNotFound where there is none, and names some where there are several.
-func (n *Node) RemoveGroup(ctx context.Context, id string) (GroupStatus, error) {
+func (n *Node) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
 	found, err := n.Groups(ctx, id, 2)
 	switch {
 	case err != nil:
-		return GroupStatus{}, err
+		return inspect.GroupStatus{}, err
 	case len(found.Groups) == 0:
 		err := fmt.Errorf("%w: no placement group has the name or the id %s", raysys.ErrNotFound, id)
 		if len(found.Silent) > 0 {
 			err = fmt.Errorf("%w, as far as nodes answer: %s", err, strings.Join(found.Silent, "; "))
 		}
-		return GroupStatus{}, err
+		return inspect.GroupStatus{}, err
 	case found.Count > 1:
-		return GroupStatus{}, fmt.Errorf("%d placement groups have the name %s, or an id that begins so, such as %s and %s: give the id of one", found.Count, id, found.Groups[0].ID, found.Groups[1].ID)
+		return inspect.GroupStatus{}, fmt.Errorf("%d placement groups have the name %s, or an id that begins so, such as %s and %s: give the id of one", found.Count, id, found.Groups[0].ID, found.Groups[1].ID)
 	}
 	g := found.Groups[0]
 	var whole core.TaskID
@@ -126,7 +90,7 @@ func (n *Node) ledGroups(id string, limit int) *ledGroups {
 	slices.SortFunc(list, func(a, b registry.LedGroup) int {
 		return cmp.Or(cmp.Compare(a.Record.Made, b.Record.Made), strings.Compare(a.Record.ID.String(), b.Record.ID.String()))
 	})
-	led := &ledGroups{Count: len(list), Groups: []GroupStatus{}}
+	led := &ledGroups{Count: len(list), Groups: []inspect.GroupStatus{}}
 	bundles := 0
 	for _, g := range list[:min(max(limit, 0), maxGroupsListed, len(list))] {
 		if bundles += len(g.Record.Bundles); bundles > maxBundlesListed {
@@ -137,26 +101,26 @@ func (n *Node) ledGroups(id string, limit int) *ledGroups {
 	return led
 }
 
-func groupStatus(g registry.LedGroup) GroupStatus {
+func groupStatus(g registry.LedGroup) inspect.GroupStatus {
 	r := g.Record
-	s := GroupStatus{
-		ID: r.ID.String(), Name: groupengine.NameIn(g.Key), Namespace: r.Namespace, Strategy: r.Strategy, Owner: r.Owner.Node, Detached: r.Owner == core.NodeKey{}, State: GroupHeld,
+	s := inspect.GroupStatus{
+		ID: r.ID.String(), Name: groupengine.NameIn(g.Key), Namespace: r.Namespace, Strategy: r.Strategy, Owner: r.Owner.Node, Detached: r.Owner == core.NodeKey{}, State: inspect.GroupHeld,
 	}
 	switch {
 	case r.Removing:
-		s.State = GroupGoing
+		s.State = inspect.GroupGoing
 	case r.Never != "":
-		s.State = GroupNever
+		s.State = inspect.GroupNever
 	case g.Waits && g.Gathers:
-		s.State = GroupGathering
+		s.State = inspect.GroupGathering
 	case g.Waits:
-		s.State = GroupWaiting
+		s.State = inspect.GroupWaiting
 	}
 	if r.Made != 0 {
 		s.Made = time.Unix(0, r.Made).UTC()
 	}
 	for _, b := range r.Bundles {
-		one := BundleStatus{Resources: b.Needs}
+		one := inspect.BundleStatus{Resources: b.Needs}
 		if b.Held {
 			one.Node = b.At.Node
 		}

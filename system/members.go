@@ -40,7 +40,7 @@ func (n *Node) Members() ([]Member, <-chan struct{}) {
 		if k := mesh.KeyOf(m); k != n.self() {
 			actors = actorAddress(k)
 		}
-		list = append(list, Member{s.Name, s.Incarnation, s.Address, actors, s.Role, s.State, s.Version, s.Resources, s.Labels})
+		list = append(list, Member{s.Name, s.Incarnation, s.Address, actors, Role(s.Role), s.State, s.Version, s.Resources, s.Labels})
 	}
 	return list, changed
 }

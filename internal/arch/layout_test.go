@@ -57,6 +57,8 @@ var layers = []layer{
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
+	{"inspect/...", words("std . placement inspect/..."), "the types of what a cluster says of itself: data, which a node fills"},
+
 	{"internal/childserver/...", words("std internal/subprocess internal/childserver/..."), "a leaf: how a server is built, found and signalled; what it serves is nothing to it"},
 	{"internal/inherited/...", words("std internal/inherited/..."), "a leaf: pipes of the process, and nothing of what is said there"},
 	{"internal/pipe/...", words("std internal/pipe/..."), "a leaf: bytes from one goroutine to another"},
@@ -77,17 +79,17 @@ var layers = []layer{
 	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
 
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
-	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
-	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
+	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "system knows everybody below it and nobody who uses it"},
+	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
-	{"stream/...", words("std third . grains system internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
+	{"stream/...", words("std third . grains inspect system internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
 
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
-	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... system/... stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
+	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... inspect system/... stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
 
-	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
-	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... system/... testkit/... stream rl/... docs/..."), "the guide shows what a user can write"},
-	{"examples/...", words("std third . grains/... tasks/... store/... placement/... system/... testkit/... stream rl/... examples/..."), "an example shows what a user can write: the public surface only"},
+	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
+	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... inspect system/... testkit/... stream rl/... docs/..."), "the guide shows what a user can write"},
+	{"examples/...", words("std third . grains/... tasks/... store/... placement/... inspect system/... testkit/... stream rl/... examples/..."), "an example shows what a user can write: the public surface only"},
 	{"cmd/...", words("any"), "a command assembles everything"},
 }
 
