@@ -23,6 +23,7 @@ import (
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/transfer"
+	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -48,6 +49,7 @@ type cluster struct {
 	directory *registry.Directory
 	times     mesh.Times
 	refs      *refs.References
+	prober    *waitcycles.Prober
 	lineage   *lineage.Lineage // nil where that is not durable
 	objects   *objects.Objects
 	watches   watches
@@ -218,7 +220,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.serve(r, to) }
-	m.Questions[wire.KindProbe] = c.onProbe
+	m.Questions[wire.KindProbe] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.prober.Serve(r, to) }
 	m.Questions[wire.KindActorBody] = c.bodies.serve
 	m.Questions[wire.KindAdmin] = c.onAdmin
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCallForget, wire.KindCallAsk, wire.KindCalls, wire.KindCallResults} {

@@ -23,6 +23,7 @@ import (
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wheel"
 )
 
@@ -123,7 +124,6 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.Cluster != nil {
 		n.cluster = newCluster(n)
-		n.job.Prober = &prober{c: n.cluster}
 		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged, n.cluster.restChanged
 		n.cluster.affinity.c = n.cluster
 		gc.Conditions = n.cluster.affinity.resolve
@@ -143,6 +143,10 @@ func New(cfg Config) (*Node, error) {
 	gc.Line = n.tasks.Line()
 	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)
 	n.grains = grainengine.NewEngine(gc)
+	if c := n.cluster; c != nil {
+		c.prober = waitcycles.New(waitcycles.Config{Self: c.self, Peer: c.peer, Refs: c.refs, Tasks: n.tasks, Grains: n.grains, Runner: c.runner})
+		n.job.Prober = c.prober
+	}
 	n.groups.bundles.MakeRoom = n.grains.MakeRoom
 	gc.Line.OnShort(func() {
 		n.grains.Short()

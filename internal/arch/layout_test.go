@@ -78,6 +78,7 @@ var layers = []layer{
 
 	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
 
+	{"internal/waitcycles/...", words("std . internal/core internal/wire internal/mesh internal/refs internal/runner internal/waitcycles/..."), "it asks nodes what work waits for; of the engines it declares the three methods that it needs"},
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
