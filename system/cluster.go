@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
@@ -174,7 +175,7 @@ func (c *cluster) nodes() ([]placement.Node, registry.Moment) {
 		k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
 		pn := placement.Node{
 			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
-			Devices: placementDevices(n.Info.Devices), Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
+			Devices: nodedevices.Placement(n.Info.Devices), Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
 			enterLoad(&pn, &l, 0)

@@ -20,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/taskengine"
@@ -49,7 +50,7 @@ type Node struct {
 	pace      pace
 	drain     drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
-	health    deviceHealth
+	health    nodedevices.Health
 	unseen    *nodelog.Failures
 	panics    *nodelog.Failures
 
@@ -110,7 +111,7 @@ func New(cfg Config) (*Node, error) {
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
 	tc := taskengine.Config{
-		Resources: cfg.Resources, Devices: cfg.ledgerDevices(), Choose: cfg.bestConnected(), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
+		Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
 	}
 	gc := grainengine.Config{
@@ -148,6 +149,7 @@ func New(cfg Config) (*Node, error) {
 		n.job.Prober = c.prober
 	}
 	n.groups.bundles.MakeRoom = n.grains.MakeRoom
+	n.health = nodedevices.Health{Log: n.log, Changed: n.sickChanged, Short: n.grains.Short}
 	gc.Line.OnShort(func() {
 		n.grains.Short()
 		if n.cluster != nil {
@@ -196,7 +198,7 @@ func (n *Node) join(ctx context.Context) error {
 	}
 	n.state = stateStarted
 	if n.cfg.DeviceSource != nil {
-		n.watch.Go(n.watchDevices)
+		n.watch.Go(func() { n.health.Follow(n.ending, n.cfg.DeviceSource) })
 	}
 	n.floor = make([]byte, n.cfg.HeapFloor)
 	n.log.Info("node started", zap.String("node", string(n.cfg.Name)), zap.Stringer("job", n.job.ID),
@@ -224,6 +226,16 @@ func (n *Node) startedAt() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.began
+}
+
+// sickChanged has what waits for a device look again. In a cluster what waits in the line does at each tick.
+func (n *Node) sickChanged(uuid string, sick bool) {
+	n.tasks.Line().SetSick(uuid, sick)
+	if n.cluster == nil {
+		n.tasks.Line().Move()
+		n.grains.MoveCalls()
+	}
+	n.tasks.RetryBundles()
 }
 
 // Context returns a context under which tasks and grains can be used: a driver's. It carries the values and the end

@@ -44,7 +44,7 @@ func (n *nodeRuntime) Unblock(t *core.Turn) {
 
 // WatchDevices implements core.DeviceWatcher.
 func (n *nodeRuntime) WatchDevices(uuids []string, sick func(uuid, cause string)) (stop func()) {
-	return n.health.watch(uuids, sick)
+	return n.health.Watch(uuids, sick)
 }
 
 // Tasks implements taskengine.Runtime.

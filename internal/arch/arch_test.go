@@ -296,6 +296,8 @@ func TestOffence(t *testing.T) {
 		{"internal/registry", "go.uber.org/zap", false},
 		{"internal/nodelog", "go.uber.org/zap/zapcore", true},
 		{"internal/nodelog", "<system", false},
+		{"internal/nodedevices", "<placement/devices", true},
+		{"internal/nodedevices", "<internal/taskengine", false},
 		{"internal/waitcycles", "<internal/refs", true},
 		{"internal/waitcycles", "<internal/taskengine", false},
 		{"inspect", "<placement", true},
