@@ -72,7 +72,6 @@ type cluster struct {
 	moves    sync.WaitGroup  // shards being taken or given up
 	duty     sync.Mutex      // held while duties decides about shards
 	retiring atomic.Bool     // the node takes no shard any more
-	trying   atomic.Bool     // see ways
 	departed atomic.Int64    // when a worker that had drained left last; 0: none has
 
 	mu      sync.Mutex // guards the rest
@@ -223,7 +222,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.serve(r, to) }
 	m.Questions[wire.KindProbe] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.prober.Serve(r, to) }
 	m.Questions[wire.KindActorBody] = c.bodies.serve
-	m.Questions[wire.KindAdmin] = c.onAdmin
+	m.Questions[wire.KindAdmin] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.operator.Serve(p, r, to) }
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCallForget, wire.KindCallAsk, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(refs.Of(p), k, b) }
 	}

@@ -16,10 +16,14 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/operate"
 )
 
 // ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
-var ErrDrainCancelled = errors.New("the drain was cancelled")
+var ErrDrainCancelled = operate.ErrDrainCancelled
+
+// ErrNoSuchNode: no node of that name is in the cluster.
+var ErrNoSuchNode = operate.ErrNoSuchNode
 
 // lastCall is how long a node goes on with its work when every worker leaves: enough for work that is about to end, and
 // for OnDeactivate. Work that is cut short runs again elsewhere once there are workers (raysys.Retries), or fails with
@@ -352,9 +356,6 @@ func (n *Node) fence(cause error) {
 	n.stop(cause)
 	n.cluster.end(cause)
 }
-
-// ErrNoSuchNode: no node of that name is in the cluster.
-var ErrNoSuchNode = errors.New("no such node")
 
 // What a node tells the supervisor of its process; raysys node has the same words.
 const (

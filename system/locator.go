@@ -36,7 +36,7 @@ func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted, waits boo
 		return grainengine.Place{}
 	}
 	if call { // nothing else says where it goes
-		l.c.node.decisions.placed(id, d)
+		l.c.node.decisions.Placed(id, d)
 	}
 	return grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}
 }

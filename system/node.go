@@ -23,6 +23,7 @@ import (
 	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wheel"
@@ -46,7 +47,8 @@ type Node struct {
 	solo    *solo            // nil with one
 	groups  *groups
 	// decisions of placement that are remembered.
-	decisions decisions
+	decisions operate.Decisions
+	operator  *operate.Operator
 	pace      pace
 	drain     drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
@@ -150,6 +152,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n.groups.bundles.MakeRoom = n.grains.MakeRoom
 	n.health = nodedevices.Health{Log: n.log, Changed: n.sickChanged, Short: n.grains.Short}
+	n.operator = n.operate()
 	gc.Line.OnShort(func() {
 		n.grains.Short()
 		if n.cluster != nil {

@@ -65,7 +65,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 		return nil, err
 	}
 	if !r.Move {
-		c.node.decisions.task(r.ID, r.Entry.Name, d)
+		c.node.decisions.Task(r.ID, r.Entry.Name, d)
 	}
 	k := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
 	if k == c.self() {

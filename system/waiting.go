@@ -77,7 +77,7 @@ func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits
 			c.homeless.Add(-1)
 		}
 		if err == nil {
-			c.node.decisions.placed(id, d)
+			c.node.decisions.Placed(id, d)
 		}
 		done(grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}}, err)
 		return

@@ -298,6 +298,8 @@ func TestOffence(t *testing.T) {
 		{"internal/nodelog", "<system", false},
 		{"internal/nodedevices", "<placement/devices", true},
 		{"internal/nodedevices", "<internal/taskengine", false},
+		{"internal/operate", "<inspect", true},
+		{"internal/operate", "<system", false},
 		{"internal/waitcycles", "<internal/refs", true},
 		{"internal/waitcycles", "<internal/taskengine", false},
 		{"inspect", "<placement", true},

@@ -79,6 +79,7 @@ var layers = []layer{
 	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
 
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
+	{"internal/operate/...", words("std third . inspect internal/core internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
 	{"internal/waitcycles/...", words("std . internal/core internal/wire internal/mesh internal/refs internal/runner internal/waitcycles/..."), "it asks nodes what work waits for; of the engines it declares the three methods that it needs"},
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "system knows everybody below it and nobody who uses it"},
@@ -106,7 +107,7 @@ var fences = []fence{
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
 	{module + "/testkit/...", words("testkit/... examples/... cmd/raysys-lab/..."), "the command that runs nodes has no tests in it: it is small, and soon built"},
 	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},
-	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/... internal/nodelog/... internal/nodedevices/..."), "logging is handed in where a node is assembled"},
+	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/... internal/nodelog/... internal/nodedevices/... internal/operate/..."), "logging is handed in where a node is assembled"},
 }
 
 func sibling(name string) []string {

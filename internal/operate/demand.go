@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 )
 
 // demand is the work that waits on this node.
-func (n *Node) demand() (list []inspect.Demand) {
-	now := n.wheel.Now()
+func (o *Operator) demand() (list []inspect.Demand) {
+	now := o.Now()
 	add := func(r core.Resources, labels map[string]string, group string, count int, since int64, unplaced bool) {
 		if group != "" {
 			group = groupengine.NameOf(group)
@@ -24,13 +24,13 @@ func (n *Node) demand() (list []inspect.Demand) {
 			Resources: raysys.Resources(r), Labels: labels, Group: group, Count: count, Oldest: max(time.Duration(now-since), 0), Unplaced: unplaced,
 		})
 	}
-	for _, d := range n.tasks.Line().Demand() {
+	for _, d := range o.Tasks.Line().Demand() {
 		add(d.Need.Resources(), nil, d.Group, d.Count, d.Oldest, false)
 	}
-	for _, d := range n.tasks.Unplaced() {
+	for _, d := range o.Tasks.Unplaced() {
 		add(d.Resources, d.Labels, d.Group, d.Count, d.Oldest, true)
 	}
-	for _, g := range n.grains.Nodeless() {
+	for _, g := range o.Grains.Nodeless() {
 		add(g.Resources, g.Labels, g.Group, 1, g.Since, true)
 	}
 	return summed(list)
@@ -61,9 +61,9 @@ func shape(d inspect.Demand) string {
 }
 
 // groupDemand is the placement groups that wait for room, of the shards that this node leads.
-func (n *Node) groupDemand() (list []inspect.GroupDemand) {
-	now := n.wheel.Now()
-	for _, g := range n.allGroups() {
+func (o *Operator) groupDemand() (list []inspect.GroupDemand) {
+	now := o.Now()
+	for _, g := range o.Node.LedGroups() {
 		if !g.Waits {
 			continue
 		}
@@ -102,14 +102,14 @@ func summedGroups(all []inspect.GroupDemand) (list []inspect.GroupDemand) {
 }
 
 // devices is what the node's ledger has of its accelerators, and what their source says of them.
-func (n *Node) devices() (list []inspect.DeviceStatus) {
+func (o *Operator) devices() (list []inspect.DeviceStatus) {
 	said := map[string]devices.Device{}
-	if source := n.cfg.DeviceSource; source != nil {
+	if source := o.Devices; source != nil {
 		for _, d := range source.Inventory().Devices {
 			said[d.UUID] = d
 		}
 	}
-	for _, d := range n.tasks.Line().Spares() {
+	for _, d := range o.Tasks.Line().Spares() {
 		s := inspect.DeviceStatus{
 			UUID: d.UUID, Model: d.Model, Memory: d.Memory, Total: float64(d.Total()) / 1000, Free: float64(d.Share) / 1000, FreeMemory: d.Bytes, Sick: d.Sick,
 			Busy: devices.Unknown,

@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 )
 
 // Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.
-func (n *Node) Streams(ctx context.Context) (inspect.Streams, error) {
-	all := inspect.Streams{Cluster: n.Cluster(), Parts: []inspect.StreamPart{}}
-	for k, a := range n.askAll(ctx, n.members(), adminRequest{op: adminList, id: "streams"}) {
+func (o *Operator) Streams(ctx context.Context) (inspect.Streams, error) {
+	all := inspect.Streams{Cluster: o.clusterName(), Parts: []inspect.StreamPart{}}
+	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminList, id: "streams"}) {
 		var parts []inspect.StreamPart
 		err := a.err
 		if err == nil && len(a.answer.List) > 0 {

@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"cmp"
@@ -24,18 +24,18 @@ const statusPatience = 3 * time.Second
 
 // Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
 // answer is listed with what its record says. Without a cluster it is the status of this node, and of no shards.
-func (n *Node) Status(ctx context.Context) (inspect.Status, error) {
+func (o *Operator) Status(ctx context.Context) (inspect.Status, error) {
 	st := inspect.Status{}
-	if c := n.cluster; c != nil {
-		st.Cluster, st.ID, st.Format, st.Shards = c.cfg.Name, c.reg.Layout().ID, c.reg.Layout().Format, c.shards()
+	if c := o.Node.Cluster(); c != nil {
+		st.Cluster, st.ID, st.Format, st.Shards = c.Name, c.Registry.Layout().ID, c.Registry.Layout().Format, c.shards()
 	}
-	members := n.members()
-	answers := n.askAll(ctx, members, adminRequest{op: adminStatus})
+	members := o.Members()
+	answers := o.askAll(ctx, members, adminRequest{op: adminStatus})
 	for _, m := range members {
-		s := known(m)
+		s := Known(m)
 		switch k := mesh.KeyOf(m); {
 		case answers[k].err != nil && m.Joining:
-			s.Error = fmt.Sprintf("%s cannot reach it: %v", n.cfg.Name, answers[k].err)
+			s.Error = fmt.Sprintf("%s cannot reach it: %v", o.Name, answers[k].err)
 		case answers[k].err != nil:
 			s.State, s.Error = inspect.NodeUnknown, answers[k].err.Error()
 		default:
@@ -53,9 +53,9 @@ func (n *Node) Status(ctx context.Context) (inspect.Status, error) {
 }
 
 // shards are the leaders of all shards, as this node knows them.
-func (c *cluster) shards() (list []inspect.ShardStatus) {
-	view := c.member.View()
-	for i := range c.reg.Layout().Shards {
+func (c *Cluster) shards() (list []inspect.ShardStatus) {
+	view := c.Member.View()
+	for i := range c.Registry.Layout().Shards {
 		sh := inspect.ShardStatus{Shard: i}
 		if l, ok := view.Leader(i); ok {
 			sh.Node, sh.Epoch = l.Node, l.Epoch
@@ -65,10 +65,10 @@ func (c *cluster) shards() (list []inspect.ShardStatus) {
 	return list
 }
 
-// known is the status of a node by its record, which every node has.
-func known(m member.Node) inspect.NodeStatus {
+// Known is the status of a node by its record, which every node has.
+func Known(m member.Node) inspect.NodeStatus {
 	s := inspect.NodeStatus{
-		Name: m.ID, Incarnation: m.Incarnation, Address: m.Info.Address, Role: string(roleOf(m.Info)), Version: m.Info.Version,
+		Name: m.ID, Incarnation: m.Incarnation, Address: m.Info.Address, Role: RoleOf(m.Info), Version: m.Info.Version,
 		Resources: m.Info.Resources, Labels: m.Info.Labels, State: inspect.NodeActive,
 	}
 	switch {
@@ -83,31 +83,31 @@ func known(m member.Node) inspect.NodeStatus {
 }
 
 // report is this node's status by itself.
-func (n *Node) report() inspect.NodeStatus {
-	k := n.self()
-	l := n.tasks.Load()
+func (o *Operator) report() inspect.NodeStatus {
+	k := o.Self()
+	l := o.Tasks.Load()
 	s := inspect.NodeStatus{
-		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: n.tasks.Free(), Up: time.Since(n.startedAt()),
+		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
-		Grains: n.grains.Kinds(), Devices: n.devices(), Demand: n.demand(), Groups: n.groupDemand(),
+		Grains: o.Grains.Kinds(), Devices: o.devices(), Demand: o.demand(), Groups: o.groupDemand(),
 	}
-	if n.job.Tasks != nil {
-		for _, j := range n.job.Tasks.ListTasks() {
+	if o.Job.Tasks != nil {
+		for _, j := range o.Job.Tasks.ListTasks() {
 			s.NamedTasks = append(s.NamedTasks, inspect.NamedTask(j))
 		}
 	}
-	c := n.cluster
+	c := o.Node.Cluster()
 	if c == nil {
 		return s
 	}
-	s.Up, s.Held, s.LeaseLeft, s.Holding = time.Since(c.info.Started), c.refs.Exported(), c.member.Lease(), c.holding()
-	if c.member.State() == member.Suspended {
+	s.Up, s.Held, s.LeaseLeft, s.Holding = time.Since(c.Started), c.Refs.Exported(), c.Member.Lease(), o.Node.Holding()
+	if c.Member.State() == member.Suspended {
 		s.State = inspect.NodeSuspended
 	}
-	if why := c.whyNoHost(); why != "" && s.State == "" {
+	if why := o.Node.WhyNoHost(); why != "" && s.State == "" {
 		s.State, s.Error = inspect.NodeJoining, why
 	}
-	for _, p := range c.mesh.Connected() {
+	for _, p := range c.Mesh.Connected() {
 		s.Connected = append(s.Connected, inspect.PeerStatus{Name: p.Node(), Relayed: p.Relayed()})
 	}
 	s.Peers = len(s.Connected)

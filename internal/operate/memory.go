@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"cmp"
@@ -19,19 +19,20 @@ const maxHeld = 10_000
 // Memory asks every node, or the one called name, for the contents of its object store, for up to 3 s or as long as ctx
 // lasts. Each node lists its largest objects, at most limit. The error matches ErrNoSuchNode when the cluster has no
 // node of that name. A node without a cluster answers for itself.
-func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (inspect.Memory, error) {
-	members := slices.DeleteFunc(n.members(), func(m member.Node) bool { return name != "" && m.ID != name })
+func (o *Operator) Memory(ctx context.Context, name raysys.NodeID, limit int) (inspect.Memory, error) {
+	members := slices.DeleteFunc(o.Members(), func(m member.Node) bool { return name != "" && m.ID != name })
+	c := o.Node.Cluster()
 	switch {
-	case n.cluster == nil && (n.objects == nil || len(members) == 0):
-		return inspect.Memory{}, fmt.Errorf("memory of %s: %w: this is %s, in no cluster", name, ErrNoSuchNode, n.cfg.Name)
+	case c == nil && (o.Node.Objects() == nil || len(members) == 0):
+		return inspect.Memory{}, fmt.Errorf("memory of %s: %w: this is %s, in no cluster", name, ErrNoSuchNode, o.Name)
 	case len(members) == 0:
 		return inspect.Memory{}, fmt.Errorf("memory of %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
 	}
 	all := inspect.Memory{}
-	if n.cluster != nil {
-		all.Cluster = n.cluster.cfg.Name
+	if c != nil {
+		all.Cluster = c.Name
 	}
-	answers := n.askAll(ctx, members, adminRequest{op: adminMemory, limit: limit})
+	answers := o.askAll(ctx, members, adminRequest{op: adminMemory, limit: limit})
 	for _, m := range members {
 		a := answers[mesh.KeyOf(m)]
 		one := inspect.NodeMemory{}
@@ -53,12 +54,13 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (inspe
 }
 
 // memory lists this node's own store.
-func (n *Node) memory(limit int) inspect.NodeMemory {
-	m := inspect.NodeMemory{Name: n.cfg.Name, Store: inspect.ObjectStats(n.objects.Stats()), Objects: []inspect.HeldObject{}}
-	if c := n.cluster; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, inspect.TransferStats(n.objects.Transfers()), c.refs.Exported()
+func (o *Operator) memory(limit int) inspect.NodeMemory {
+	store := o.Node.Objects()
+	m := inspect.NodeMemory{Name: o.Name, Store: inspect.ObjectStats(store.Stats()), Objects: []inspect.HeldObject{}}
+	if c := o.Node.Cluster(); c != nil {
+		m.Incarnation, m.Transfer, m.Exported = o.Self().Incarnation, inspect.TransferStats(store.Transfers()), c.Refs.Exported()
 	}
-	for _, i := range n.objects.List() {
+	for _, i := range store.List() {
 		m.Count++
 		if len(i.Forms) > 0 {
 			m.Bytes += i.Size

@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"cmp"
@@ -30,20 +30,20 @@ const (
 
 // Groups asks the leaders of shards for their placement groups, for up to 3 s or as long as ctx lasts, and lists the oldest, at most
 // limit; of each node not more than 1,000, or 10,000 bundles. With an id it lists the groups of that name, and those whose id begins so.
-func (n *Node) Groups(ctx context.Context, id string, limit int) (inspect.Groups, error) {
+func (o *Operator) Groups(ctx context.Context, id string, limit int) (inspect.Groups, error) {
 	all := inspect.Groups{Groups: []inspect.GroupStatus{}}
-	leaders := n.members()
-	if c := n.cluster; c != nil {
-		all.Cluster = c.cfg.Name
-		view, leads := c.member.View(), map[raysys.NodeID]bool{}
-		for i := range c.reg.Layout().Shards {
+	leaders := o.Members()
+	if c := o.Node.Cluster(); c != nil {
+		all.Cluster = c.Name
+		view, leads := c.Member.View(), map[raysys.NodeID]bool{}
+		for i := range c.Registry.Layout().Shards {
 			if l, ok := view.Leader(i); ok {
 				leads[l.Node] = true
 			}
 		}
 		leaders = slices.DeleteFunc(leaders, func(m member.Node) bool { return !leads[m.ID] })
 	}
-	for k, a := range n.askAll(ctx, leaders, adminRequest{op: adminGroups, id: id, limit: limit}) {
+	for k, a := range o.askAll(ctx, leaders, adminRequest{op: adminGroups, id: id, limit: limit}) {
 		switch led := a.answer.Groups; {
 		case a.err != nil:
 			all.Silent = append(all.Silent, fmt.Sprintf("%s: %v", k.Node, a.err))
@@ -60,8 +60,8 @@ func (n *Node) Groups(ctx context.Context, id string, limit int) (inspect.Groups
 
 // RemoveGroup removes the placement group with the name, or the one whose id begins so, as groups.Group.Remove does. The error matches
 // raysys.ErrNotFound where there is none, and names some where there are several.
-func (n *Node) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
-	found, err := n.Groups(ctx, id, 2)
+func (o *Operator) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
+	found, err := o.Groups(ctx, id, 2)
 	switch {
 	case err != nil:
 		return inspect.GroupStatus{}, err
@@ -79,12 +79,12 @@ func (n *Node) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus,
 	if _, err := fmt.Sscanf(g.ID, "%16x%16x", &whole.Hi, &whole.Lo); err != nil {
 		return g, fmt.Errorf("the id %q of a placement group cannot be read: %w", g.ID, err)
 	}
-	return g, n.groups.client.Remove(ctx, nil, groupengine.KeyOf(g.Namespace, g.Name, whole))
+	return g, o.Config.Groups.Remove(ctx, nil, groupengine.KeyOf(g.Namespace, g.Name, whole))
 }
 
 // ledGroups lists the oldest groups of the shards that this node leads, of those with the name, or whose id begins so; "" for all.
-func (n *Node) ledGroups(id string, limit int) *ledGroups {
-	list := slices.DeleteFunc(n.allGroups(), func(g registry.LedGroup) bool {
+func (o *Operator) ledGroups(id string, limit int) *ledGroups {
+	list := slices.DeleteFunc(o.Node.LedGroups(), func(g registry.LedGroup) bool {
 		return id != "" && groupengine.NameIn(g.Key) != id && !strings.HasPrefix(g.Record.ID.String(), id)
 	})
 	slices.SortFunc(list, func(a, b registry.LedGroup) int {
