@@ -3,6 +3,7 @@ package stream
 import (
 	"strings"
 
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/listed"
 	"github.com/raysys/raysys/system"
 )
@@ -12,14 +13,14 @@ func init() {
 }
 
 // list is what this node delivers, for `raysys list streams`.
-func (n *node) list() []system.StreamPart {
+func (n *node) list() []inspect.StreamPart {
 	n.mu.Lock()
 	pumps := make([]*pump, 0, len(n.pumps))
 	for p := range n.pumps {
 		pumps = append(pumps, p)
 	}
 	n.mu.Unlock()
-	parts := []system.StreamPart{}
+	parts := []inspect.StreamPart{}
 	for _, p := range pumps {
 		at := p.at()
 		p.mu.Lock()
@@ -30,7 +31,7 @@ func (n *node) list() []system.StreamPart {
 				failing++
 			}
 		}
-		parts = append(parts, system.StreamPart{
+		parts = append(parts, inspect.StreamPart{
 			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: at.Floor, Stores: at.Generation, Since: at.Began,
 			Lag: p.stats.pending + uint64(left), Failing: failing, Parked: p.stats.parked, Rate: p.stats.rate, Copies: p.stats.copies.have, Wanted: p.stats.copies.want,
 		})

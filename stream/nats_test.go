@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/stream"
 	"github.com/raysys/raysys/stream/internal/bus"
@@ -250,7 +251,7 @@ func TestEarlyStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := testkit.New(t, testkit.Nodes(1), testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL, cfg.Namespace = s.URL(), "early" }))
-	var part system.StreamPart
+	var part inspect.StreamPart
 	await(t, "part 0 has seen to the copies", func() bool {
 		all, err := k.Cluster().Node(0).Streams(k.Context())
 		if err != nil {

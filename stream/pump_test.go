@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/stream"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -396,13 +397,13 @@ func TestStreamsOfNodes(t *testing.T) {
 	if err := notes.PublishAll(ctx, key, []int{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
-	var all []system.StreamPart
+	var all []inspect.StreamPart
 	await(t, "one grain fails, and three events wait", func() bool {
 		s, err := k.Cluster().Node(0).Streams(ctx)
 		if err != nil || len(s.Silent) > 0 {
 			return false
 		}
-		all = slices.DeleteFunc(s.Parts, func(p system.StreamPart) bool { return p.Stream != "notes" })
+		all = slices.DeleteFunc(s.Parts, func(p inspect.StreamPart) bool { return p.Stream != "notes" })
 		failing, lag := 0, uint64(0)
 		for _, p := range all {
 			failing, lag = failing+p.Failing, lag+p.Lag

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/certs"
 	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/link"
@@ -136,7 +137,7 @@ func addressOf(t testing.TB, n *system.Node, of string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(st.Nodes, func(s system.NodeStatus) bool { return string(s.Name) == of })
+	i := slices.IndexFunc(st.Nodes, func(s inspect.NodeStatus) bool { return string(s.Name) == of })
 	return st.Nodes[i].Address
 }
 

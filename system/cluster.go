@@ -17,12 +17,14 @@ import (
 	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/transfer"
+	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -48,6 +50,7 @@ type cluster struct {
 	directory *registry.Directory
 	times     mesh.Times
 	refs      *refs.References
+	prober    *waitcycles.Prober
 	lineage   *lineage.Lineage // nil where that is not durable
 	objects   *objects.Objects
 	watches   watches
@@ -69,7 +72,6 @@ type cluster struct {
 	moves    sync.WaitGroup  // shards being taken or given up
 	duty     sync.Mutex      // held while duties decides about shards
 	retiring atomic.Bool     // the node takes no shard any more
-	trying   atomic.Bool     // see ways
 	departed atomic.Int64    // when a worker that had drained left last; 0: none has
 
 	mu      sync.Mutex // guards the rest
@@ -172,7 +174,7 @@ func (c *cluster) nodes() ([]placement.Node, registry.Moment) {
 		k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
 		pn := placement.Node{
 			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
-			Devices: placementDevices(n.Info.Devices), Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
+			Devices: nodedevices.Placement(n.Info.Devices), Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
 			enterLoad(&pn, &l, 0)
@@ -218,9 +220,9 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.serve(r, to) }
-	m.Questions[wire.KindProbe] = c.onProbe
+	m.Questions[wire.KindProbe] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.prober.Serve(r, to) }
 	m.Questions[wire.KindActorBody] = c.bodies.serve
-	m.Questions[wire.KindAdmin] = c.onAdmin
+	m.Questions[wire.KindAdmin] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.operator.Serve(p, r, to) }
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCallForget, wire.KindCallAsk, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(refs.Of(p), k, b) }
 	}

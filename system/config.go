@@ -15,6 +15,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodedevices"
+	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement/devices"
@@ -137,14 +139,21 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	if level == "" {
 		level = "warn"
 	}
-	form := e.logForm()
+	form, known := nodelog.Form(getenv("RAYSYS_LOG_FORMAT"))
+	if !known {
+		e.bad("RAYSYS_LOG_FORMAT", getenv("RAYSYS_LOG_FORMAT"), "terminal or json")
+	}
 	lv, err := zap.ParseAtomicLevel(level)
 	if err != nil {
 		e.bad("RAYSYS_LOG", level, "debug, info, warn or error")
 	} else {
-		cfg.Logger = newLogger(os.Stderr, form, lv)
+		cfg.Logger = nodelog.New(os.Stderr, form, lv)
 	}
-	cfg.DeviceSource = e.devices(&cfg)
+	source, err := nodedevices.Open(getenv, string(cfg.Name), cfg.Logger)
+	if err != nil {
+		e.errs = append(e.errs, err)
+	}
+	cfg.DeviceSource = source
 	return cfg, e.err()
 }
 
@@ -154,7 +163,7 @@ func (cfg *Config) complete() error {
 	if err := errors.Join(cfg.Resources.Validate(), core.Resources(cfg.Resources).Meant()); err != nil {
 		errs = append(errs, fmt.Errorf("Config.Resources: %w", err))
 	}
-	errs = append(errs, cfg.takeDevices(), cfg.completeDevices())
+	errs = append(errs, cfg.completeDevices())
 	if cfg.QueueTasks < 0 {
 		errs = append(errs, fmt.Errorf("Config.QueueTasks is %d: give 0 (the default) or more", cfg.QueueTasks))
 	}
@@ -223,6 +232,27 @@ func (cfg *Config) complete() error {
 		cfg.Logger = zap.NewNop()
 	}
 	return errors.Join(errs...)
+}
+
+// completeDevices lists what DeviceSource has as Devices, and makes those and Resources.GPU agree.
+func (cfg *Config) completeDevices() error {
+	given, taken := nodedevices.Take(cfg.Devices, cfg.DeviceSource)
+	all, err := nodedevices.Complete(&cfg.Resources, given, cfg.visible)
+	cfg.Devices = all
+	return errors.Join(taken, err)
+}
+
+// completeMemory has a node offer what its container may have, less what its object store may take.
+func (cfg *Config) completeMemory() {
+	if cfg.Resources.Memory != 0 {
+		return
+	}
+	all := objectstore.AvailableMemory()
+	store := cfg.Objects.Memory
+	if store == 0 {
+		store = objectstore.DefaultBudget()
+	}
+	cfg.Resources.Memory = max(all-store, 0)
 }
 
 // name draws a name for a node that was given none, and reports whether it did: the node has another one after each

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/groups"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 )
@@ -73,19 +74,19 @@ func TestDemandOfGroups(t *testing.T) {
 				d.Oldest = 0
 			}
 		}
-		wantGroups := []system.GroupDemand{
+		wantGroups := []inspect.GroupDemand{
 			{Group: "first", Strategy: placement.Pack, Bundles: []raysys.Resources{three}, Count: 2},
 			{Group: "spread", Strategy: placement.StrictSpread, Bundles: []raysys.Resources{one, one, one}, Held: 2, Count: 1},
 		}
 		if diff := cmp.Diff(wantGroups, st.Groups); diff != "" {
 			t.Errorf("the groups that wait:\n%s", diff)
 		}
-		want := map[string]system.Demand{
+		want := map[string]inspect.Demand{
 			"CPU 1": {Resources: one, Group: "first", Count: 1, Unplaced: true},
 			"CPU 2": {Resources: two, Group: "held", Count: 2},
 			"CPU 3": {Resources: three, Group: "first", Count: 1, Unplaced: true},
 		}
-		got := map[string]system.Demand{}
+		got := map[string]inspect.Demand{}
 		for _, d := range st.Demand {
 			got[d.Resources.String()] = d
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/placement/devices"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -27,7 +28,7 @@ func TestDeviceStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	of := func(i int) []system.DeviceStatus {
+	of := func(i int) []inspect.DeviceStatus {
 		st, err := k.Cluster().Status()
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +38,7 @@ func TestDeviceStatus(t *testing.T) {
 				return n.Devices
 			}
 		}
-		return make([]system.DeviceStatus, 2) // it does not answer yet
+		return make([]inspect.DeviceStatus, 2) // it does not answer yet
 	}
 	testkit.Eventually(t, 20*time.Second, "the status says how the devices are", func() bool {
 		d := of(1)

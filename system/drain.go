@@ -12,27 +12,23 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/operate"
 )
 
 // ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
-var ErrDrainCancelled = errors.New("the drain was cancelled")
+var ErrDrainCancelled = operate.ErrDrainCancelled
+
+// ErrNoSuchNode: no node of that name is in the cluster.
+var ErrNoSuchNode = operate.ErrNoSuchNode
 
 // lastCall is how long a node goes on with its work when every worker leaves: enough for work that is about to end, and
 // for OnDeactivate. Work that is cut short runs again elsewhere once there are workers (raysys.Retries), or fails with
 // ErrNodeDead.
 const lastCall = 2 * time.Second
-
-// Drained is the outcome of a drain.
-type Drained struct {
-	Took  time.Duration `json:"took_ns"`
-	Left  int           `json:"left"`            // how many objects other nodes keep now
-	Lost  int           `json:"lost"`            // how many objects that others need end with the node
-	Why   string        `json:"why,omitempty"`   // why the first of them is lost
-	Error string        `json:"error,omitempty"` // what was not done in time
-}
 
 // drain is the state of a node's drains.
 type drain struct {
@@ -42,8 +38,8 @@ type drain struct {
 	stop    context.CancelCauseFunc // ends the drain in progress; nil when there is none
 	back    bool                    // the drain in progress was cancelled
 	over    bool                    // the drain is over: the node leaves
-	came    Drained                 // the outcome of the last drain
-	waiting []func(Drained)         // operators that wait for the outcome
+	came    inspect.Drained         // the outcome of the last drain
+	waiting []func(inspect.Drained) // operators that wait for the outcome
 }
 
 // DrainRequested returns a channel that is closed when an operator asks this node to drain (raysys drain NODE). Main
@@ -71,7 +67,7 @@ func (n *Node) Drain(ctx context.Context) error {
 }
 
 // Drained returns the outcome of the last Drain.
-func (n *Node) Drained() Drained {
+func (n *Node) Drained() inspect.Drained {
 	n.drain.mu.Lock()
 	defer n.drain.mu.Unlock()
 	return n.drain.came
@@ -122,7 +118,7 @@ func (c *cluster) drain(ctx context.Context, requested bool) error {
 
 // move does the work of drain. moving ends before ctx does when no other node can take anything, or the drain is
 // cancelled.
-func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc) (came Drained, err error) {
+func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc) (came inspect.Drained, err error) {
 	if err := c.member.Update(ctx, func(i *member.Info) { i.Draining = true }); err != nil {
 		return came, fmt.Errorf("drain: announce it: %w", err)
 	}
@@ -155,7 +151,7 @@ func (c *cluster) drainTasks(ctx context.Context) error {
 }
 
 // moveObjects has other nodes keep the objects that they need.
-func (c *cluster) moveObjects(ctx context.Context, came *Drained) {
+func (c *cluster) moveObjects(ctx context.Context, came *inspect.Drained) {
 	var why error
 	came.Left, came.Lost, why = c.objects.Drain(ctx)
 	switch {
@@ -302,7 +298,7 @@ func (n *Node) cancelDrain() error {
 }
 
 // awaitDrain calls tell with the outcome once the drain that was asked for, or is in progress, is over.
-func (n *Node) awaitDrain(tell func(Drained)) error {
+func (n *Node) awaitDrain(tell func(inspect.Drained)) error {
 	d := &n.drain
 	d.mu.Lock()
 	switch {
@@ -360,9 +356,6 @@ func (n *Node) fence(cause error) {
 	n.stop(cause)
 	n.cluster.end(cause)
 }
-
-// ErrNoSuchNode: no node of that name is in the cluster.
-var ErrNoSuchNode = errors.New("no such node")
 
 // What a node tells the supervisor of its process; raysys node has the same words.
 const (

@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/flaky"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
@@ -171,7 +172,7 @@ func TestDrainCancelled(t *testing.T) {
 	if _, err := d.DrainNode(ctx, "w1"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "w1 drains, and leads no shard", func() bool { return stateOf(t, d, "w1") == system.NodeDraining })
+	eventually(t, "w1 drains, and leads no shard", func() bool { return stateOf(t, d, "w1") == inspect.NodeDraining })
 	eventually(t, "the task is named as what keeps it", func() bool {
 		list, err := d.Holding(ctx, "w1")
 		return err == nil && slices.Contains(list, "task drain.stall of node d runs")
@@ -182,7 +183,7 @@ func TestDrainCancelled(t *testing.T) {
 	if err := <-over; !errors.Is(err, system.ErrDrainCancelled) {
 		t.Fatalf("a drain that was taken back ended with %v", err)
 	}
-	if state := stateOf(t, d, "w1"); state != system.NodeActive {
+	if state := stateOf(t, d, "w1"); state != inspect.NodeActive {
 		t.Errorf("after the drain was taken back the node is %s", state)
 	}
 	eventually(t, "w1 leads shards again", func() bool { return leads(t, d, "w1") > 0 })
@@ -300,7 +301,7 @@ func TestDrainTellsWhatIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	type ending struct {
-		came *system.Drained
+		came *inspect.Drained
 		err  error
 	}
 	heard := make(chan ending, 1)
@@ -384,7 +385,7 @@ func TestDrainNamesNamedTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []system.NamedTask{{Name: "collect", Function: "drain.stall", Attempt: 1, State: "runs"}}
+	want := []inspect.NamedTask{{Name: "collect", Function: "drain.stall", Attempt: 1, State: "runs"}}
 	for _, n := range st.Nodes {
 		if at := n.Name == "w"; at != slices.Equal(n.NamedTasks, want) {
 			t.Errorf("%s has the jobs %+v", n.Name, n.NamedTasks)
@@ -532,7 +533,7 @@ func TestRunDrained(t *testing.T) {
 	go func() { ran <- system.Run(context.Background(), cfg, nil) }()
 	f.place("w2", system.Worker)
 	d, ctx := f.join("d", system.Driver)
-	eventually(t, "w1 has joined", func() bool { return stateOf(t, d, "w1") == system.NodeActive })
+	eventually(t, "w1 has joined", func() bool { return stateOf(t, d, "w1") == inspect.NodeActive })
 	bad, err := putBundle.With(on("w1")).Go(ctx, 200_000).Get(ctx)
 	if err != nil {
 		t.Fatal(err)

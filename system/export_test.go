@@ -19,6 +19,7 @@ import (
 	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -260,7 +261,7 @@ func LookForCopies(n *Node, dead core.NodeKey) error {
 
 // Believed is what a node takes a member with this record to have free, when the member reports l.
 func Believed(i member.Info, l loadreport.Load) placement.Node {
-	n := placement.Node{ID: i.ID, Total: i.Resources, Free: i.Resources, Devices: placementDevices(i.Devices)}
+	n := placement.Node{ID: i.ID, Total: i.Resources, Free: i.Resources, Devices: nodedevices.Placement(i.Devices)}
 	enterLoad(&n, &l, 0)
 	return n
 }

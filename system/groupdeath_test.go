@@ -123,7 +123,7 @@ func TestGroupSurvivesDeaths(t *testing.T) {
 				}
 				alive := 0
 				for _, n := range st.Nodes {
-					if n.Error == "" && n.Role == system.Worker {
+					if n.Error == "" && n.Role == string(system.Worker) {
 						sum, alive = sum+n.Free.CPU, alive+1
 					}
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/groups"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 )
@@ -36,7 +37,7 @@ func TestGroupsListed(t *testing.T) {
 		runs := groupWaits.With(named.Bundle(0)).Go(ctx, 0)
 		<-time.After(time.Second)
 
-		list := func(id string, limit int) system.Groups {
+		list := func(id string, limit int) inspect.Groups {
 			t.Helper()
 			all, err := operator.Groups(context.Background(), id, limit)
 			if err != nil || len(all.Silent) > 0 {
@@ -48,17 +49,17 @@ func TestGroupsListed(t *testing.T) {
 		if all.Count != 3 || len(all.Groups) != 3 {
 			t.Fatalf("of three groups there are listed: %+v", all)
 		}
-		for i, want := range []system.GroupStatus{
-			{Name: "training", Strategy: placement.StrictSpread, State: system.GroupHeld, Detached: true},
-			{Strategy: placement.StrictSpread, State: system.GroupHeld, Owner: "driver"},
-			{Strategy: placement.Pack, State: system.GroupWaiting, Owner: "driver"},
+		for i, want := range []inspect.GroupStatus{
+			{Name: "training", Strategy: placement.StrictSpread, State: inspect.GroupHeld, Detached: true},
+			{Strategy: placement.StrictSpread, State: inspect.GroupHeld, Owner: "driver"},
+			{Strategy: placement.Pack, State: inspect.GroupWaiting, Owner: "driver"},
 		} {
 			g := all.Groups[i]
 			if g.Name != want.Name || g.Strategy != want.Strategy || g.State != want.State || g.Owner != want.Owner || g.Detached != want.Detached || g.Namespace != "test" || g.Made.IsZero() {
 				t.Errorf("group %d is listed as %+v, want %+v", i, g, want)
 			}
 			for _, b := range g.Bundles {
-				if (b.Node == "") != (want.State == system.GroupWaiting) || b.Resources.CPU != 1 {
+				if (b.Node == "") != (want.State == inspect.GroupWaiting) || b.Resources.CPU != 1 {
 					t.Errorf("a bundle of group %d, %s: %+v", i, g.State, b)
 				}
 			}
@@ -81,7 +82,7 @@ func TestGroupsListed(t *testing.T) {
 			t.Errorf("remove a group by its id: %+v, %v", g, err)
 		}
 		<-time.After(time.Minute) // of the bubble
-		if last := list("", 10); last.Count != 1 || last.Groups[0].ID != all.Groups[2].ID || last.Groups[0].State != system.GroupHeld {
+		if last := list("", 10); last.Count != 1 || last.Groups[0].ID != all.Groups[2].ID || last.Groups[0].State != inspect.GroupHeld {
 			t.Errorf("the group that has waited, once there is room: %+v", last)
 		}
 		must(groups.Create(ctx, placement.Pack, oneCPUEach(1), groups.Named("twin")))

@@ -168,7 +168,7 @@ func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.node.decisions.bundled(r.ID, r.Entry.Name, b, in.Index == core.AnyBundle)
+	g.node.decisions.Bundled(r.ID, r.Entry.Name, b.name, b.At.Node, in.Index == core.AnyBundle)
 	switch c, k := g.node.cluster, b.At; {
 	case k == g.self():
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/system"
@@ -23,13 +24,13 @@ func (b *bubble) config(name raysys.NodeID, advertise string) system.Config {
 	})}
 }
 
-func (b *bubble) status(n *system.Node) map[raysys.NodeID]system.NodeStatus {
+func (b *bubble) status(n *system.Node) map[raysys.NodeID]inspect.NodeStatus {
 	b.t.Helper()
 	st, err := n.Status(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	all := map[raysys.NodeID]system.NodeStatus{}
+	all := map[raysys.NodeID]inspect.NodeStatus{}
 	for _, n := range st.Nodes {
 		all[n.Name] = n
 	}
@@ -67,7 +68,7 @@ func TestEvictedWorkerWaits(t *testing.T) {
 				joined = append(joined, time.Since(begin))
 			}
 			if x, ok := b.status(a)["x"]; ok {
-				if x.State != system.NodeJoining {
+				if x.State != inspect.NodeJoining {
 					t.Fatalf("status shows %+v of a worker that nobody can talk to", x)
 				}
 				shown = shown || x.Error != ""
@@ -110,7 +111,7 @@ func TestOneWayIsEnough(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			for other, s := range b.status(n) {
-				if s.State != system.NodeActive || len(s.Connected) != 2 || slices.ContainsFunc(s.Connected, func(p system.PeerStatus) bool { return p.Relayed }) {
+				if s.State != inspect.NodeActive || len(s.Connected) != 2 || slices.ContainsFunc(s.Connected, func(p inspect.PeerStatus) bool { return p.Relayed }) {
 					t.Errorf("as %s sees it, %s is %s (%s) with connections %v", name, other, s.State, s.Error, s.Connected)
 				}
 			}
@@ -140,7 +141,7 @@ func TestHostsAreDialledAgain(t *testing.T) {
 		x, endX := b.start(b.config("x", "nowhere:1"))
 		defer endX()
 		<-time.After(4 * time.Second) // longer than one dialling of an address that refuses
-		if state := b.stateOf(x, "x"); state != system.NodeJoining {
+		if state := b.stateOf(x, "x"); state != inspect.NodeJoining {
 			t.Fatalf("x is %s with a session with one of three hosts", state)
 		}
 		for _, open := range opens {
@@ -150,7 +151,7 @@ func TestHostsAreDialledAgain(t *testing.T) {
 		if err := x.Err(); err != nil {
 			t.Fatalf("x did not live: %v", err)
 		}
-		if state := b.stateOf(x, "x"); state != system.NodeActive {
+		if state := b.stateOf(x, "x"); state != inspect.NodeActive {
 			t.Errorf("x is %s when all hosts can be dialled: it was to dial them again", state)
 		}
 	})
@@ -188,7 +189,7 @@ func TestHandedOverASession(t *testing.T) {
 		waited := false
 		for range 100 {
 			<-time.After(50 * time.Millisecond)
-			host := b.stateOf(other, "x") == system.NodeActive
+			host := b.stateOf(other, "x") == inspect.NodeActive
 			if host && system.Connected(a) < 3 {
 				waited = true
 				if leads := system.Leads(a); leads != before {

@@ -73,7 +73,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	}
 	c.reg = registry.New(registry.Config{
 		Members: clusterMembers{c}, Actors: n.actors, Runner: c.runner, Layout: conf, Namespace: n.cfg.Namespace, Strategies: cfg.Strategies,
-		AskBundles: n.groups.ask, Expecting: c.expecting, Removed: c.removed, Placed: n.decisions.placed, PlacedIn: n.decisions.placedIn,
+		AskBundles: n.groups.ask, Expecting: c.expecting, Removed: n.operator.Removed, Placed: n.decisions.Placed, PlacedIn: n.decisions.PlacedIn,
 		HandOver: func(worker core.NodeKey, k registry.TaskKey) { c.refs.TakeAt(worker, k.Run, k.ID) },
 	})
 	c.directory = registry.NewDirectory(c.reg)

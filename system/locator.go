@@ -36,7 +36,7 @@ func (l locator) Elsewhere(id graindir.ID, want graindir.Wanted, waits bool) gra
 		return graindir.Place{}
 	}
 	if call { // nothing else says where it goes
-		l.c.node.decisions.placed(id, d)
+		l.c.node.decisions.Placed(id, d)
 	}
 	return graindir.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}
 }

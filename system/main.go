@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/shardlog"
 )
 
@@ -55,7 +56,7 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintln(stderr, "error:", err)
 		if stack := raysys.Stack(err); stack != nil {
-			fmt.Fprintf(stderr, "\n%s", folded(string(stack)))
+			fmt.Fprintf(stderr, "\n%s", nodelog.Folded(string(stack)))
 		}
 	}
 	return ExitCode(err)

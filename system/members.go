@@ -3,6 +3,7 @@ package system
 import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/operate"
 )
 
 // Member is a node of the cluster by its record, which every node has.
@@ -34,13 +35,13 @@ func (n *Node) Members() ([]Member, <-chan struct{}) {
 		changed = n.cluster.member.View().Changed() // before the members are read, so that no change is missed
 	}
 	var list []Member
-	for _, m := range n.members() {
-		s := known(m)
+	for _, m := range n.operator.Members() {
+		s := operate.Known(m)
 		actors := n.actors.Address()
-		if k := mesh.KeyOf(m); k != n.self() {
+		if k := mesh.KeyOf(m); k != n.operator.Self() {
 			actors = actorAddress(k)
 		}
-		list = append(list, Member{s.Name, s.Incarnation, s.Address, actors, s.Role, s.State, s.Version, s.Resources, s.Labels})
+		list = append(list, Member{s.Name, s.Incarnation, s.Address, actors, Role(s.Role), s.State, s.Version, s.Resources, s.Labels})
 	}
 	return list, changed
 }

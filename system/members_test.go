@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -34,7 +35,7 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	name := string(c.Name(2))
-	all := await(func(all map[string]system.Member) bool { return len(all) == 3 && all[name].State == system.NodeActive })
+	all := await(func(all map[string]system.Member) bool { return len(all) == 3 && all[name].State == inspect.NodeActive })
 	was := all[name]
 	if was.Role != system.Worker || was.Address == "" || was.Resources.CPU == 0 || was.Actors != fmt.Sprintf("%s#%d:0", name, was.Incarnation) {
 		t.Fatalf("%+v", was)
@@ -69,7 +70,7 @@ func TestMembersAlone(t *testing.T) {
 	if err != nil || len(st.Nodes) != 1 || len(st.Shards) != 0 {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	if s := st.Nodes[0]; s.Name != "alone" || s.State != system.NodeActive || s.Error != "" || s.Free.CPU != s.Resources.CPU || s.Up <= 0 || s.PID == 0 {
+	if s := st.Nodes[0]; s.Name != "alone" || s.State != inspect.NodeActive || s.Error != "" || s.Free.CPU != s.Resources.CPU || s.Up <= 0 || s.PID == 0 {
 		t.Fatalf("%+v", s)
 	}
 	g, err := n.Groups(t.Context(), "", 10)

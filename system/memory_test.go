@@ -9,11 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
 )
 
 // memoryOf asks one node.
-func memoryOf(t *testing.T, asked *system.Node, name raysys.NodeID, limit int) system.NodeMemory {
+func memoryOf(t *testing.T, asked *system.Node, name raysys.NodeID, limit int) inspect.NodeMemory {
 	t.Helper()
 	m, err := asked.Memory(t.Context(), name, limit)
 	if err != nil || len(m.Nodes) != 1 || m.Nodes[0].Error != "" || m.Nodes[0].Name != name {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,8 +20,12 @@ import (
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/nodedevices"
+	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wheel"
 )
 
@@ -41,13 +47,14 @@ type Node struct {
 	solo    *solo            // nil with one
 	groups  *groups
 	// decisions of placement that are remembered.
-	decisions decisions
+	decisions operate.Decisions
+	operator  *operate.Operator
 	pace      pace
 	drain     drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
-	health    deviceHealth
-	unseen    *failureLog
-	panics    *failureLog
+	health    nodedevices.Health
+	unseen    *nodelog.Failures
+	panics    *nodelog.Failures
 
 	mu     sync.Mutex // guards the rest, except end
 	state  nodeState
@@ -62,6 +69,18 @@ type Node struct {
 // keptGoroutines is how many idle goroutines a node keeps for mailboxes that get a message: enough for what runs at
 // the same time on a machine of this age, at 2 to 8 KiB each.
 const keptGoroutines = 64
+
+// deadLetterPause is how long the goroutine lives that the first dead letter starts. It may outlive the node by that.
+const deadLetterPause = 50 * time.Millisecond
+
+// newActors makes the actor system, which logs to the node's logger.
+func newActors(log *zap.Logger) *actor.ActorSystem {
+	s := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(deadLetterPause), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+		return nodelog.Actors(log)
+	}))
+	s.ProcessRegistry.Address += ":0" // a cluster of proto.Actor takes host and port apart; later the address is read by actors, and a node that joins has another
+	return s
+}
 
 type nodeState uint8
 
@@ -80,29 +99,28 @@ func New(cfg Config) (*Node, error) {
 	}
 	drawn := cfg.name()
 	n := &Node{cfg: cfg, drawn: drawn, log: cfg.Logger, ending: make(chan struct{}), closed: make(chan struct{})}
-	n.unseen = &failureLog{log: n.log, level: zap.WarnLevel, event: "failure nobody looked at"}
-	n.panics = &failureLog{log: n.log, level: zap.ErrorLevel, event: "user code panicked"}
+	n.unseen = nodelog.NewFailures(n.log, zap.WarnLevel, "failure nobody looked at")
+	n.panics = nodelog.NewFailures(n.log.With(zap.String("node", string(cfg.Name))), zap.ErrorLevel, "user code panicked")
 	n.wheel = wheel.New()
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
 	n.job = &core.Job{
-		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.inspect, Unseen: n.unseen.happened,
+		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.inspect, Unseen: n.unseen.Happened,
 		Closed: n.ending,
 	}
 	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {
-		n.panics.log = n.log.With(zap.String("node", string(cfg.Name)))
-		n.job.Panicked = n.panics.happened
+		n.job.Panicked = n.panics.Happened
 	}
 	id := raysys.TaskID(n.job.ID)
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
 	tc := taskengine.Config{
-		Resources: cfg.Resources, Devices: cfg.ledgerDevices(), Choose: cfg.bestConnected(), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
+		Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
 	}
 	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
-		Unseen: n.unseen.happened, WaitForResources: cfg.WaitForResources,
+		Unseen: n.unseen.Happened, WaitForResources: cfg.WaitForResources,
 		Warn: func(event, grain, detail string) {
 			n.log.Warn(event, zap.String("node", string(cfg.Name)), zap.String("grain", grain), zap.String("detail", detail))
 		},
@@ -111,7 +129,6 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.Cluster != nil {
 		n.cluster = newCluster(n)
-		n.job.Prober = &prober{c: n.cluster}
 		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged, n.cluster.restChanged
 		n.cluster.affinity.c = n.cluster
 		gc.Conditions = n.cluster.affinity.resolve
@@ -131,7 +148,13 @@ func New(cfg Config) (*Node, error) {
 	gc.Line = n.tasks.Line()
 	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)
 	n.grains = grainengine.NewEngine(gc)
+	if c := n.cluster; c != nil {
+		c.prober = waitcycles.New(waitcycles.Config{Self: c.self, Peer: c.peer, Refs: c.refs, Tasks: n.tasks, Grains: n.grains, Runner: c.runner})
+		n.job.Prober = c.prober
+	}
 	n.groups.bundles.MakeRoom = n.grains.MakeRoom
+	n.health = nodedevices.Health{Log: n.log, Changed: n.sickChanged, Short: n.grains.Short}
+	n.operator = n.operate()
 	gc.Line.OnShort(func() {
 		n.grains.Short()
 		if n.cluster != nil {
@@ -180,7 +203,7 @@ func (n *Node) join(ctx context.Context) error {
 	}
 	n.state = stateStarted
 	if n.cfg.DeviceSource != nil {
-		n.watch.Go(n.watchDevices)
+		n.watch.Go(func() { n.health.Follow(n.ending, n.cfg.DeviceSource) })
 	}
 	n.floor = make([]byte, n.cfg.HeapFloor)
 	n.log.Info("node started", zap.String("node", string(n.cfg.Name)), zap.Stringer("job", n.job.ID),
@@ -208,6 +231,16 @@ func (n *Node) startedAt() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.began
+}
+
+// sickChanged has what waits for a device look again. In a cluster what waits in the line does at each tick.
+func (n *Node) sickChanged(uuid string, sick bool) {
+	n.tasks.Line().SetSick(uuid, sick)
+	if n.cluster == nil {
+		n.tasks.Line().Move()
+		n.grains.MoveCalls()
+	}
+	n.tasks.RetryBundles()
 }
 
 // Context returns a context under which tasks and grains can be used: a driver's. It carries the values and the end
@@ -268,8 +301,8 @@ func (n *Node) Close(ctx context.Context) error {
 	n.wheel.Stop()
 	n.pool.Close()
 	n.actors.Shutdown()
-	n.unseen.close()
-	n.panics.close()
+	n.unseen.Close()
+	n.panics.Close()
 	n.log.Info("node closed", zap.String("node", string(n.cfg.Name)), zap.Error(err))
 	return err
 }
@@ -321,3 +354,9 @@ func (n *Node) Resources() raysys.Resources { return n.tasks.Resources() }
 
 // Actors returns the node's actor system, in which every worker and every activation has its PID.
 func (n *Node) Actors() *actor.ActorSystem { return n.actors }
+
+// Log returns the node's logger, for packages that come with a node.
+func (n *Node) Log() *slog.Logger { return nodelog.Slog(n.log) }
+
+// Terminal reports whether f is a terminal.
+func Terminal(f *os.File) bool { return nodelog.IsTerminal(f) }

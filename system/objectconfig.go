@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/member"
@@ -89,11 +90,11 @@ func (n *Node) objectFiles(store *objectstore.Config) (objects.Files, error) {
 }
 
 // Objects returns the figures of the node's object store.
-func (n *Node) Objects() ObjectStats {
+func (n *Node) Objects() inspect.ObjectStats {
 	if n.objects == nil {
-		return ObjectStats{}
+		return inspect.ObjectStats{}
 	}
-	return ObjectStats(n.objects.Stats())
+	return inspect.ObjectStats(n.objects.Stats())
 }
 
 // retainer implements graindir.Retainer by the node's objects, which Start makes after the grain engine.

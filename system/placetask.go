@@ -2,13 +2,16 @@ package system
 
 import (
 	"errors"
+	"maps"
 	"math"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
@@ -63,7 +66,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 		return nil, err
 	}
 	if !r.Move {
-		c.node.decisions.task(r.ID, r.Entry.Name, d)
+		c.node.decisions.Task(r.ID, r.Entry.Name, d)
 	}
 	k := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
 	if k == c.self() {
@@ -133,6 +136,35 @@ func enterLoad(n *placement.Node, l *loadreport.Load, since int) {
 		n.Queued = l.Queued + max(int(there-n.Total.CPU), 0)
 	}
 	setFree(n, l.Rest)
+}
+
+// setFree enters what a node reports to be free of all but CPU. It believes no more than what the node's record says.
+func setFree(n *placement.Node, rest string) {
+	r, err := loadreport.ReadRest(rest)
+	if err != nil || r == nil {
+		n.Free.Memory, n.Free.GPU = n.Total.Memory, n.Total.GPU
+		n.Free.Custom = maps.Clone(n.Total.Custom)
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			d.FreeShare, d.FreeMemory, d.Sick = float64(nodedevices.Share(d.Device))/ledger.Unit, d.Memory, false
+		}
+		return
+	}
+	n.Free.Memory = min(r.Memory, n.Total.Memory)
+	n.Free.Custom = make(map[string]float64, len(n.Total.Custom))
+	for k, total := range n.Total.Custom {
+		n.Free.Custom[k] = min(float64(r.Custom[k])/ledger.Unit, total)
+	}
+	n.Free.GPU = 0
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		d.FreeShare, d.FreeMemory, d.Sick = 0, 0, true // that the report has no such device is no reason to choose it
+		if i < len(r.Devices) {
+			f := r.Devices[i]
+			d.FreeShare, d.FreeMemory, d.Sick = float64(min(f.Share, nodedevices.Share(d.Device)))/ledger.Unit, min(f.Memory, d.Memory), f.Sick
+			n.Free.GPU += d.FreeShare
+		}
+	}
 }
 
 // inputs says how many bytes of a task's values each of nodes has.

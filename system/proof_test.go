@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/link"
@@ -144,7 +145,7 @@ func TestStrangerWithoutToken(t *testing.T) {
 		t.Error("node-2 dialed nobody, so nothing was played back")
 	}
 
-	if st, err := n1.Status(ctx); err != nil || len(st.Nodes) != 2 || st.Nodes[0].State != system.NodeActive || st.Nodes[1].State != system.NodeActive {
+	if st, err := n1.Status(ctx); err != nil || len(st.Nodes) != 2 || st.Nodes[0].State != inspect.NodeActive || st.Nodes[1].State != inspect.NodeActive {
 		t.Errorf("the cluster after all that: %+v, %v", st.Nodes, err)
 	}
 }

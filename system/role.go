@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/operate"
 )
 
 // Role is what a node does in a cluster (rule C14).
@@ -42,12 +43,4 @@ func (r Role) member() member.Role {
 	return member.Driver
 }
 
-func roleOf(i member.Info) Role {
-	switch {
-	case i.Role != member.Driver:
-		return Worker
-	case i.Serves:
-		return Both
-	}
-	return Driver
-}
+func roleOf(i member.Info) Role { return Role(operate.RoleOf(i)) }

@@ -1,6 +1,9 @@
 package system
 
 import (
+	"context"
+
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/taskengine"
@@ -12,6 +15,7 @@ type nodeRuntime Node
 
 var (
 	_ core.Runtime        = (*nodeRuntime)(nil)
+	_ core.WhyRuntime     = (*nodeRuntime)(nil)
 	_ core.DeviceWatcher  = (*nodeRuntime)(nil)
 	_ taskengine.Runtime  = (*nodeRuntime)(nil)
 	_ grainengine.Runtime = (*nodeRuntime)(nil)
@@ -44,7 +48,17 @@ func (n *nodeRuntime) Unblock(t *core.Turn) {
 
 // WatchDevices implements core.DeviceWatcher.
 func (n *nodeRuntime) WatchDevices(uuids []string, sick func(uuid, cause string)) (stop func()) {
-	return n.health.watch(uuids, sick)
+	return n.health.Watch(uuids, sick)
+}
+
+// Why implements core.WhyRuntime.
+func (n *nodeRuntime) Why(ctx context.Context, c *core.Future) (core.Explanation, error) {
+	return n.operator.WhyValue(ctx, c)
+}
+
+// ExplainWork is raysys.Explain.
+func (n *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.Scheduling, error) {
+	return n.operator.ExplainWork(ctx, c)
 }
 
 // Tasks implements taskengine.Runtime.

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
@@ -128,7 +129,7 @@ func (s soloMembers) Suspended() error          { return nil }
 func (s soloMembers) Nodes() ([]placement.Node, registry.Moment) {
 	cfg := &s.node.cfg
 	n := placement.Node{
-		ID: cfg.Name, Incarnation: s.run, Namespace: cfg.Namespace, Total: cfg.Resources, Devices: placementDevices(cfg.Devices), Worker: true,
+		ID: cfg.Name, Incarnation: s.run, Namespace: cfg.Namespace, Total: cfg.Resources, Devices: nodedevices.Placement(cfg.Devices), Worker: true,
 	}
 	s.Reported(&n)
 	return []placement.Node{n}, registry.Moment{}

@@ -77,7 +77,7 @@ func (c *cluster) lookAnywhere(id graindir.ID, want graindir.Wanted, waits bool,
 			c.homeless.Add(-1)
 		}
 		if err == nil {
-			c.node.decisions.placed(id, d)
+			c.node.decisions.Placed(id, d)
 		}
 		done(graindir.Placed{Place: graindir.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}}, err)
 		return

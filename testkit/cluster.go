@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
@@ -167,10 +168,10 @@ func (c *Cluster) Network() *linktest.Network { return c.net }
 func (c *Cluster) Store() store.KV { return c.store() }
 
 // Status is the cluster as the test's own node sees it.
-func (c *Cluster) Status() (system.Status, error) {
+func (c *Cluster) Status() (inspect.Status, error) {
 	n := c.Node(0)
 	if n == nil {
-		return system.Status{}, raysys.ErrClosed
+		return inspect.Status{}, raysys.ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusLimit)
 	defer cancel()

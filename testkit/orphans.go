@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/taskengine"
-	"github.com/raysys/raysys/system"
 )
 
 // orphanLimit is how long a cluster may take to come to rest once the test has all its answers.
@@ -54,7 +54,7 @@ func NoOrphans(k *Kit) {
 func (k *Kit) orphans() string {
 	if k.cluster == nil {
 		e := taskengine.Of(k.node.Context(context.Background()))
-		return orphansOf(system.NodeStatus{Name: k.node.Name(), Queued: e.Queued(), BusyCPU: e.Load().Busy})
+		return orphansOf(inspect.NodeStatus{Name: k.node.Name(), Queued: e.Queued(), BusyCPU: e.Load().Busy})
 	}
 	st, err := k.cluster.Status()
 	if err != nil {
@@ -63,7 +63,7 @@ func (k *Kit) orphans() string {
 	return orphansIn(st)
 }
 
-func orphansIn(st system.Status) string {
+func orphansIn(st inspect.Status) string {
 	var left []string
 	for _, n := range st.Nodes {
 		if s := orphansOf(n); s != "" {
@@ -73,7 +73,7 @@ func orphansIn(st system.Status) string {
 	return strings.Join(left, "; ")
 }
 
-func orphansOf(n system.NodeStatus) string {
+func orphansOf(n inspect.NodeStatus) string {
 	var what []string
 	add := func(n int, s string) {
 		if n > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/store"
@@ -210,7 +211,7 @@ func (p *Procs) Ready() {
 			}
 		}
 		return names
-	}, func() (system.Status, error) {
+	}, func() (inspect.Status, error) {
 		ctx, cancel := context.WithTimeout(p.ctx, statusLimit)
 		defer cancel()
 		return p.node.Status(ctx)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 // joinLimit bounds a start, and what a cluster takes to be whole, in virtual time where the test is.
@@ -17,7 +17,7 @@ const statusLimit = 5 * time.Second
 
 // awaitReady waits until every one of these nodes is there in the view of each node asked, and each shard has a
 // leader among them.
-func awaitReady(t testing.TB, running func() []raysys.NodeID, ask func() (system.Status, error)) {
+func awaitReady(t testing.TB, running func() []raysys.NodeID, ask func() (inspect.Status, error)) {
 	t.Helper()
 	deadline := time.NewTimer(joinLimit)
 	defer deadline.Stop()
@@ -37,7 +37,7 @@ func awaitReady(t testing.TB, running func() []raysys.NodeID, ask func() (system
 	}
 }
 
-func missing(st system.Status, err error, running []raysys.NodeID) string {
+func missing(st inspect.Status, err error, running []raysys.NodeID) string {
 	if err != nil {
 		return err.Error()
 	}

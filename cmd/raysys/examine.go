@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/natskey"
 	"github.com/raysys/raysys/store/consul"
@@ -86,9 +87,9 @@ func (m *mesh) status(ctx context.Context) (s operate.Status, err error) {
 	return m.obs.Status(ctx)
 }
 
-func (m *mesh) streams(ctx context.Context) (system.Streams, error) {
+func (m *mesh) streams(ctx context.Context) (inspect.Streams, error) {
 	if m.obs == nil {
-		return system.Streams{}, errors.New("the status comes first")
+		return inspect.Streams{}, errors.New("the status comes first")
 	}
 	return m.obs.Streams(ctx)
 }

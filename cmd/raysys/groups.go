@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 func groupsCommand(on cluster) *cobra.Command {
@@ -79,11 +79,11 @@ returns once that has returned and the room is free. A removal that is not over 
 }
 
 // Groups implements operate.Cluster.
-func (o *observer) Groups(ctx context.Context, limit int) (system.Groups, error) {
+func (o *observer) Groups(ctx context.Context, limit int) (inspect.Groups, error) {
 	return o.node.Groups(ctx, "", limit)
 }
 
 // RemoveGroup implements operate.Cluster.
-func (o *observer) RemoveGroup(ctx context.Context, id string) (system.GroupStatus, error) {
+func (o *observer) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
 	return o.node.RemoveGroup(ctx, id)
 }

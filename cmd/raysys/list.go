@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 func listCommand(on cluster) *cobra.Command {
@@ -57,4 +57,4 @@ they are, and events taken in a second, of the last ten. -o json has each part.`
 }
 
 // Streams implements operate.Cluster.
-func (o *observer) Streams(ctx context.Context) (system.Streams, error) { return o.node.Streams(ctx) }
+func (o *observer) Streams(ctx context.Context) (inspect.Streams, error) { return o.node.Streams(ctx) }

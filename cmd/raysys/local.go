@@ -18,6 +18,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/childserver"
 	"github.com/raysys/raysys/internal/consulbuild"
 	"github.com/raysys/raysys/internal/natsbuild"
@@ -188,7 +189,7 @@ func settled(s operate.Status, nodes int) bool {
 		return false
 	}
 	for _, n := range s.Nodes {
-		if n.State != system.NodeActive {
+		if n.State != inspect.NodeActive {
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
 )
 
@@ -86,7 +87,7 @@ func (o *observer) Memory(ctx context.Context, node raysys.NodeID, limit int) (o
 	return out, nil
 }
 
-func shownStore(n system.NodeMemory) operate.Store {
+func shownStore(n inspect.NodeMemory) operate.Store {
 	return operate.Store{
 		Node: n.Name, Incarnation: n.Incarnation, Objects: n.Count, Bytes: n.Bytes, Used: n.Store.Used, Budget: n.Store.Budget,
 		Warm: n.Store.Warm, Disk: n.Store.Disk, Spilled: n.Store.Spilled, Restored: n.Store.Restored, Dropped: n.Store.Dropped,

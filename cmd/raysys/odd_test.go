@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 // odd is a name that a client may choose: it clears the screen, and looks like an error of the command.
@@ -82,16 +82,16 @@ func (o *oddCluster) Explain(context.Context, string) (raysys.Scheduling, error)
 	return filled[raysys.Scheduling](), o.bad()
 }
 
-func (o *oddCluster) Groups(context.Context, int) (system.Groups, error) {
-	return filled[system.Groups](), o.bad()
+func (o *oddCluster) Groups(context.Context, int) (inspect.Groups, error) {
+	return filled[inspect.Groups](), o.bad()
 }
 
-func (o *oddCluster) RemoveGroup(context.Context, string) (system.GroupStatus, error) {
-	return filled[system.GroupStatus](), o.bad()
+func (o *oddCluster) RemoveGroup(context.Context, string) (inspect.GroupStatus, error) {
+	return filled[inspect.GroupStatus](), o.bad()
 }
 
-func (o *oddCluster) Streams(context.Context) (system.Streams, error) {
-	return filled[system.Streams](), o.bad()
+func (o *oddCluster) Streams(context.Context) (inspect.Streams, error) {
+	return filled[inspect.Streams](), o.bad()
 }
 
 func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun func()) (operate.Drain, error) {

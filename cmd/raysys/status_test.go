@@ -15,8 +15,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/system"
 )
 
 // fakeCluster has the nodes a and b; draining b takes for ever.
@@ -83,7 +83,7 @@ func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (
 	if node != "b" {
 		m.Stores = append(m.Stores, operate.Store{Node: "a", Objects: 3, Bytes: 3 << 20, Budget: 1 << 30})
 		for i := range min(limit, 3) {
-			m.Objects = append(m.Objects, operate.Object{Node: "a", HeldObject: system.HeldObject{ID: fmt.Sprint("object-", i), Size: 1 << 20, Forms: []string{"value"}, Primary: true, Why: "put"}})
+			m.Objects = append(m.Objects, operate.Object{Node: "a", HeldObject: inspect.HeldObject{ID: fmt.Sprint("object-", i), Size: 1 << 20, Forms: []string{"value"}, Primary: true, Why: "put"}})
 		}
 	}
 	if node != "a" {
@@ -92,27 +92,27 @@ func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (
 	return m, c.err
 }
 
-func (c *fakeCluster) Groups(_ context.Context, limit int) (system.Groups, error) {
-	g := system.Groups{Cluster: c.at.Cluster, Count: 2}
+func (c *fakeCluster) Groups(_ context.Context, limit int) (inspect.Groups, error) {
+	g := inspect.Groups{Cluster: c.at.Cluster, Count: 2}
 	for _, id := range []string{"a1", "b2"}[:min(limit, 2)] {
-		g.Groups = append(g.Groups, system.GroupStatus{ID: id, Strategy: "PACK", State: system.GroupHeld, Owner: "a"})
+		g.Groups = append(g.Groups, inspect.GroupStatus{ID: id, Strategy: "PACK", State: inspect.GroupHeld, Owner: "a"})
 	}
 	return g, c.err
 }
 
-func (c *fakeCluster) Streams(context.Context) (system.Streams, error) {
-	return system.Streams{Cluster: c.at.Cluster, Parts: []system.StreamPart{{Node: "a", Stream: "orders", To: "account", Lag: 7}}}, c.err
+func (c *fakeCluster) Streams(context.Context) (inspect.Streams, error) {
+	return inspect.Streams{Cluster: c.at.Cluster, Parts: []inspect.StreamPart{{Node: "a", Stream: "orders", To: "account", Lag: 7}}}, c.err
 }
 
-func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (system.GroupStatus, error) {
+func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
 	switch id {
 	case "training":
-		return system.GroupStatus{ID: "a1", Name: id}, c.err
+		return inspect.GroupStatus{ID: "a1", Name: id}, c.err
 	case "slow":
 		<-ctx.Done()
-		return system.GroupStatus{}, ctx.Err()
+		return inspect.GroupStatus{}, ctx.Err()
 	}
-	return system.GroupStatus{}, fmt.Errorf("%w: no placement group has the name or the id %s", operate.ErrNotFound, id)
+	return inspect.GroupStatus{}, fmt.Errorf("%w: no placement group has the name or the id %s", operate.ErrNotFound, id)
 }
 
 func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (d operate.Drain, err error) {

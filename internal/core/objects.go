@@ -67,7 +67,7 @@ type TaskNames interface {
 	ListTasks() []NamedTask
 }
 
-// NamedTask is system.NamedTask.
+// NamedTask is inspect.NamedTask.
 type NamedTask struct {
 	Name     string
 	Function string

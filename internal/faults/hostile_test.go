@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/member"
@@ -268,7 +269,7 @@ func TestCertificateOfAnotherNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var target, victim system.NodeStatus
+	var target, victim inspect.NodeStatus
 	for _, n := range st.Nodes {
 		switch n.Name {
 		case "p1":

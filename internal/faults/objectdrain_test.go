@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -124,7 +125,7 @@ func TestDrainLeavesObjects(t *testing.T) {
 }
 
 // memoryOf is what a node holds.
-func memoryOf(t testing.TB, n *system.Node) system.NodeMemory {
+func memoryOf(t testing.TB, n *system.Node) inspect.NodeMemory {
 	t.Helper()
 	m, err := n.Memory(context.Background(), n.Name(), 100)
 	if err != nil {
@@ -136,7 +137,7 @@ func memoryOf(t testing.TB, n *system.Node) system.NodeMemory {
 // statesHold reports whether a State holds an object of the node's store.
 func statesHold(t testing.TB, n *system.Node) bool {
 	t.Helper()
-	return slices.ContainsFunc(memoryOf(t, n).Objects, func(o system.HeldObject) bool { return len(o.Names) > 0 })
+	return slices.ContainsFunc(memoryOf(t, n).Objects, func(o inspect.HeldObject) bool { return len(o.Names) > 0 })
 }
 
 // albumOn returns an album that lives on a node.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -69,7 +70,7 @@ func TestWorkerThatNobodyTalksTo(t *testing.T) {
 	testkit.Eventually(t, time.Minute, "status says that the worker is joining, and why it is no host", func() bool {
 		st, err := p.Node().Status(ctx)
 		for _, n := range st.Nodes {
-			if err == nil && n.Name == "stranger" && n.State == system.NodeJoining && n.Error != "" {
+			if err == nil && n.Name == "stranger" && n.State == inspect.NodeJoining && n.Error != "" {
 				return true
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/examples/gpu/cudatest"
 	"github.com/raysys/raysys/examples/gpu/mlp"
@@ -297,7 +298,7 @@ func TestUnusable(t *testing.T) {
 	}
 	testkit.Eventually(t, 20*time.Second, "the GPU is free", func() bool {
 		st, err := k.Cluster().Status()
-		return err == nil && slices.ContainsFunc(st.Nodes, func(n system.NodeStatus) bool {
+		return err == nil && slices.ContainsFunc(st.Nodes, func(n inspect.NodeStatus) bool {
 			return len(n.Devices) == 1 && n.Devices[0].Free == 1
 		})
 	})

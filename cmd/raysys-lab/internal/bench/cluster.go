@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -143,13 +144,13 @@ func (c *cluster) settled(ctx context.Context) error {
 }
 
 // unsettled returns the first sign in s that the cluster has not settled, empty when there is none.
-func (c *cluster) unsettled(s system.Status) string {
+func (c *cluster) unsettled(s inspect.Status) string {
 	if want := len(c.workers) + 1; len(s.Nodes) != want {
 		return fmt.Sprintf("%d nodes, not %d", len(s.Nodes), want)
 	}
 	there := map[raysys.NodeID]bool{}
 	for _, n := range s.Nodes {
-		there[n.Name] = n.Role != system.Driver
+		there[n.Name] = n.Role != string(system.Driver)
 		switch {
 		case n.Error != "":
 			return fmt.Sprintf("node %s: %s", n.Name, n.Error)

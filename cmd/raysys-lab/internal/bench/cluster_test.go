@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
@@ -107,27 +108,27 @@ func TestOnlyWorkersCount(t *testing.T) {
 
 func TestUnsettled(t *testing.T) {
 	c := &cluster{workers: make([]*process, 2)}
-	good := func() system.Status {
-		return system.Status{
-			Nodes: []system.NodeStatus{
-				{Name: "d", Role: system.Driver, State: "active", Peers: 2},
-				{Name: "a", Role: system.Worker, State: "active", Peers: 2},
-				{Name: "b", Role: system.Worker, State: "active", Peers: 2},
+	good := func() inspect.Status {
+		return inspect.Status{
+			Nodes: []inspect.NodeStatus{
+				{Name: "d", Role: string(system.Driver), State: "active", Peers: 2},
+				{Name: "a", Role: string(system.Worker), State: "active", Peers: 2},
+				{Name: "b", Role: string(system.Worker), State: "active", Peers: 2},
 			},
-			Shards: []system.ShardStatus{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}},
+			Shards: []inspect.ShardStatus{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}},
 		}
 	}
 	if why := c.unsettled(good()); why != "" {
 		t.Errorf("a settled cluster: %s", why)
 	}
-	for want, spoil := range map[string]func(*system.Status){
-		"2 nodes, not 3":         func(s *system.Status) { s.Nodes = s.Nodes[:2] },
-		"node a: no answer":      func(s *system.Status) { s.Nodes[1].Error = "no answer" },
-		"node b is suspect":      func(s *system.Status) { s.Nodes[2].State = "suspect" },
-		"connected to 1 others":  func(s *system.Status) { s.Nodes[0].Peers = 1 },
-		`shard 1 is led by ""`:   func(s *system.Status) { s.Shards[1].Node = "" },
-		`shard 0 is led by "d"`:  func(s *system.Status) { s.Shards[0].Node = "d" },
-		`shard 0 is led by "c1"`: func(s *system.Status) { s.Shards[0].Node = "c1" },
+	for want, spoil := range map[string]func(*inspect.Status){
+		"2 nodes, not 3":         func(s *inspect.Status) { s.Nodes = s.Nodes[:2] },
+		"node a: no answer":      func(s *inspect.Status) { s.Nodes[1].Error = "no answer" },
+		"node b is suspect":      func(s *inspect.Status) { s.Nodes[2].State = "suspect" },
+		"connected to 1 others":  func(s *inspect.Status) { s.Nodes[0].Peers = 1 },
+		`shard 1 is led by ""`:   func(s *inspect.Status) { s.Shards[1].Node = "" },
+		`shard 0 is led by "d"`:  func(s *inspect.Status) { s.Shards[0].Node = "d" },
+		`shard 0 is led by "c1"`: func(s *inspect.Status) { s.Shards[0].Node = "c1" },
 	} {
 		s := good()
 		spoil(&s)

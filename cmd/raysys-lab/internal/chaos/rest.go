@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -43,7 +43,7 @@ func (r *round) leftover(c *testkit.Cluster) string {
 	began := map[raysys.NodeID]time.Time{} // the present life of each node
 	for _, n := range st.Nodes {
 		began[n.Name] = time.Now().Add(-n.Up)
-		if n.Error != "" || n.State != system.NodeActive {
+		if n.Error != "" || n.State != inspect.NodeActive {
 			add("%s is %s %s", n.Name, n.State, n.Error)
 		}
 		if n.Queued+n.Inbound+n.Held > 0 || n.BusyCPU > 0 {
@@ -67,7 +67,7 @@ func (r *round) leftover(c *testkit.Cluster) string {
 		for _, h := range m.Nodes {
 			// Replicas of what a dead node put stay for some minutes, and then as long as there is room.
 			listed := len(h.Objects)
-			kept := slices.DeleteFunc(h.Objects, func(o system.HeldObject) bool {
+			kept := slices.DeleteFunc(h.Objects, func(o inspect.HeldObject) bool {
 				return o.KeptFor != "" && o.Pins+o.Users+o.Refs == 0 && o.Since.Before(began[o.KeptFor])
 			})
 			orphans := listed - len(kept)

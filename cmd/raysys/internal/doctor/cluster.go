@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 func (d *Doctor) cluster(ctx context.Context, g *ground) Finding {
@@ -22,7 +22,7 @@ func (d *Doctor) cluster(ctx context.Context, g *ground) Finding {
 	g.status = &s
 	var silent []string
 	for _, n := range s.Nodes {
-		if n.State == system.NodeSuspect || n.State == system.NodeSuspended || n.State == system.NodeUnknown {
+		if n.State == inspect.NodeSuspect || n.State == inspect.NodeSuspended || n.State == inspect.NodeUnknown {
 			silent = append(silent, fmt.Sprintf("%s is %s", n.Name, n.State))
 		}
 	}

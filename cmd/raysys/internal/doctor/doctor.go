@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 // Level is how bad a finding is.
@@ -64,7 +64,7 @@ type Doctor struct {
 	Token   bool   // it is asked with a token
 	Consul  Consul
 	Status  func(ctx context.Context) (operate.Status, error)
-	Streams func(ctx context.Context) (system.Streams, error)
+	Streams func(ctx context.Context) (inspect.Streams, error)
 	Mesh    Mesh
 	Dial    func(ctx context.Context, address string) error // opens a connection and closes it
 	Greet   func(ctx context.Context, address string) (Greeting, error)

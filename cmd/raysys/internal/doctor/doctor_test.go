@@ -18,8 +18,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/system"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,7 +48,7 @@ type patient struct {
 	storedErr error
 	greetings map[string]doctor.Greeting
 
-	streams    system.Streams
+	streams    inspect.Streams
 	streamsErr error
 }
 
@@ -65,7 +65,7 @@ func (p *patient) greet(_ context.Context, address string) (doctor.Greeting, err
 func (p *patient) doctor() *doctor.Doctor {
 	return &doctor.Doctor{
 		Address: p.address, Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
-		Streams:      func(context.Context) (system.Streams, error) { return p.streams, p.streamsErr },
+		Streams:      func(context.Context) (inspect.Streams, error) { return p.streams, p.streamsErr },
 		Certificates: func() (doctor.Certificates, error) { return p.certs, p.certsErr },
 		Limits:       func() (doctor.Limits, error) { return p.limits, p.limitsErr },
 		Now:          func() time.Time { return p.now }, Version: p.version, Token: p.token,
@@ -76,7 +76,7 @@ func (p *patient) doctor() *doctor.Doctor {
 func well() *patient {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	node := func(name string) operate.Node {
-		return operate.Node{Name: raysys.NodeID(name), State: system.NodeActive, Address: name + ":7400", Version: "v1"}
+		return operate.Node{Name: raysys.NodeID(name), State: inspect.NodeActive, Address: name + ":7400", Version: "v1"}
 	}
 	return &patient{
 		address: "127.0.0.1:8500", token: true, anyoneErr: store.ErrDenied,
@@ -88,7 +88,7 @@ func well() *patient {
 		now:     now,
 		version: "v1",
 		stored:  "nats://a:1, nats://secret@b:2",
-		streams: system.Streams{Parts: []system.StreamPart{{Stream: "orders", To: "account", Copies: 3, Wanted: 3}, {Stream: "orders", To: "account", Part: 1}}},
+		streams: inspect.Streams{Parts: []inspect.StreamPart{{Stream: "orders", To: "account", Copies: 3, Wanted: 3}, {Stream: "orders", To: "account", Part: 1}}},
 		greetings: map[string]doctor.Greeting{
 			"a:1": {Version: "2.15.2", JetStream: true}, "b:2": {Version: "2.15.2", JetStream: true}, "c:4222": {Version: "2.14.0", JetStream: true, TLS: true},
 		},
@@ -156,7 +156,7 @@ func TestIll(t *testing.T) {
 		"no cluster":      {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 4},
 		"no node":         {func(p *patient) { p.status = operate.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
 		"leaderless":      {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
-		"suspect":         {func(p *patient) { p.status.Nodes[1].State = system.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
+		"suspect":         {func(p *patient) { p.status.Nodes[1].State = inspect.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
 		"closed port":     {func(p *patient) { p.unreached = map[string]error{"b:7400": broken} }, "ports out", doctor.Failed, "1 of 2 nodes cannot be reached: b: it broke", "firewall", 0},
 		"one way":         {func(p *patient) { p.links[1].Error = "timeout" }, "ports between", doctor.Failed, "1 of 2 ways are broken: b to a: timeout", "open the port", 0},
 		"nobody answers":  {func(p *patient) { p.linksErr = broken }, "ports between", doctor.Warning, "it broke", "host", 0},

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 // GroupName is the name of a group for people, or its id.
-func GroupName(g *system.GroupStatus) string {
+func GroupName(g *inspect.GroupStatus) string {
 	if g.Name == "" {
 		return g.ID
 	}
@@ -21,7 +21,7 @@ func GroupName(g *system.GroupStatus) string {
 }
 
 // GroupsTable writes placement groups for people.
-func GroupsTable(w io.Writer, all system.Groups, now time.Time) error {
+func GroupsTable(w io.Writer, all inspect.Groups, now time.Time) error {
 	if len(all.Groups) > 0 {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "GROUP\tID\tPROGRAM\tGOES WITH\tSTRATEGY\tSTATE\tSINCE\tBUNDLES")
@@ -56,7 +56,7 @@ func GroupsTable(w io.Writer, all system.Groups, now time.Time) error {
 }
 
 // placed shows bundles with their nodes; neighbours that are alike once, with their number.
-func placed(list []system.BundleStatus) string {
+func placed(list []inspect.BundleStatus) string {
 	var s []string
 	for i := 0; i < len(list); {
 		j := i

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/system"
 )
 
 // Memory is what the object stores of a cluster hold at one moment. Sizes are in bytes.
@@ -56,7 +56,7 @@ type Store struct {
 // Object is one object on one node.
 type Object struct {
 	Node raysys.NodeID `json:"node"`
-	system.HeldObject
+	inspect.HeldObject
 }
 
 // Bound sorts everything into the order in which it is shown, keeps the limit largest objects and counts all of them.

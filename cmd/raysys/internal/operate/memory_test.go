@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -24,16 +24,16 @@ func held() operate.Memory {
 			{Node: "laptop", Error: "no answer within 3s"},
 		},
 		Objects: []operate.Object{
-			{"a", system.HeldObject{ID: "02", Size: 100 << 10, Forms: []string{"file"}, Primary: true, Why: "result of train", Since: noon.Add(-90 * time.Second)}},
-			{"b", system.HeldObject{ID: "01", Size: 3 << 30, Forms: []string{"segment"}, Why: "received", Owner: "a", Refs: 2, Users: 1, Since: noon}},
-			{"a", system.HeldObject{
+			{"a", inspect.HeldObject{ID: "02", Size: 100 << 10, Forms: []string{"file"}, Primary: true, Why: "result of train", Since: noon.Add(-90 * time.Second)}},
+			{"b", inspect.HeldObject{ID: "01", Size: 3 << 30, Forms: []string{"segment"}, Why: "received", Owner: "a", Refs: 2, Users: 1, Since: noon}},
+			{"a", inspect.HeldObject{
 				ID: "01", Size: 3 << 30, Forms: []string{"value", "segment"}, Primary: true, Why: "put", Since: noon.Add(-3 * time.Hour),
 				Holders: map[raysys.NodeID]int{"c": 1, "b": 2}, Names: []string{"weights"}, Kept: []raysys.NodeID{"c"}, Pins: 1,
 			}},
-			{"a", system.HeldObject{ID: "03", Size: 5 << 20, Forms: []string{}, Why: "reference", Owner: "c", Refs: 1}},
-			{"a", system.HeldObject{ID: "04", Size: 1 << 20, Forms: []string{"heap"}, Primary: true, Why: "received", KeptFor: "c", Since: noon}},
-			{"a", system.HeldObject{ID: "05", Size: 70000, Why: "put", Primary: true, Lost: "checksum", Since: noon}},
-			{"a", system.HeldObject{ID: "06", Size: 69999, Forms: []string{"heap"}, Why: "received", Since: noon}},
+			{"a", inspect.HeldObject{ID: "03", Size: 5 << 20, Forms: []string{}, Why: "reference", Owner: "c", Refs: 1}},
+			{"a", inspect.HeldObject{ID: "04", Size: 1 << 20, Forms: []string{"heap"}, Primary: true, Why: "received", KeptFor: "c", Since: noon}},
+			{"a", inspect.HeldObject{ID: "05", Size: 70000, Why: "put", Primary: true, Lost: "checksum", Since: noon}},
+			{"a", inspect.HeldObject{ID: "06", Size: 69999, Forms: []string{"heap"}, Why: "received", Since: noon}},
 		},
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 // States that end a command, each with an exit code of its own.
@@ -45,11 +45,11 @@ type Cluster interface {
 	// Explain asks every node where the work with an id waits, or where it was placed. ErrNotFound when no node knows.
 	Explain(ctx context.Context, id string) (raysys.Scheduling, error)
 	// Groups asks the leaders of shards for the placement groups of the cluster, the limit oldest. Leaders that do not answer are in it.
-	Groups(ctx context.Context, limit int) (system.Groups, error)
+	Groups(ctx context.Context, limit int) (inspect.Groups, error)
 	// RemoveGroup removes the group with a name, or the one whose id begins so, and returns once its room is free. ErrNotFound when there is none.
-	RemoveGroup(ctx context.Context, id string) (system.GroupStatus, error)
+	RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error)
 	// Streams asks all nodes how far the subscriptions are that they deliver. Nodes that do not answer are in it.
-	Streams(ctx context.Context) (system.Streams, error)
+	Streams(ctx context.Context) (inspect.Streams, error)
 	// Drain empties the node, and calls begun once that has begun. With wait it returns when the node has left, else at once. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (Drain, error)
@@ -59,13 +59,13 @@ type Cluster interface {
 }
 
 // Status is a cluster at one moment: what system.Node.Status returns, and -o json writes it as encoding/json does.
-type Status = system.Status
+type Status = inspect.Status
 
 // Node is one incarnation of a node.
-type Node = system.NodeStatus
+type Node = inspect.NodeStatus
 
 // Shard is a shard and its leader.
-type Shard = system.ShardStatus
+type Shard = inspect.ShardStatus
 
 // Sort puts everything into the order in which it is shown.
 func Sort(s *Status) {

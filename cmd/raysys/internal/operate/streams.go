@@ -8,11 +8,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 // StreamsTable writes subscriptions for people: the parts of each together.
-func StreamsTable(w io.Writer, all system.Streams) error {
+func StreamsTable(w io.Writer, all inspect.Streams) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "STREAM\tTO\tPROGRAM\tPARTS\tNODES\tLAG\tFAILING\tPARKED\tRATE")
 	total := 0

@@ -6,13 +6,13 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
-	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/inspect"
 )
 
 // TestStreamsTable: the parts of a subscription are one line.
 func TestStreamsTable(t *testing.T) {
-	part := func(node, stream, to string, n int) system.StreamPart {
-		p := system.StreamPart{Node: raysys.NodeID(node), Namespace: "shop", Stream: stream, To: to, Part: n, Lag: 10, Failing: n, Parked: 2, Rate: 1.5}
+	part := func(node, stream, to string, n int) inspect.StreamPart {
+		p := inspect.StreamPart{Node: raysys.NodeID(node), Namespace: "shop", Stream: stream, To: to, Part: n, Lag: 10, Failing: n, Parked: 2, Rate: 1.5}
 		if n == 1 {
 			p.Stores, p.Since = 2, 1764248400
 		}
@@ -22,8 +22,8 @@ func TestStreamsTable(t *testing.T) {
 		return p
 	}
 	var b strings.Builder
-	err := operate.StreamsTable(&b, system.Streams{
-		Parts:  []system.StreamPart{part("n2", "orders", "account", 0), part("n1", "orders", "account", 1), part("n1", "orders", "audit", 0)},
+	err := operate.StreamsTable(&b, inspect.Streams{
+		Parts:  []inspect.StreamPart{part("n2", "orders", "account", 0), part("n1", "orders", "account", 1), part("n1", "orders", "audit", 0)},
 		Silent: []string{"n3: no answer within 3s"},
 	})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/placement/devices"
-	"github.com/raysys/raysys/system"
 )
 
 // JSON writes the status as one line.
@@ -143,7 +143,7 @@ func accelerators(w io.Writer, nodes []Node) error {
 }
 
 // demand shows what waits for resources, where something does.
-func demand(w io.Writer, list []system.Demand) error {
+func demand(w io.Writer, list []inspect.Demand) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -166,7 +166,7 @@ func demand(w io.Writer, list []system.Demand) error {
 }
 
 // groups shows the placement groups that wait for room, where some do.
-func groups(w io.Writer, list []system.GroupDemand) error {
+func groups(w io.Writer, list []inspect.GroupDemand) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -206,7 +206,7 @@ func orDash(s string) string {
 
 // state is the node's state for people: one that is active is up.
 func state(s string) string {
-	if s == system.NodeActive {
+	if s == inspect.NodeActive {
 		return "up"
 	}
 	return s
@@ -237,7 +237,7 @@ func gpus(free float64, n Node) string {
 }
 
 // model says which devices are made up.
-func model(d system.DeviceStatus) string {
+func model(d inspect.DeviceStatus) string {
 	if strings.HasPrefix(d.UUID, devices.FakeUUID) {
 		return d.Model + " (made up)"
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 )
@@ -29,27 +30,27 @@ func example() operate.Status {
 		Cluster: "blue", ID: "c0ffee", Format: 1,
 		Nodes: []operate.Node{
 			{
-				Name: "b", Incarnation: 12, Role: system.Worker, State: system.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
+				Name: "b", Incarnation: 12, Role: string(system.Worker), State: inspect.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
 				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30, Custom: map[string]float64{"seat": 0.5, "licence": 3}},
 				Free:      raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30, Custom: map[string]float64{"seat": 0.5, "licence": 2}},
-				Devices: []system.DeviceStatus{
+				Devices: []inspect.DeviceStatus{
 					{UUID: "GPU-b0", Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30, Total: 1, Free: 0.75, FreeMemory: 60 << 30, Busy: 70, UsedMemory: 31 << 30},
 					{UUID: "1", Total: 1, Free: 1, Sick: true, Busy: -1, Cause: "Xid 79: GPU has fallen off the bus"},
 				},
 				Queued: 120, Inbound: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
-				NamedTasks: []system.NamedTask{{Name: "nightly report", Function: "report", Attempt: 3, State: "runs"}},
+				NamedTasks: []inspect.NamedTask{{Name: "nightly report", Function: "report", Attempt: 3, State: "runs"}},
 			},
-			{Name: "a", Incarnation: 7, Role: system.Worker, State: system.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
-			{Name: "laptop", Role: system.Driver, State: system.NodeUnknown, Error: "no answer within 3s"},
+			{Name: "a", Incarnation: 7, Role: string(system.Worker), State: inspect.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
+			{Name: "laptop", Role: string(system.Driver), State: inspect.NodeUnknown, Error: "no answer within 3s"},
 		},
 		Shards: shards,
-		Demand: []system.Demand{
+		Demand: []inspect.Demand{
 			{Resources: raysys.Resources{CPU: 1, GPU: 4}, Labels: map[string]string{"zone": "west"}, Count: 3, Oldest: 2 * time.Minute, Unplaced: true},
 			{Resources: raysys.Resources{GPU: 2}, Count: 1, Oldest: 4 * time.Second},
 			{Resources: raysys.Resources{CPU: 2}, Group: "training", Count: 5, Oldest: 3 * time.Second},
 			{Resources: raysys.Resources{CPU: 1}, Group: "eval", Count: 1, Oldest: 2 * time.Second, Unplaced: true},
 		},
-		Groups: []system.GroupDemand{
+		Groups: []inspect.GroupDemand{
 			{Group: "eval", Strategy: placement.StrictSpread, Bundles: []raysys.Resources{{CPU: 1}, {CPU: 1}, {GPU: 4}}, Held: 1, Count: 1, Gathering: 1, Oldest: 2 * time.Minute},
 			{Group: "c0ffee", Strategy: placement.Pack, Bundles: []raysys.Resources{{CPU: 8}}, Count: 3, Oldest: time.Second},
 		},

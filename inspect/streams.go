@@ -1,12 +1,9 @@
-package system
+package inspect
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/raysys/raysys"
 )
@@ -45,28 +42,4 @@ func (s Streams) Thin() (list []string) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-// Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.
-func (n *Node) Streams(ctx context.Context) (Streams, error) {
-	all := Streams{Cluster: n.Cluster(), Parts: []StreamPart{}}
-	for k, a := range n.askAll(ctx, n.members(), adminRequest{op: adminList, id: "streams"}) {
-		var parts []StreamPart
-		err := a.err
-		if err == nil && len(a.answer.List) > 0 {
-			err = json.Unmarshal(a.answer.List, &parts)
-		}
-		if err != nil {
-			all.Silent = append(all.Silent, fmt.Sprintf("%s: %v", k.Node, err))
-		}
-		all.Parts = append(all.Parts, parts...)
-	}
-	slices.Sort(all.Silent)
-	slices.SortFunc(all.Parts, func(a, b StreamPart) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Stream, b.Stream), strings.Compare(a.To, b.To), cmp.Compare(a.Part, b.Part))
-	})
-	if err := ctx.Err(); err != nil {
-		return all, fmt.Errorf("streams: %w", context.Cause(ctx))
-	}
-	return all, nil
 }

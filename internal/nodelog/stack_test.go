@@ -1,10 +1,10 @@
-package system
+package nodelog
 
 import "testing"
 
 // TestFolded: a stack for people has the program's frames, and the number of the others.
 func TestFolded(t *testing.T) {
-	got := folded(`goroutine 41 [running]:
+	got := Folded(`goroutine 41 [running]:
 runtime/debug.Stack()
 	/usr/local/go/src/runtime/debug/stack.go:26 +0x5e
 ` + module + `/internal/taskengine.(*record).call.func1()
@@ -35,7 +35,7 @@ main.init.func1({0x8d9b50, 0xc000122000}, 0x7)
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := folded(""); got != "\n" && got != "" {
+	if got := Folded(""); got != "\n" && got != "" {
 		t.Errorf("%q", got)
 	}
 }

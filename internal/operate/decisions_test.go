@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"testing"
@@ -10,12 +10,12 @@ import (
 
 // TestDecisionsAreBounded: a node remembers its last decisions, in their order, and no more of them.
 func TestDecisionsAreBounded(t *testing.T) {
-	var d decisions
+	var d Decisions
 	job := core.TaskID{Hi: 1, Lo: 2}
 	for i := range 3*keptDecisions + 7 {
-		d.task(job.Child(uint64(i)), "f", placement.Decision{Node: "a"})
+		d.Task(job.Child(uint64(i)), "f", placement.Decision{Node: "a"})
 		if i%100 == 0 {
-			d.placed(graindir.ID{Kind: "kind", Key: "key"}, placement.Decision{Node: "b"})
+			d.Placed(graindir.ID{Kind: "kind", Key: "key"}, placement.Decision{Node: "b"})
 		}
 	}
 	if len(d.ring) != keptDecisions || cap(d.ring) > 2*keptDecisions {

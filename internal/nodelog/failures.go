@@ -1,4 +1,4 @@
-package system
+package nodelog
 
 import (
 	"sync"
@@ -14,9 +14,9 @@ import (
 // item of a large job would fill the log with copies of one line.
 const failureLines = 10
 
-// failureLog logs failures of user code that are nobody's to return: panics on the node where they happen, which are for
+// Failures logs failures of user code that are nobody's to return: panics on the node where they happen, which are for
 // the operator of the worker, and what nobody has looked at.
-type failureLog struct {
+type Failures struct {
 	log   *zap.Logger
 	level zapcore.Level
 	event string
@@ -27,8 +27,13 @@ type failureLog struct {
 	omitted int        // since the last line
 }
 
-// happened logs a failure; it is core.Job.Panicked or Unseen.
-func (l *failureLog) happened(work string, err error) {
+// NewFailures logs each failure as event, at that level.
+func NewFailures(log *zap.Logger, level zapcore.Level, event string) *Failures {
+	return &Failures{log: log, level: level, event: event}
+}
+
+// Happened logs a failure; it is core.Job.Panicked or Unseen.
+func (l *Failures) Happened(work string, err error) {
 	now := time.Now().Unix()
 	l.mu.Lock()
 	if l.second != now {
@@ -50,8 +55,8 @@ func (l *failureLog) happened(work string, err error) {
 	logStack(l.log, l.level, l.event, err, fields...)
 }
 
-// close logs how many failures there were since the last line.
-func (l *failureLog) close() {
+// Close logs how many failures there were since the last line.
+func (l *Failures) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.omitted > 0 {

@@ -1,4 +1,4 @@
-package system
+package waitcycles
 
 import (
 	"context"
@@ -35,32 +35,32 @@ type probeAnswer struct {
 
 // ask asks the node that computes f what f waits for. It returns no waits when f can go on, or the node does not
 // answer.
-func (c *cluster) ask(f far) ([]core.Waiting, []far) {
-	if f.at == c.self() {
-		return c.waitsOf(f)
+func (pr *Prober) ask(f far) ([]core.Waiting, []far) {
+	if f.at == pr.Self() {
+		return pr.waitsOf(f)
 	}
-	a := c.probeAt(f, nil)
+	a := pr.probeAt(f, nil)
 	return a.waits, a.fars
 }
 
 // askBreak asks the node that computes f to have a call give way, on which f depends.
-func (c *cluster) askBreak(f far, id raysys.TaskID, chain []string) bool {
-	if f.at == c.self() {
-		return c.breakHere(f, id, chain)
+func (pr *Prober) askBreak(f far, id raysys.TaskID, chain []string) bool {
+	if f.at == pr.Self() {
+		return pr.breakHere(f, id, chain)
 	}
 	more := wire.AppendUvarint(wire.AppendID(nil, id), uint64(len(chain)))
 	for _, name := range chain {
 		more = wire.AppendBytes(more, name)
 	}
-	return c.probeAt(f, more).gave
+	return pr.probeAt(f, more).gave
 }
 
-func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
-	p := c.peer(f.at)
+func (pr *Prober) probeAt(f far, more []byte) (a probeAnswer) {
+	p := pr.Peer(f.at)
 	if p == nil {
 		return a
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, probeLimit)
+	ctx, cancel := context.WithTimeout(pr.Runner.Context(), probeLimit)
 	defer cancel()
 	a, _ = runner.Wait(ctx, func(done func(probeAnswer, error)) { // without an answer f counts as work that can go on
 		mesh.Ask(&p.Questions, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
@@ -70,14 +70,14 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 	return a
 }
 
-// onProbe serves KindProbe.
-func (c *cluster) onProbe(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
-	f := far{at: c.self(), kind: farKind(r.Byte()), from: wire.ReadNode(r), number: r.Uvarint()}
+// Serve serves KindProbe.
+func (pr *Prober) Serve(r *wire.Reader, to mesh.Reply) error {
+	f := far{at: pr.Self(), kind: farKind(r.Byte()), from: wire.ReadNode(r), number: r.Uvarint()}
 	if err := r.Err(); err != nil {
 		return err
 	}
 	if r.Len() == 0 {
-		waits, fars := c.waitsOf(f)
+		waits, fars := pr.waitsOf(f)
 		to.Send(appendWaits(append(to.Head(), 0), waits, fars))
 		return nil
 	}
@@ -90,7 +90,7 @@ func (c *cluster) onProbe(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		return err
 	}
 	gave := byte(0)
-	if c.breakHere(f, id, chain) {
+	if pr.breakHere(f, id, chain) {
 		gave = 1
 	}
 	to.Send(append(to.Head(), gave))

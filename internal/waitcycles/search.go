@@ -1,4 +1,4 @@
-package system
+package waitcycles
 
 import (
 	"sync"
@@ -6,29 +6,48 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wire"
 )
-
-// The search for cycles of waits over nodes (rule C5; ADR 0018).
-//
-//  1. A turn has waited for a while, or a call came back to its grain: this node lists what the turn waits for, as far
-//     as it knows. For work that another node computes it asks that node what the work waits for there, and so on.
-//  2. When the turn could go on by any of these waits, the search ends. Else all of them are listed again. A wait has
-//     an id of its own, so a wait in both lists was there all the time between: the cycle is real, and stays.
-//  3. The node where a call of the cycle is queued is asked to refuse the call, or to let it in where it is reentrant.
-//     All nodes that search one cycle choose the same call. Then the search begins anew, since a turn may be in several
-//     cycles.
 
 const (
 	maxProbed = 4096 // waits of one search: a turn that depends on more counts as one that can go on
 	maxBroken = 64   // calls that give way in one search
 )
 
-// prober implements core.Prober.
-type prober struct {
-	c    *cluster
+// Engine is an engine of a node: it knows which work other nodes do for this one, and which this one does for others.
+type Engine interface {
+	// Away returns the node that computes a future, and the number of the work between the two; false when this node does.
+	Away(*core.Future) (p wire.Peer, number uint64, ok bool)
+	// Inbound returns the future of work that a node has sent under that number, nil when it is over.
+	Inbound(from wire.Peer, number uint64) *core.Future
+}
+
+// Grains is the engine of grains, which also reports whether a call leaves this node.
+type Grains interface {
+	Engine
+	Leaves(*core.Future) bool
+}
+
+// Config is what a Prober asks of its node.
+type Config struct {
+	Self   func() core.NodeKey
+	Peer   func(core.NodeKey) *refs.Session // nil when there is no connection
+	Refs   *refs.References
+	Tasks  Engine
+	Grains Grains
+	Runner *runner.Runner
+}
+
+// Prober looks for cycles of waits over nodes; it implements core.Prober.
+type Prober struct {
+	Config
 	mu   sync.Mutex // guards open
 	open map[*core.Turn]bool
 }
+
+// New makes the prober of a node.
+func New(c Config) *Prober { return &Prober{Config: c} }
 
 // far names work that another node computes: a call, a task or a reference, by its number between two nodes.
 type far struct {
@@ -47,23 +66,23 @@ const (
 )
 
 // Away implements core.Prober.
-func (pr *prober) Away(c *core.Future) bool {
+func (pr *Prober) Away(c *core.Future) bool {
 	if c.Away() || refs.RemoteOf(c) != nil {
 		return true
 	}
-	return pr.c.node.grains.Leaves(c)
+	return pr.Grains.Leaves(c)
 }
 
 // where finds the node that computes a future; false when this node does.
-func (c *cluster) where(future *core.Future) (f far, ok bool) {
+func (pr *Prober) where(future *core.Future) (f far, ok bool) {
 	if s := refs.RemoteOf(future); s != nil {
 		return far{s.Owner, farRef, s.Owner, s.Number}, true
 	}
-	f.kind, f.from = farCall, c.self()
-	p, number, ok := c.node.grains.Away(future)
+	f.kind, f.from = farCall, pr.Self()
+	p, number, ok := pr.Grains.Away(future)
 	if !ok {
 		f.kind = farTask
-		if p, number, ok = c.node.tasks.Away(future); !ok {
+		if p, number, ok = pr.Tasks.Away(future); !ok {
 			return f, false
 		}
 	}
@@ -72,31 +91,31 @@ func (c *cluster) where(future *core.Future) (f far, ok bool) {
 }
 
 // here finds the future that f names on this node, nil when it is over.
-func (c *cluster) here(f far) *core.Future {
+func (pr *Prober) here(f far) *core.Future {
 	if f.kind == farRef {
-		return c.refs.Future(f.number)
+		return pr.Refs.Future(f.number)
 	}
-	p := c.peer(f.from)
+	p := pr.Peer(f.from)
 	switch {
 	case p == nil:
 		return nil
 	case f.kind == farCall:
-		return c.node.grains.Inbound(p, f.number)
+		return pr.Grains.Inbound(p, f.number)
 	}
-	return c.node.tasks.Inbound(p, f.number)
+	return pr.Tasks.Inbound(p, f.number)
 }
 
 // Probe implements core.Prober.
-func (pr *prober) Probe(t *core.Turn) {
+func (pr *Prober) Probe(t *core.Turn) {
 	t = t.Base()
 	if !pr.begin(t) {
 		return
 	}
-	pr.c.runner.Background(func() { defer pr.end(t); pr.c.probe(t) }, func(error) { pr.end(t) })
+	pr.Runner.Background(func() { defer pr.end(t); pr.probe(t) }, func(error) { pr.end(t) })
 }
 
 // begin claims the search for t; false while there is one.
-func (pr *prober) begin(t *core.Turn) bool {
+func (pr *Prober) begin(t *core.Turn) bool {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	if pr.open[t] {
@@ -109,21 +128,21 @@ func (pr *prober) begin(t *core.Turn) bool {
 	return true
 }
 
-func (pr *prober) end(t *core.Turn) {
+func (pr *Prober) end(t *core.Turn) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	delete(pr.open, t)
 }
 
 // probe breaks the cycles that t is in.
-func (c *cluster) probe(t *core.Turn) {
+func (pr *Prober) probe(t *core.Turn) {
 	gave := map[probed]bool{}
 	for range maxBroken {
-		first := c.look(t, gave)
+		first := pr.look(t, gave)
 		if !first.stuck() {
 			return
 		}
-		again := c.look(t, gave)
+		again := pr.look(t, gave)
 		if !again.stuck() || !again.within(first) {
 			return
 		}
@@ -154,7 +173,7 @@ type probed struct {
 
 // waitGraph is the result of one look.
 type waitGraph struct {
-	c     *cluster
+	pr    *Prober
 	waits []core.Waiting
 	keys  []probed // of waits; zero for a wait that is Far, which stands for the waits at its node
 	found []far    // of waits: the question by which they were found; zero for those that this node listed for the turn itself
@@ -164,10 +183,10 @@ type waitGraph struct {
 }
 
 // look lists what t waits for over all nodes. gave are calls that gave way already.
-func (c *cluster) look(t *core.Turn, gave map[probed]bool) *waitGraph {
-	g := &waitGraph{c: c, index: map[probed]int{}, roots: map[far]int{}}
-	own, fars := c.describe(func(away func(*core.Future) bool) []core.Waiting { return core.Waits(t, away) })
-	g.merge(far{}, c.self(), own, fars, gave)
+func (pr *Prober) look(t *core.Turn, gave map[probed]bool) *waitGraph {
+	g := &waitGraph{pr: pr, index: map[probed]int{}, roots: map[far]int{}}
+	own, fars := pr.describe(func(away func(*core.Future) bool) []core.Waiting { return core.Waits(t, away) })
+	g.merge(far{}, pr.Self(), own, fars, gave)
 	for i := 0; i < len(g.waits); i++ {
 		if !g.waits[i].Far {
 			continue
@@ -177,7 +196,7 @@ func (c *cluster) look(t *core.Turn, gave map[probed]bool) *waitGraph {
 		if !known {
 			root = -1
 			if len(g.waits) < maxProbed {
-				list, fars := c.ask(f)
+				list, fars := pr.ask(f)
 				root = g.merge(f, f.at, list, fars, gave)
 			}
 			g.roots[f] = root
@@ -248,14 +267,14 @@ func (g *waitGraph) giveWay(i int, chain []string) bool {
 	if future := g.waits[i].Future(); future != nil {
 		return future.Work().Break(chain)
 	}
-	return g.c.askBreak(g.found[i], g.keys[i].id, chain)
+	return g.pr.askBreak(g.found[i], g.keys[i].id, chain)
 }
 
 // describe lists waits of this node. For those on other nodes' work it names that work.
-func (c *cluster) describe(list func(away func(*core.Future) bool) []core.Waiting) ([]core.Waiting, []far) {
+func (pr *Prober) describe(list func(away func(*core.Future) bool) []core.Waiting) ([]core.Waiting, []far) {
 	named := map[*core.Future]far{}
 	waits := list(func(future *core.Future) bool {
-		f, ok := c.where(future)
+		f, ok := pr.where(future)
 		if ok {
 			named[future] = f
 		}
@@ -271,17 +290,17 @@ func (c *cluster) describe(list func(away func(*core.Future) bool) []core.Waitin
 }
 
 // waitsOf lists what f, which this node computes, waits for.
-func (c *cluster) waitsOf(f far) ([]core.Waiting, []far) {
-	future := c.here(f)
+func (pr *Prober) waitsOf(f far) ([]core.Waiting, []far) {
+	future := pr.here(f)
 	if future == nil {
 		return nil, nil
 	}
-	return c.describe(func(away func(*core.Future) bool) []core.Waiting { return core.WaitsOf(future, away) })
+	return pr.describe(func(away func(*core.Future) bool) []core.Waiting { return core.WaitsOf(future, away) })
 }
 
 // breakHere has the call with that id give way, on which f depends.
-func (c *cluster) breakHere(f far, id raysys.TaskID, chain []string) bool {
-	waits, _ := c.waitsOf(f)
+func (pr *Prober) breakHere(f far, id raysys.TaskID, chain []string) bool {
+	waits, _ := pr.waitsOf(f)
 	for i := range waits {
 		if w := &waits[i]; w.Queued && w.ID == id {
 			return w.Future().Work().Break(chain)

@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"context"
@@ -7,19 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 )
-
-// Way says whether one node can open a connection to another. Two nodes need one of the two ways between them. A
-// firewall that closes the other way stays unnoticed until that way is needed.
-type Way struct {
-	From  raysys.NodeID `json:"from"`
-	To    raysys.NodeID `json:"to"`
-	Error string        `json:"error,omitempty"` // "" is open
-}
 
 const (
 	// dialedAtOnce bounds the connections that a node tries at the same time for Ways.
@@ -31,12 +23,12 @@ const (
 
 // Ways has every node try to connect to every other node that is no driver, and returns the outcomes. A node that does
 // not answer is left out; Status lists it.
-func (n *Node) Ways(ctx context.Context) ([]Way, error) {
-	if n.cluster == nil {
+func (o *Operator) Ways(ctx context.Context) ([]inspect.Way, error) {
+	if o.Node.Cluster() == nil {
 		return nil, fmt.Errorf("ways between nodes: %w", errInNoCluster)
 	}
-	var ways []Way
-	for _, a := range n.askAll(ctx, n.members(), adminRequest{op: adminWays}) {
+	var ways []inspect.Way
+	for _, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminWays}) {
 		if a.err == nil {
 			ways = append(ways, a.answer.Ways...)
 		}
@@ -49,25 +41,26 @@ func (n *Node) Ways(ctx context.Context) ([]Way, error) {
 
 // ways tries the ways from this node. It leaves out drivers, which other nodes may be unable to dial: drivers dial
 // themselves.
-func (c *cluster) ways() ([]Way, error) {
-	if !c.trying.CompareAndSwap(false, true) { // one question at a time bounds the connections
+func (o *Operator) ways() ([]inspect.Way, error) {
+	if !o.trying.CompareAndSwap(false, true) { // one question at a time bounds the connections
 		return nil, errors.New("it is trying its ways for another request: ask again")
 	}
-	defer c.trying.Store(false)
+	defer o.trying.Store(false)
 	var to []member.Node
-	for _, m := range c.member.View().Nodes() {
-		if roleOf(m.Info).hosts() && mesh.KeyOf(m) != c.self() {
+	c := o.Node.Cluster()
+	for _, m := range c.Member.View().Nodes() {
+		if serves(m.Info) && mesh.KeyOf(m) != o.Self() {
 			to = append(to, m)
 		}
 	}
-	ways := make([]Way, len(to))
+	ways := make([]inspect.Way, len(to))
 	free := make(chan struct{}, dialedAtOnce)
 	var wg sync.WaitGroup
 	for i, m := range to {
 		free <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-free }()
-			ways[i] = Way{From: c.self().Node, To: m.ID}
+			ways[i] = inspect.Way{From: o.Self().Node, To: m.ID}
 			if err := c.canDial(m); err != nil {
 				ways[i].Error = err.Error()
 			}
@@ -78,10 +71,10 @@ func (c *cluster) ways() ([]Way, error) {
 }
 
 // canDial opens a connection to the node and closes it, without sending anything: the connection in use stays.
-func (c *cluster) canDial(m member.Node) error {
-	ctx, cancel := context.WithTimeoutCause(c.ctx, wayPatience, fmt.Errorf("no answer within %v", wayPatience))
+func (c *Cluster) canDial(m member.Node) error {
+	ctx, cancel := context.WithTimeoutCause(c.Runner.Context(), wayPatience, fmt.Errorf("no answer within %v", wayPatience))
 	defer cancel()
-	conn, err := c.network.Dial(ctx, m.Address)
+	conn, err := c.Network.Dial(ctx, m.Address)
 	switch {
 	case err == nil:
 		return conn.Close()

@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ import (
 // keptDecisions is how many decisions of placement a node remembers, about half a megabyte.
 const keptDecisions = 1024
 
-// decisions are the last decisions of this node where tasks and grains go. A plain task is none: it goes to where a CPU is free.
-type decisions struct {
+// Decisions are the last decisions of this node where tasks and grains go. A plain task is none: it goes to where a CPU is free.
+type Decisions struct {
 	mu   sync.Mutex // guards the rest
 	ring []decided  // at most keptDecisions
 	next int        // where the oldest is, once the ring is full
@@ -46,25 +46,27 @@ func (d *decided) reasons() []string {
 	return []string{fmt.Sprintf("in bundle %d of %s", d.in.Index, groupengine.Shown(d.in.Group))}
 }
 
-func (d *decisions) task(id core.TaskID, name string, to placement.Decision) {
+// Task notes where a task goes.
+func (d *Decisions) Task(id core.TaskID, name string, to placement.Decision) {
 	d.enter(decided{at: time.Now(), task: id, name: name, Decision: to})
 }
 
-// bundled notes where a task goes that is in a group.
-func (d *decisions) bundled(id core.TaskID, name string, to memberBundle, any bool) {
-	d.enter(decided{at: time.Now(), task: id, name: name, in: to.name, any: any, Decision: placement.Decision{Node: to.At.Node}})
+// Bundled notes where a task goes that is in a group.
+func (d *Decisions) Bundled(id core.TaskID, name string, in core.Bundle, at raysys.NodeID, any bool) {
+	d.enter(decided{at: time.Now(), task: id, name: name, in: in, any: any, Decision: placement.Decision{Node: at}})
 }
 
-// placedIn notes where a grain goes that is in a group.
-func (d *decisions) placedIn(id graindir.ID, in core.Bundle, at core.NodeKey) {
+// PlacedIn notes where a grain goes that is in a group.
+func (d *Decisions) PlacedIn(id graindir.ID, in core.Bundle, at core.NodeKey) {
 	d.enter(decided{at: time.Now(), grain: id, in: in, Decision: placement.Decision{Node: at.Node}})
 }
 
-func (d *decisions) placed(id graindir.ID, to placement.Decision) {
+// Placed notes where a grain goes.
+func (d *Decisions) Placed(id graindir.ID, to placement.Decision) {
 	d.enter(decided{at: time.Now(), grain: id, Decision: to})
 }
 
-func (d *decisions) enter(n decided) {
+func (d *Decisions) enter(n decided) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.ring) < keptDecisions {
@@ -76,7 +78,7 @@ func (d *decisions) enter(n decided) {
 }
 
 // of lists those about tasks whose ids begin so, or about the grain of a kind/key, oldest first, as node by has made them.
-func (d *decisions) of(id string, by raysys.NodeID) (list []raysys.Scheduling) {
+func (d *Decisions) of(id string, by raysys.NodeID) (list []raysys.Scheduling) {
 	ids, some := core.PrefixOf(id)
 	grain := strings.Contains(id, "/")
 	d.mu.Lock()

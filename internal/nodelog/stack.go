@@ -1,4 +1,4 @@
-package system
+package nodelog
 
 import (
 	"fmt"
@@ -7,8 +7,11 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// folded is a stack for people: of the frames that are not the program's it has the number.
-func folded(stack string) string {
+// module is the path of this module, with which the names of its functions begin.
+const module = "github.com/raysys/raysys"
+
+// Folded is a stack for people: of the frames that are not the program's it has the number.
+func Folded(stack string) string {
 	var b strings.Builder
 	if stack == "" {
 		return ""
@@ -63,6 +66,6 @@ func (f folding) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Check
 }
 
 func (f folding) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	e.Stack = strings.TrimSuffix(folded(e.Stack), "\n")
+	e.Stack = strings.TrimSuffix(Folded(e.Stack), "\n")
 	return f.Core.Write(e, fields)
 }

@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"cmp"
@@ -11,18 +11,17 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/placement"
 )
 
 // ExplainWork is raysys.Explain.
-func (r *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.Scheduling, error) {
+func (o *Operator) ExplainWork(ctx context.Context, c *core.Future) (raysys.Scheduling, error) {
 	id, name := c.ID().String(), c.Work().Name()
 	if g, ok := grainengine.GrainOf(c); ok {
 		id = g.String()
 	}
-	s, err := (*Node)(r).Explain(ctx, id)
+	s, err := o.Explain(ctx, id)
 	if err != nil && !c.Pending() && !c.Settled() && !c.Away() {
-		return raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{{Node: r.cfg.Name, Stage: core.StageRunning, For: "nothing: it runs here"}}}, nil
+		return raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{{Node: o.Name, Stage: core.StageRunning, For: "nothing: it runs here"}}}, nil
 	}
 	return s, err
 }
@@ -30,10 +29,10 @@ func (r *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.S
 // Explain asks all nodes where a piece of work waits and why, or where it was placed: a task by its id, or how that begins, or a
 // grain by its kind/key. The error matches raysys.ErrNotFound when it waits nowhere and no decision about it is remembered, and
 // names some ids when several begin so.
-func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
+func (o *Operator) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
 	var list []raysys.Scheduling
 	var silent []string
-	for k, a := range n.askAll(ctx, n.members(), adminRequest{op: adminExplain, id: id}) {
+	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminExplain, id: id}) {
 		if a.err != nil {
 			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
 		}
@@ -60,7 +59,7 @@ func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error
 		return raysys.Scheduling{}, err
 	case 1:
 		for _, s := range all {
-			n.order(s)
+			o.order(s)
 			return *s, nil
 		}
 	}
@@ -73,7 +72,7 @@ func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error
 }
 
 // order puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
-func (n *Node) order(s *raysys.Scheduling) {
+func (o *Operator) order(s *raysys.Scheduling) {
 	rank := func(w *raysys.Waiting) int {
 		if w.Stage == core.StageSent {
 			return 0
@@ -84,61 +83,44 @@ func (n *Node) order(s *raysys.Scheduling) {
 		return cmp.Or(rank(&a)-rank(&b), strings.Compare(string(a.Node), string(b.Node)))
 	})
 	slices.SortStableFunc(s.Placed, func(a, b raysys.Placed) int { return a.Time.Compare(b.Time) })
-	c := n.cluster
+	c := o.Node.Cluster()
 	if c == nil {
 		return
 	}
 	for i := range s.Placed {
 		p := &s.Placed[i]
-		if !slices.ContainsFunc(c.member.View().Nodes(), func(m member.Node) bool { return m.ID == p.Node }) {
+		if !slices.ContainsFunc(c.Member.View().Nodes(), func(m member.Node) bool { return m.ID == p.Node }) {
 			p.Reasons = append(p.Reasons, fmt.Sprintf("%s: is no member any more: dead, or it has left", p.Node))
 		}
 	}
 }
 
 // scheduling is what this node knows of the work.
-func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
+func (o *Operator) scheduling(id string) (list []raysys.Scheduling) {
 	add := func(id, name string, w raysys.Waiting) {
-		w.Node = n.cfg.Name
+		w.Node = o.Name
 		list = append(list, raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{w}})
 	}
 	if ids, ok := core.PrefixOf(id); ok {
-		for _, w := range n.tasks.ExplainWaiting(ids, maxExplained) {
-			switch c := n.cluster; {
+		for _, w := range o.Tasks.ExplainWaiting(ids, maxExplained) {
+			switch {
 			case w.Request.Entry == nil:
 			case w.Stage == core.StageBundle:
-				n.groups.explain(w.Request.Options, &w.Waiting)
-			case c != nil:
-				nodes := c.affinity.explain(w.Request.Options.Conditions, core.GrainName{}, &w.Waiting)
-				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, nodes, v, false) })
+				o.Node.ExplainBundle(w.Request.Options, &w.Waiting)
+			default:
+				o.Node.ExplainTask(&w)
 			}
 			add(w.ID.String(), w.Name, w.Waiting)
 		}
 	}
-	for _, w := range n.grains.ExplainWaiting(id) {
+	for _, w := range o.Grains.ExplainWaiting(id) {
 		if w.Stage == core.StageBundle {
-			n.groups.explain(&core.Options{Bundle: w.Want.Bundle, Resources: w.Want.Needs}, &w.Waiting)
+			o.Node.ExplainBundle(&core.Options{Bundle: w.Want.Bundle, Resources: w.Want.Needs}, &w.Waiting)
 		}
-		if c := n.cluster; c != nil && (w.Stage == core.StageNode || w.Stage == core.StageLine) {
-			w.Want.Nodes = c.affinity.explain(w.Want.Conditions, core.GrainName(w.ID), &w.Waiting)
-			w.Nodes = c.fits(func(*placement.View) placement.Request { return c.grainRequest(w.ID, w.Want) })
+		if w.Stage == core.StageNode || w.Stage == core.StageLine {
+			o.Node.ExplainGrain(&w)
 		}
 		add(w.ID.String(), "grain", w.Waiting)
 	}
-	return append(list, n.decisions.of(id, n.cfg.Name)...)
-}
-
-// fits says of each node whether it may take the work: of members that this node cannot reach, that.
-func (c *cluster) fits(request func(*placement.View) placement.Request) (list []raysys.NodeFit) {
-	observers := map[raysys.NodeID]bool{}
-	c.viewed(func(v *placement.View) {
-		list = v.Fits(request(v))
-		for _, m := range c.member.View().Nodes() {
-			k := core.NodeKey{Node: m.ID, Incarnation: m.Incarnation}
-			if observers[m.ID] = m.Info.Observer; !connected(v, k) {
-				list = append(list, raysys.NodeFit{Node: m.ID, Why: "not connected to " + string(c.self().Node)})
-			}
-		}
-	})
-	return slices.DeleteFunc(list, func(f raysys.NodeFit) bool { return observers[f.Node] })
+	return append(list, o.Decisions.of(id, o.Name)...)
 }

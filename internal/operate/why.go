@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"cmp"
@@ -19,33 +19,31 @@ import (
 // maxExplained bounds what one node says to one id.
 const maxExplained = 32
 
-var _ core.WhyRuntime = (*nodeRuntime)(nil)
-
-// Why implements core.WhyRuntime: this node says what it knows, and the node that submitted the task how the value is made.
-func (r *nodeRuntime) Why(ctx context.Context, c *core.Future) (core.Explanation, error) {
-	n := (*Node)(r)
-	e, at, id := n.explainHeld(ctx, c)
+// WhyValue is core.WhyRuntime: this node says what it knows, and the node that submitted the task how the value is made.
+func (o *Operator) WhyValue(ctx context.Context, c *core.Future) (core.Explanation, error) {
+	e, at, id := o.explainHeld(ctx, c)
 	if at == (core.NodeKey{}) {
 		return e, nil
 	}
-	return n.askSubmitter(ctx, e, at, id)
+	return o.askSubmitter(ctx, e, at, id)
 }
 
 // explainHeld says what this node knows of a value, and which node to ask for more: it has the task, or owns the value, under an id.
-func (n *Node) explainHeld(ctx context.Context, c *core.Future) (e core.Explanation, at core.NodeKey, under string) {
+func (o *Operator) explainHeld(ctx context.Context, c *core.Future) (e core.Explanation, at core.NodeKey, under string) {
 	e = core.Explain(c, core.ExplainDepth)
-	if n.objects != nil {
-		n.objects.Explain(ctx, c, &e)
+	if store := o.Node.Objects(); store != nil {
+		store.Explain(ctx, c, &e)
 	}
-	if n.cluster == nil {
+	in := o.Node.Cluster()
+	if in == nil {
 		return e, at, ""
 	}
 	at = refs.SubmitterOf(c)
 	e.Submitter = cmp.Or(at.Node, e.Submitter)
 	run, id := refs.RecordedAs(c)
-	switch lost := at == (core.NodeKey{}) || !n.cluster.mesh.Alive(at); {
-	case lost && run != 0 && n.cluster.lineage != nil && c.Recipe() == nil:
-		at = n.cluster.lineage.ExplainRecorded(ctx, registry.TaskKey{Run: run, ID: id}, &e)
+	switch lost := at == (core.NodeKey{}) || !in.Mesh.Alive(at); {
+	case lost && run != 0 && in.Lineage != nil && c.Recipe() == nil:
+		at = in.Lineage.ExplainRecorded(ctx, registry.TaskKey{Run: run, ID: id}, &e)
 		return e, at, id.String()
 	case at == (core.NodeKey{}):
 		return e, at, ""
@@ -59,9 +57,9 @@ func (n *Node) explainHeld(ctx context.Context, c *core.Future) (e core.Explanat
 }
 
 // askSubmitter adds what the node that has the task of a value knows of it.
-func (n *Node) askSubmitter(ctx context.Context, e core.Explanation, at core.NodeKey, id string) (core.Explanation, error) {
-	members := slices.DeleteFunc(slices.Clone(n.cluster.member.View().Nodes()), func(m member.Node) bool { return mesh.KeyOf(m) != at })
-	for _, a := range n.askAll(ctx, members, adminRequest{op: adminWhy, id: id}) {
+func (o *Operator) askSubmitter(ctx context.Context, e core.Explanation, at core.NodeKey, id string) (core.Explanation, error) {
+	members := slices.DeleteFunc(slices.Clone(o.Node.Cluster().Member.View().Nodes()), func(m member.Node) bool { return mesh.KeyOf(m) != at })
+	for _, a := range o.askAll(ctx, members, adminRequest{op: adminWhy, id: id}) {
 		if a.err != nil {
 			return e, fmt.Errorf("ask node %s, which has the task: %w", at.Node, a.err)
 		}
@@ -92,10 +90,10 @@ func merged(e, submitter core.Explanation) core.Explanation {
 
 // Why asks all nodes what they know of the value whose id begins with prefix: the id of a task, or of an object as raysys
 // memory shows it. Where no node knows one, prefix is taken for the name of a detached task. The error matches raysys.ErrNotFound when no node knows one, and names some when they know several.
-func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, error) {
+func (o *Operator) Why(ctx context.Context, prefix string) (raysys.Explanation, error) {
 	var list []core.Explanation
 	var silent []string
-	for k, a := range n.askAll(ctx, n.members(), adminRequest{op: adminWhy, id: prefix}) {
+	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminWhy, id: prefix}) {
 		if a.err != nil {
 			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
 		}
@@ -129,7 +127,7 @@ func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, erro
 	slices.Sort(silent)
 	switch len(byID) {
 	case 0:
-		if e, ok, err := n.whyNamed(ctx, prefix); ok || err != nil {
+		if e, ok, err := o.whyNamed(ctx, prefix); ok || err != nil {
 			return explanation(e), err
 		}
 		if len(silent) > 0 {
@@ -150,26 +148,25 @@ func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, erro
 }
 
 // whyNamed says what is known of the detached task that has a name, in any namespace of the cluster.
-func (n *Node) whyNamed(ctx context.Context, name string) (e core.Explanation, ok bool, err error) {
-	c := n.cluster
-	if c == nil || c.lineage == nil {
+func (o *Operator) whyNamed(ctx context.Context, name string) (e core.Explanation, ok bool, err error) {
+	c := o.Node.Cluster()
+	if c == nil || c.Lineage == nil {
 		return e, false, nil
 	}
-	nodes, _ := clusterMembers{c}.Nodes()
-	spaces := []string{n.cfg.Namespace}
-	for _, m := range nodes {
-		if !slices.Contains(spaces, m.Namespace) {
-			spaces = append(spaces, m.Namespace)
+	spaces := []string{o.Namespace}
+	for _, m := range c.Member.View().Nodes() {
+		if p := c.Mesh.Peer(mesh.KeyOf(m)); p != nil && !slices.Contains(spaces, p.Namespace()) {
+			spaces = append(spaces, p.Namespace())
 		}
 	}
 	for _, space := range spaces {
-		e, at, ok, err := c.lineage.ExplainNamed(ctx, space, name)
+		e, at, ok, err := c.Lineage.ExplainNamed(ctx, space, name)
 		switch {
 		case err != nil:
 			return e, false, fmt.Errorf("the record of the name %q: %w", name, err)
 		case ok && at != (core.NodeKey{}):
 			attempt := e.Attempt
-			if more, err := n.askSubmitter(ctx, e, at, e.ID); err == nil {
+			if more, err := o.askSubmitter(ctx, e, at, e.ID); err == nil {
 				e = more
 			}
 			e.Attempt = max(e.Attempt, attempt)
@@ -185,21 +182,22 @@ func (n *Node) whyNamed(ctx context.Context, name string) (e core.Explanation, o
 const explainLimit = 2 * time.Second
 
 // explain says what this node knows of the values whose ids begin with prefix.
-func (n *Node) explain(ctx context.Context, prefix string) []core.Explanation {
+func (o *Operator) explain(ctx context.Context, prefix string) []core.Explanation {
 	ctx, cancel := context.WithTimeout(ctx, explainLimit)
 	defer cancel()
 	wanted := func(id raysys.TaskID) bool { return strings.HasPrefix(id.String(), prefix) }
-	list := n.tasks.Explain(wanted, maxExplained, func(c *core.Future, e *core.Explanation) {
-		if n.objects != nil {
-			n.objects.Explain(ctx, c, e)
+	store := o.Node.Objects()
+	list := o.Tasks.Explain(wanted, maxExplained, func(c *core.Future, e *core.Explanation) {
+		if store != nil {
+			store.Explain(ctx, c, e)
 		}
 	})
-	if n.objects != nil {
-		list = append(list, n.objects.ExplainAll(ctx, wanted, maxExplained)...)
+	if store != nil {
+		list = append(list, store.ExplainAll(ctx, wanted, maxExplained)...)
 	}
-	if n.cluster != nil {
-		for _, c := range n.cluster.refs.Orphans(wanted, maxExplained) {
-			e, _, _ := n.explainHeld(ctx, c)
+	if in := o.Node.Cluster(); in != nil {
+		for _, c := range in.Refs.Orphans(wanted, maxExplained) {
+			e, _, _ := o.explainHeld(ctx, c)
 			_, id := refs.RecordedAs(c) // its own names a future that nothing has waited for yet
 			if e.ID, e.Held = id.String(), true; e.Error != "" && !e.Recipe {
 				e.State = "lost"

@@ -1,4 +1,4 @@
-package system
+package nodelog
 
 import (
 	"errors"
@@ -13,13 +13,13 @@ import (
 func TestFailureLog(t *testing.T) {
 	const n = 40_000
 	core, logs := observer.New(zap.WarnLevel)
-	l := &failureLog{log: zap.New(core), level: zap.WarnLevel, event: "failure nobody looked at"}
+	l := NewFailures(zap.New(core), zap.WarnLevel, "failure nobody looked at")
 	begin := time.Now()
 	for range n {
-		l.happened("fail", errors.New("no"))
+		l.Happened("fail", errors.New("no"))
 	}
-	l.close()
-	l.close()
+	l.Close()
+	l.Close()
 	told := 0
 	for _, e := range logs.All() {
 		f := e.ContextMap()

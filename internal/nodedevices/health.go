@@ -1,9 +1,17 @@
-package system
+package nodedevices
 
-import "sync"
+import (
+	"sync"
 
-// deviceHealth is what a node knows of its devices, and who is to be told.
-type deviceHealth struct {
+	"go.uber.org/zap"
+)
+
+// Health is what a node knows of its devices, and who is to be told.
+type Health struct {
+	Log     *zap.Logger
+	Changed func(uuid string, sick bool) // keeps a device from new work, or gives it some again
+	Short   func()                       // has idle work give up what it holds
+
 	mu      sync.Mutex        // guards the rest
 	sick    map[string]string // why, by UUID
 	watches map[*deviceWatch]struct{}
@@ -15,8 +23,8 @@ type deviceWatch struct {
 	tell  func(uuid, cause string)
 }
 
-// watch implements nodeRuntime.WatchDevices.
-func (h *deviceHealth) watch(uuids []string, tell func(uuid, cause string)) (stop func()) {
+// Watch calls tell once when one of the devices is sick, unless stop was called before.
+func (h *Health) Watch(uuids []string, tell func(uuid, cause string)) (stop func()) {
 	h.mu.Lock()
 	for _, id := range uuids {
 		if cause := h.sick[id]; cause != "" {
@@ -39,7 +47,7 @@ func (h *deviceHealth) watch(uuids []string, tell func(uuid, cause string)) (sto
 }
 
 // set enters what a device is sick of, "" for nothing, and reports whether that is news. tell tells those that watch it.
-func (h *deviceHealth) set(uuid, cause string) (tell func(), news bool) {
+func (h *Health) set(uuid, cause string) (tell func(), news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sick[uuid] == cause {

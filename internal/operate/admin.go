@@ -1,4 +1,4 @@
-package system
+package operate
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/listed"
 	"github.com/raysys/raysys/internal/member"
@@ -78,10 +79,10 @@ func (op adminOp) patience() time.Duration {
 
 // adminAnswer is sent as JSON: people read it, and versions that know more fields or fewer.
 type adminAnswer struct {
-	Status NodeStatus  `json:"status"`
-	Ways   []Way       `json:"ways,omitempty"`
-	Memory *NodeMemory `json:"memory,omitempty"`
-	Drain  *Drained    `json:"drain,omitempty"`
+	Status inspect.NodeStatus  `json:"status"`
+	Ways   []inspect.Way       `json:"ways,omitempty"`
+	Memory *inspect.NodeMemory `json:"memory,omitempty"`
+	Drain  *inspect.Drained    `json:"drain,omitempty"`
 
 	Why     []core.Explanation  `json:"why,omitempty"`
 	Explain []raysys.Scheduling `json:"explain,omitempty"`
@@ -96,25 +97,25 @@ type adminResult struct {
 	err    error
 }
 
-// members are the nodes of the cluster that an operator sees, by name; without a cluster there is this one.
-func (n *Node) members() []member.Node {
-	if c := n.cluster; c != nil {
-		return slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
+// Members are the nodes of the cluster that an operator sees, by name; without a cluster there is this one.
+func (o *Operator) Members() []member.Node {
+	if c := o.Node.Cluster(); c != nil {
+		return slices.DeleteFunc(slices.Clone(c.Member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
 	}
-	return []member.Node{{Info: member.Info{ID: n.cfg.Name, Role: Both.member(), Serves: true, Resources: n.cfg.Resources, Version: Version(), Started: n.startedAt()}}}
+	return []member.Node{{Info: member.Info{ID: o.Name, Role: member.Driver, Serves: true, Resources: o.Resources, Version: o.Version, Started: o.Node.Started()}}}
 }
 
-// self names this node and its incarnation, which is 0 without a cluster.
-func (n *Node) self() core.NodeKey {
-	if n.cluster != nil {
-		return n.cluster.self()
+// Self names this node and its incarnation, which is 0 without a cluster.
+func (o *Operator) Self() core.NodeKey {
+	if c := o.Node.Cluster(); c != nil {
+		return c.Mesh.Self()
 	}
-	return core.NodeKey{Node: n.cfg.Name}
+	return core.NodeKey{Node: o.Name}
 }
 
 // askAll asks all of members at once, and performs the operation where this node is among them. A node that does not answer in
 // time has an error.
-func (n *Node) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
+func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, q.op.patience(), fmt.Errorf("no answer within %v", q.op.patience()))
 	defer cancel()
 	type from struct {
@@ -125,12 +126,12 @@ func (n *Node) askAll(ctx context.Context, members []member.Node, q adminRequest
 	all := map[core.NodeKey]adminResult{}
 	for _, m := range members {
 		k := mesh.KeyOf(m)
-		if k == n.self() {
-			own, err := n.perform(ctx, q)
+		if k == o.Self() {
+			own, err := o.perform(ctx, q)
 			all[k] = adminResult{own, err}
 			continue
 		}
-		n.cluster.admin(k, q, func(a adminAnswer, err error) {
+		o.admin(k, q, func(a adminAnswer, err error) {
 			if err == nil && a.Error != "" {
 				err = fmt.Errorf("node %s: %s", k.Node, a.Error)
 			}
@@ -153,22 +154,22 @@ func (n *Node) askAll(ctx context.Context, members []member.Node, q adminRequest
 }
 
 // admin sends an operator's request to a node.
-func (c *cluster) admin(k core.NodeKey, q adminRequest, done func(adminAnswer, error)) {
-	c.mesh.Reach(k, func(to *mesh.Questions) {
+func (o *Operator) admin(k core.NodeKey, q adminRequest, done func(adminAnswer, error)) {
+	o.Node.Cluster().Mesh.Reach(k, func(to *mesh.Questions) {
 		mesh.Ask(to, wire.Requests, wire.KindAdmin, q.append, func(r *wire.Reader) (a adminAnswer, err error) {
 			return a, json.Unmarshal(r.Rest(), &a)
 		}, done)
 	}, func(err error) { done(adminAnswer{}, err) })
 }
 
-// onAdmin serves KindAdmin.
-func (c *cluster) onAdmin(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
+// Serve serves KindAdmin.
+func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	q := readAdminRequest(r)
 	if err := r.Err(); err != nil {
 		return err
 	}
 	if verb := map[adminOp]string{adminDrain: "drain this node", adminStay: "cancel the drain of this node"}[q.op]; verb != "" {
-		c.asked(verb, p.Key())
+		o.asked(verb, p.Key())
 	}
 	reply := func(a adminAnswer, err error) {
 		if err != nil {
@@ -181,53 +182,54 @@ func (c *cluster) onAdmin(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		}
 		to.Send(append(to.Head(), body...))
 	}
+	c := o.Node.Cluster()
 	switch q.op {
 	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList:
-		c.runner.Run(func() { reply(c.node.perform(c.ctx, q)) }) // it waits for other nodes, or lists many objects
+		c.Runner.Run(func() { reply(o.perform(c.Runner.Context(), q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
-		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
+		if err := o.Node.AwaitDrain(func(d inspect.Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
 			reply(adminAnswer{}, err)
 		}
 	default:
-		reply(c.node.perform(c.ctx, q))
+		reply(o.perform(c.Runner.Context(), q))
 	}
 	return nil
 }
 
 // asked says in the log who asked for something that changes the cluster.
-func (c *cluster) asked(operation string, by core.NodeKey) {
-	c.log.Info("asked for", zap.String("operation", operation), zap.Stringer("peer", by))
+func (o *Operator) asked(operation string, by core.NodeKey) {
+	o.Node.Cluster().Log.Info("asked for", zap.String("operation", operation), zap.Stringer("peer", by))
 }
 
-// removed is asked for the placement groups of the shards that this node leads.
-func (c *cluster) removed(group string, by core.NodeKey) { c.asked("remove "+group, by) }
+// Removed is called when a node asks for the removal of a placement group of the shards that this node leads.
+func (o *Operator) Removed(group string, by core.NodeKey) { o.asked("remove "+group, by) }
 
 // perform does an operation on this node.
-func (n *Node) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {
+func (o *Operator) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {
 	switch q.op {
 	case adminMemory:
-		m := n.memory(q.limit)
+		m := o.memory(q.limit)
 		a.Memory = &m
 	case adminWhy:
-		a.Why = n.explain(ctx, q.id)
+		a.Why = o.explain(ctx, q.id)
 	case adminExplain:
-		a.Explain = n.scheduling(q.id)
+		a.Explain = o.scheduling(q.id)
 	case adminGroups:
-		a.Groups = n.ledGroups(q.id, q.limit)
+		a.Groups = o.ledGroups(q.id, q.limit)
 	case adminList:
 		if f := listed.Of(q.id); f != nil {
-			a.List, err = json.Marshal(f(n))
+			a.List, err = json.Marshal(f(o.Listed))
 		}
 	case adminStatus:
-		a.Status = n.report()
+		a.Status = o.report()
 	case adminWays:
-		a.Ways, err = n.cluster.ways()
+		a.Ways, err = o.ways()
 	case adminDrain:
-		if !n.askDrain() {
+		if !o.Node.AskDrain() {
 			return a, errors.New("its program does not drain on request: send it SIGTERM")
 		}
 	case adminStay:
-		err = n.cancelDrain()
+		err = o.Node.CancelDrain()
 	default:
 		return a, fmt.Errorf("operation %d is unknown to this version", q.op)
 	}

@@ -1,4 +1,4 @@
-package system
+package inspect
 
 // ObjectStats are the figures of a node's object store. Sizes are in bytes.
 type ObjectStats struct {

@@ -1,47 +1,55 @@
-package system
+package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 )
 
+// ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
+var ErrDrainCancelled = errors.New("the drain was cancelled")
+
+// ErrNoSuchNode: no node of that name is in the cluster.
+var ErrNoSuchNode = errors.New("no such node")
+
 // DrainNode asks a node to drain and leave. It returns when the drain has begun, with the node's incarnation, for AwaitDrained.
 // The error matches ErrNoSuchNode when the cluster has no node of that name.
-func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
-	m, err := n.operate(ctx, "drain", name, adminDrain)
+func (o *Operator) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
+	m, err := o.operate(ctx, "drain", name, adminDrain)
 	return m.Incarnation, err
 }
 
 // CancelDrain cancels a drain that DrainNode asked for, and returns when the node is active again. The error says why the node
 // cannot stay; it matches ErrNoSuchNode when the node has left.
-func (n *Node) CancelDrain(ctx context.Context, name raysys.NodeID) error {
-	m, err := n.operate(ctx, "cancel the drain of", name, adminStay)
+func (o *Operator) CancelDrain(ctx context.Context, name raysys.NodeID) error {
+	m, err := o.operate(ctx, "cancel the drain of", name, adminStay)
 	if err != nil {
 		return err
 	}
-	return n.await(ctx, "wait until "+string(name)+" is active again", func(v *member.View) bool {
+	return o.await(ctx, "wait until "+string(name)+" is active again", func(v *member.View) bool {
 		now, ok := v.Node(name)
 		return !ok || now.Incarnation != m.Incarnation || !now.Info.Draining
 	})
 }
 
 // operate asks one node for an operation.
-func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op adminOp) (member.Node, error) {
-	c := n.cluster
+func (o *Operator) operate(ctx context.Context, verb string, name raysys.NodeID, op adminOp) (member.Node, error) {
+	c := o.Node.Cluster()
 	if c == nil {
 		return member.Node{}, fmt.Errorf("%s %s: %w", verb, name, errInNoCluster)
 	}
-	m, ok := c.member.View().Node(name)
+	m, ok := c.Member.View().Node(name)
 	if !ok || m.Info.Observer {
 		return m, fmt.Errorf("%s %s: %w: raysys status lists the nodes", verb, name, ErrNoSuchNode)
 	}
-	if a := n.askAll(ctx, []member.Node{m}, adminRequest{op: op})[mesh.KeyOf(m)]; a.err != nil {
+	if a := o.askAll(ctx, []member.Node{m}, adminRequest{op: op})[mesh.KeyOf(m)]; a.err != nil {
 		return m, fmt.Errorf("%s %s: %w", verb, name, a.err)
 	}
 	return m, nil
@@ -49,14 +57,14 @@ func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op 
 
 // AwaitDrained waits until that incarnation of a node has left the cluster, and returns the outcome of its drain: nil when the node
 // did not report it, because it died, or runs a version without reports. The error matches ErrDrainCancelled when the node stays.
-func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*Drained, error) {
-	c := n.cluster
+func (o *Operator) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*inspect.Drained, error) {
+	c := o.Node.Cluster()
 	if c == nil {
 		return nil, fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
 	}
 	k := core.NodeKey{Node: name, Incarnation: incarnation}
-	came := make(chan *Drained, 1)
-	c.admin(k, adminRequest{op: adminAwait}, func(a adminAnswer, err error) {
+	came := make(chan *inspect.Drained, 1)
+	o.admin(k, adminRequest{op: adminAwait}, func(a adminAnswer, err error) {
 		if err == nil && a.Error == "" {
 			came <- a.Drain
 		}
@@ -64,7 +72,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 	})
 	began := false // the view has shown that the node drains
 	stays := false
-	err := n.await(ctx, "wait for "+string(name)+" to leave", func(v *member.View) bool {
+	err := o.await(ctx, "wait for "+string(name)+" to leave", func(v *member.View) bool {
 		m, ok := v.Node(name)
 		if !ok || m.Incarnation != incarnation {
 			return true
@@ -92,31 +100,31 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 }
 
 // Holding asks a node that drains for the names of tasks and grains that keep it.
-func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error) {
-	c := n.cluster
+func (o *Operator) Holding(ctx context.Context, name raysys.NodeID) ([]string, error) {
+	c := o.Node.Cluster()
 	if c == nil {
 		return nil, errInNoCluster
 	}
-	m, ok := c.member.View().Node(name)
+	m, ok := c.Member.View().Node(name)
 	if !ok {
 		return nil, ErrNoSuchNode
 	}
-	a := n.askAll(ctx, []member.Node{m}, adminRequest{op: adminStatus})[mesh.KeyOf(m)]
+	a := o.askAll(ctx, []member.Node{m}, adminRequest{op: adminStatus})[mesh.KeyOf(m)]
 	return a.answer.Status.Holding, a.err
 }
 
 // await waits until done returns true for the view.
-func (n *Node) await(ctx context.Context, what string, done func(*member.View) bool) error {
-	c := n.cluster
+func (o *Operator) await(ctx context.Context, what string, done func(*member.View) bool) error {
+	c := o.Node.Cluster()
 	for {
-		view := c.member.View()
+		view := c.Member.View()
 		if done(view) {
 			return nil
 		}
 		select {
 		case <-view.Changed():
-		case <-c.member.Done():
-			return fmt.Errorf("%s: %w", what, c.member.Err())
+		case <-c.Member.Done():
+			return fmt.Errorf("%s: %w", what, c.Member.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 		}

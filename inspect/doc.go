@@ -1,0 +1,12 @@
+// Package inspect has the types of what a cluster says of itself: to commands of raysys, with --json too, and to programs that ask a node.
+//
+//	Node.Status  ──▶ Status   nodes, leaders of shards, and what waits for resources
+//	Node.Memory  ──▶ Memory   object stores, with their objects and why those are there
+//	Node.Groups  ──▶ Groups   placement groups, and where their bundles are
+//	Node.Streams ──▶ Streams  how far the subscriptions of streams are
+//	Node.Ways    ──▶ Way      which nodes can open a connection to which
+//	Node.Drained ──▶ Drained  what came of a drain
+//
+// They are data, and know no node: package system fills them. Times are in nanoseconds and sizes in bytes. A field may be
+// added in any version, and the JSON of a node may come from another version.
+package inspect

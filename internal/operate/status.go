@@ -1,0 +1,128 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
+)
+
+// errInNoCluster is the error of an operator's request to a node that runs everything in one process.
+var errInNoCluster = errors.New("the node is in no cluster: set RAYSYS_CONSUL")
+
+// statusPatience is how long a node may take to answer. It only reads counters, so a second already shows that
+// something is wrong.
+const statusPatience = 3 * time.Second
+
+// Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
+// answer is listed with what its record says. Without a cluster it is the status of this node, and of no shards.
+func (o *Operator) Status(ctx context.Context) (inspect.Status, error) {
+	st := inspect.Status{}
+	if c := o.Node.Cluster(); c != nil {
+		st.Cluster, st.ID, st.Format, st.Shards = c.Name, c.Registry.Layout().ID, c.Registry.Layout().Format, c.shards()
+	}
+	members := o.Members()
+	answers := o.askAll(ctx, members, adminRequest{op: adminStatus})
+	for _, m := range members {
+		s := Known(m)
+		switch k := mesh.KeyOf(m); {
+		case answers[k].err != nil && m.Joining:
+			s.Error = fmt.Sprintf("%s cannot reach it: %v", o.Name, answers[k].err)
+		case answers[k].err != nil:
+			s.State, s.Error = inspect.NodeUnknown, answers[k].err.Error()
+		default:
+			s = with(s, answers[k].answer.Status)
+		}
+		st.Nodes = append(st.Nodes, s)
+		st.Demand = append(st.Demand, s.Demand...)
+		st.Groups = append(st.Groups, s.Groups...)
+	}
+	st.Demand, st.Groups = summed(st.Demand), summedGroups(st.Groups)
+	slices.SortFunc(st.Nodes, func(a, b inspect.NodeStatus) int {
+		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return st, nil
+}
+
+// shards are the leaders of all shards, as this node knows them.
+func (c *Cluster) shards() (list []inspect.ShardStatus) {
+	view := c.Member.View()
+	for i := range c.Registry.Layout().Shards {
+		sh := inspect.ShardStatus{Shard: i}
+		if l, ok := view.Leader(i); ok {
+			sh.Node, sh.Epoch = l.Node, l.Epoch
+		}
+		list = append(list, sh)
+	}
+	return list
+}
+
+// Known is the status of a node by its record, which every node has.
+func Known(m member.Node) inspect.NodeStatus {
+	s := inspect.NodeStatus{
+		Name: m.ID, Incarnation: m.Incarnation, Address: m.Info.Address, Role: RoleOf(m.Info), Version: m.Info.Version,
+		Resources: m.Info.Resources, Labels: m.Info.Labels, State: inspect.NodeActive,
+	}
+	switch {
+	case m.Info.Draining:
+		s.State = inspect.NodeDraining
+	case m.Joining:
+		s.State = inspect.NodeJoining
+	case m.Suspect:
+		s.State = inspect.NodeSuspect
+	}
+	return s
+}
+
+// report is this node's status by itself.
+func (o *Operator) report() inspect.NodeStatus {
+	k := o.Self()
+	l := o.Tasks.Load()
+	s := inspect.NodeStatus{
+		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
+		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
+		Grains: o.Grains.Kinds(), Devices: o.devices(), Demand: o.demand(), Groups: o.groupDemand(),
+	}
+	if o.Job.Tasks != nil {
+		for _, j := range o.Job.Tasks.ListTasks() {
+			s.NamedTasks = append(s.NamedTasks, inspect.NamedTask(j))
+		}
+	}
+	c := o.Node.Cluster()
+	if c == nil {
+		return s
+	}
+	s.Up, s.Held, s.LeaseLeft, s.Holding = time.Since(c.Started), c.Refs.Exported(), c.Member.Lease(), o.Node.Holding()
+	if c.Member.State() == member.Suspended {
+		s.State = inspect.NodeSuspended
+	}
+	if why := o.Node.WhyNoHost(); why != "" && s.State == "" {
+		s.State, s.Error = inspect.NodeJoining, why
+	}
+	for _, p := range c.Mesh.Connected() {
+		s.Connected = append(s.Connected, inspect.PeerStatus{Name: p.Node(), Relayed: p.Relayed()})
+	}
+	s.Peers = len(s.Connected)
+	slices.SortFunc(s.Connected, func(a, b inspect.PeerStatus) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return s
+}
+
+// with adds the fields that the node itself reported.
+func with(s, own inspect.NodeStatus) inspect.NodeStatus {
+	s.PID = own.PID
+	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask
+	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
+	s.NamedTasks, s.Holding, s.Devices, s.Demand, s.Groups = own.NamedTasks, own.Holding, own.Devices, own.Demand, own.Groups
+	if own.State != "" {
+		s.State, s.Error = own.State, own.Error
+	}
+	return s
+}

@@ -1,0 +1,157 @@
+package system
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/placement"
+)
+
+// Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
+// answer is listed with what its record says. Without a cluster it is the status of this node, and of no shards.
+func (n *Node) Status(ctx context.Context) (inspect.Status, error) {
+	return n.operator.Status(ctx)
+}
+
+// Memory asks every node, or the one called name, for the contents of its object store, for up to 3 s or as long as ctx
+// lasts. Each node lists its largest objects, at most limit. The error matches ErrNoSuchNode when the cluster has no
+// node of that name. A node without a cluster answers for itself.
+func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (inspect.Memory, error) {
+	return n.operator.Memory(ctx, name, limit)
+}
+
+// Groups asks the leaders of shards for their placement groups, for up to 3 s or as long as ctx lasts, and lists the oldest, at most
+// limit; of each node not more than 1,000, or 10,000 bundles. With an id it lists the groups of that name, and those whose id begins so.
+func (n *Node) Groups(ctx context.Context, id string, limit int) (inspect.Groups, error) {
+	return n.operator.Groups(ctx, id, limit)
+}
+
+// RemoveGroup removes the placement group with the name, or the one whose id begins so, as groups.Group.Remove does. The error matches
+// raysys.ErrNotFound where there is none, and names some where there are several.
+func (n *Node) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
+	return n.operator.RemoveGroup(ctx, id)
+}
+
+// Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.
+func (n *Node) Streams(ctx context.Context) (inspect.Streams, error) {
+	return n.operator.Streams(ctx)
+}
+
+// Ways has every node try to connect to every other node that is no driver, and returns the outcomes. A node that does
+// not answer is left out; Status lists it.
+func (n *Node) Ways(ctx context.Context) ([]inspect.Way, error) {
+	return n.operator.Ways(ctx)
+}
+
+// Why asks all nodes what they know of the value whose id begins with prefix: the id of a task, or of an object as raysys
+// memory shows it. Where no node knows one, prefix is taken for the name of a detached task. The error matches raysys.ErrNotFound when no node knows one, and names some when they know several.
+func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, error) {
+	return n.operator.Why(ctx, prefix)
+}
+
+// Explain asks all nodes where a piece of work waits and why, or where it was placed: a task by its id, or how that begins, or a
+// grain by its kind/key. The error matches raysys.ErrNotFound when it waits nowhere and no decision about it is remembered, and
+// names some ids when several begin so.
+func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
+	return n.operator.Explain(ctx, id)
+}
+
+// DrainNode asks a node to drain and leave. It returns when the drain has begun, with the node's incarnation, for AwaitDrained.
+// The error matches ErrNoSuchNode when the cluster has no node of that name.
+func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
+	return n.operator.DrainNode(ctx, name)
+}
+
+// CancelDrain cancels a drain that DrainNode asked for, and returns when the node is active again. The error says why the node
+// cannot stay; it matches ErrNoSuchNode when the node has left.
+func (n *Node) CancelDrain(ctx context.Context, name raysys.NodeID) error {
+	return n.operator.CancelDrain(ctx, name)
+}
+
+// AwaitDrained waits until that incarnation of a node has left the cluster, and returns the outcome of its drain: nil when the node
+// did not report it, because it died, or runs a version without reports. The error matches ErrDrainCancelled when the node stays.
+func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*inspect.Drained, error) {
+	return n.operator.AwaitDrained(ctx, name, incarnation)
+}
+
+// Holding asks a node that drains for the names of tasks and grains that keep it.
+func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error) {
+	return n.operator.Holding(ctx, name)
+}
+
+// operated implements operate.Node for a Node.
+type operated Node
+
+// operate makes the node's operator.
+func (n *Node) operate() *operate.Operator {
+	return operate.New(operate.Config{
+		Name: n.cfg.Name, Namespace: n.cfg.Namespace, Version: Version(), Resources: n.cfg.Resources, Devices: n.cfg.DeviceSource, Job: n.job,
+		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n,
+	})
+}
+
+// Cluster implements operate.Node.
+func (n *operated) Cluster() *operate.Cluster {
+	c := n.cluster
+	if c == nil {
+		return nil
+	}
+	return &operate.Cluster{
+		Name: c.cfg.Name, Started: c.info.Started, Log: c.log, Runner: c.runner, Mesh: c.mesh, Refs: c.refs, Network: c.network, Member: c.member,
+		Registry: c.reg, Lineage: c.lineage,
+	}
+}
+
+func (n *operated) Started() time.Time             { return (*Node)(n).startedAt() }
+func (n *operated) Objects() *objects.Objects      { return n.objects }
+func (n *operated) LedGroups() []registry.LedGroup { return (*Node)(n).allGroups() }
+func (n *operated) AskDrain() bool                 { return (*Node)(n).askDrain() }
+func (n *operated) CancelDrain() error             { return (*Node)(n).cancelDrain() }
+func (n *operated) Holding() []string              { return n.cluster.holding() }
+func (n *operated) WhyNoHost() string              { return n.cluster.whyNoHost() }
+
+// AwaitDrain implements operate.Node.
+func (n *operated) AwaitDrain(tell func(inspect.Drained)) error { return (*Node)(n).awaitDrain(tell) }
+
+// ExplainBundle implements operate.Node.
+func (n *operated) ExplainBundle(o *core.Options, w *raysys.Waiting) { n.groups.explain(o, w) }
+
+// ExplainTask implements operate.Node.
+func (n *operated) ExplainTask(w *taskengine.Waiting) {
+	if c := n.cluster; c != nil {
+		nodes := c.affinity.explain(w.Request.Options.Conditions, core.GrainName{}, &w.Waiting)
+		w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, nodes, v, false) })
+	}
+}
+
+// ExplainGrain implements operate.Node.
+func (n *operated) ExplainGrain(w *grainengine.Waiting) {
+	if c := n.cluster; c != nil {
+		w.Want.Nodes = c.affinity.explain(w.Want.Conditions, core.GrainName(w.ID), &w.Waiting)
+		w.Nodes = c.fits(func(*placement.View) placement.Request { return c.grainRequest(w.ID, w.Want) })
+	}
+}
+
+// fits says of each node whether it may take the work: of members that this node cannot reach, that.
+func (c *cluster) fits(request func(*placement.View) placement.Request) (list []raysys.NodeFit) {
+	observers := map[raysys.NodeID]bool{}
+	c.viewed(func(v *placement.View) {
+		list = v.Fits(request(v))
+		for _, m := range c.member.View().Nodes() {
+			k := core.NodeKey{Node: m.ID, Incarnation: m.Incarnation}
+			if observers[m.ID] = m.Info.Observer; !connected(v, k) {
+				list = append(list, raysys.NodeFit{Node: m.ID, Why: "not connected to " + string(c.self().Node)})
+			}
+		}
+	})
+	return slices.DeleteFunc(list, func(f raysys.NodeFit) bool { return observers[f.Node] })
+}
