@@ -50,8 +50,9 @@ var layers = []layer{
 
 	{"internal/graindir/...", words("std . internal/core internal/wire internal/graindir/..."), "a leaf: what grains ask of a cluster; the engine asks, registry and objects answer, and neither need know the other"},
 	{"internal/replies/...", words("std . internal/core internal/wire internal/graindir internal/replies/..."), "a leaf: a book of outcomes; the engine locks it and commits what changes, the registry asks whose a record is"},
+	{"internal/staterecord/...", words("std . internal/core internal/codec internal/wire internal/graindir internal/staterecord/..."), "a leaf: a State as bytes; the engine writes and reads it, the registry asks what it retains"},
 
-	{"internal/grainengine/...", sibling("internal/grainengine", "internal/graindir", "internal/replies"), "siblings are blind to each other: system joins them"},
+	{"internal/grainengine/...", sibling("internal/grainengine", "internal/graindir", "internal/replies", "internal/staterecord"), "siblings are blind to each other: system joins them"},
 	{"internal/taskwire/...", words("std internal/core internal/ledger internal/wire internal/taskwire/..."), "a leaf: frames of tasks as bytes; what is sent, and when, is the engine's"},
 	{"internal/loadreport/...", words("std internal/core internal/ledger internal/wire internal/loadreport/..."), "a leaf: how busy a node is, as values and bytes; the engine says it, and system believes it"},
 
@@ -82,8 +83,8 @@ var layers = []layer{
 	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
 	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
 	{"internal/refs/...", words("std . internal/core internal/codec internal/wire/... internal/mesh/... internal/runner/... internal/refs/..."), "references know nodes and futures; of objects they know three methods, and of the directory nothing"},
-	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine internal/graindir internal/replies internal/groupengine store internal/shardlog placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
-	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/grainengine internal/graindir store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
+	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/graindir internal/replies internal/staterecord internal/groupengine store internal/shardlog placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
+	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/graindir store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 	{"internal/lineage/...", words("std . internal/core internal/codec internal/wire internal/runner internal/refs internal/registry internal/taskengine internal/lineage/..."), "it joins recipes, references and records, which know nothing of each other"},
 
 	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},

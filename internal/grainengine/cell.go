@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/staterecord"
 )
 
 // maxSaves bounds how often a Save whose outcome stays unknown is repeated.
@@ -123,7 +124,7 @@ func (a *activation) load(cells []*cell) error {
 func (c *cell) take(r graindir.Record) error {
 	c.unsure = true
 	if r.Exists {
-		if err := openRecord(r.Data, c.value, c.act.kind.engine.cfg.Retainer); err != nil {
+		if err := staterecord.Open(r.Data, c.value, c.act.kind.engine.cfg.Retainer); err != nil {
 			return err
 		}
 	} else {
@@ -261,4 +262,36 @@ func (c *cell) stored() (graindir.Record, error) {
 func (c *cell) committed(t *core.Turn, tag graindir.ETag, data []byte) {
 	c.etag, c.exists, c.unsure = tag, data != nil, false
 	c.act.tenure.committedBy = t
+}
+
+// retainedRefs is what a Retainer answers.
+type retainedRefs struct {
+	written []byte
+	ids     []raysys.TaskID
+}
+
+// seal encodes Value, and retains what it refers to.
+func (c *cell) seal() ([]byte, error) {
+	p, err := c.value.Plan()
+	if err != nil {
+		return nil, err
+	}
+	data, refs, err := c.value.encode(nil)
+	if err != nil {
+		return nil, err
+	}
+	var h retainedRefs
+	if p.HasRefs() && len(refs) > 0 {
+		holder := c.act.kind.engine.cfg.Retainer
+		if holder == nil {
+			return nil, fmt.Errorf("it holds references: %w", raysys.ErrNoStore)
+		}
+		h, err = wait(func(done func(retainedRefs, error)) {
+			holder.Retain(c.id(), c.def.name, refs, func(written []byte, ids []raysys.TaskID, err error) { done(retainedRefs{written, ids}, err) })
+		})
+		if err != nil {
+			return nil, fmt.Errorf("retain its references: %w", err)
+		}
+	}
+	return staterecord.Seal(c.value, data, h.written, h.ids)
 }

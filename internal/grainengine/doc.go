@@ -12,7 +12,7 @@
 //	                       └──► outbound ══ KindCall ══► peer: inbound call, activation        outbound.go, inbound.go
 //	                               ◄══ KindCallResult ═════════════╝                           reply.go, answered.go
 //
-//	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, stored.go
+//	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, internal/staterecord
 //	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, durablecommit.go, forget.go
 //	                           └── replies.Book: a call that was made has its reply        internal/replies
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/replies"
+	"github.com/raysys/raysys/internal/staterecord"
 )
 
 // A durable grain commits each turn: what it changed in the States, and its reply, in one batch. The next turn begins
@@ -213,7 +214,7 @@ func (a *activation) rollBack() {
 // rollBack sets the State to what it was when the turn began.
 func (c *cell) rollBack() error {
 	c.zero = nil
-	err := openRecord(c.last, c.value, c.act.kind.engine.cfg.Retainer)
+	err := staterecord.Open(c.last, c.value, c.act.kind.engine.cfg.Retainer)
 	c.unsure = err != nil
 	return err
 }

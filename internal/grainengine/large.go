@@ -7,7 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/graindir"
-	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/internal/staterecord"
 )
 
 // A State whose record is larger than maxRecord is an object in files of two nodes, which is written before the record.
@@ -29,7 +29,7 @@ func bounded(data []byte) error {
 		return fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
 	}
 	if n := recordSize(data); n > maxRecord {
-		return fmt.Errorf("%w: it refers to %d objects, and a State refers to at most %d", raysys.ErrTooLarge, len(Retained(data)), (maxRecord-largeRecord)/16)
+		return fmt.Errorf("%w: it refers to %d objects, and a State refers to at most %d", raysys.ErrTooLarge, len(staterecord.Retained(data)), (maxRecord-largeRecord)/16)
 	}
 	return nil
 }
@@ -43,24 +43,7 @@ func recordSize(data []byte) int {
 }
 
 // asObject is about what the record of a sealed State takes when that is an object.
-func asObject(data []byte) int { return largeRecord + 16*len(Retained(data)) }
-
-// sealLarge makes the record of a State that is an object.
-func sealLarge(data, written []byte, object raysys.TaskID) []byte {
-	out := append([]byte{recordLarge}, data[1:recordHead]...)
-	return append(appendRetained(out, append([]raysys.TaskID{object}, Retained(data)...)), written...)
-}
-
-// Large returns what the Retainer wrote of the object that a stored State is; false where it is none.
-func Large(record []byte) (written []byte, ok bool) {
-	if len(record) < recordHead || record[0] != recordLarge {
-		return nil, false
-	}
-	r := wire.NewReader(record[recordHead:])
-	readRetained(&r)
-	written = r.Rest()
-	return written, r.Err() == nil
-}
+func asObject(data []byte) int { return largeRecord + 16*len(staterecord.Retained(data)) }
 
 // keptState is a State that was made an object for a commit.
 type keptState struct {
@@ -92,7 +75,7 @@ func (a *activation) keep(name string, data []byte) (record []byte, k keptState,
 	if err != nil {
 		return nil, k, fmt.Errorf("keep its %d bytes as an object: %w", len(data), err)
 	}
-	return sealLarge(data, o.written, o.object), keptState{name, o.object}, nil
+	return staterecord.SealLarge(data, o.written, o.object), keptState{name, o.object}, nil
 }
 
 // objects returns which States of a commit will be objects: those that no record takes, and then the largest, until the rest fits.
@@ -160,7 +143,7 @@ func (a *activation) commit(c *graindir.Commit) (version graindir.ETag, err erro
 // fetch replaces the records of States that are objects by what these have.
 func (a *activation) fetch(cells []*cell, records []graindir.Record) error {
 	for i := range records {
-		written, large := Large(records[i].Data)
+		written, large := staterecord.Large(records[i].Data)
 		if !large {
 			continue
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/graindir"
-	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/staterecord"
 )
 
 var bulk = strings.Repeat("x", 200_000)
@@ -27,10 +27,10 @@ func TestLargeStateRecord(t *testing.T) {
 	if want := golden.Hex(t, "v1/state-large.hex", stored); !slices.Equal(stored, want) {
 		t.Errorf("stored %x, and this version of the format is %x", stored, want)
 	}
-	if ids := grainengine.Retained(stored); len(ids) != 1 || ids[0] != (raysys.TaskID{Hi: 7, Lo: 8}) {
+	if ids := staterecord.Retained(stored); len(ids) != 1 || ids[0] != (raysys.TaskID{Hi: 7, Lo: 8}) {
 		t.Errorf("the record lists %v, not its object", ids)
 	}
-	if written, large := grainengine.Large(stored); !large || string(written) != (raysys.TaskID{Hi: 7, Lo: 8}).String() {
+	if written, large := staterecord.Large(stored); !large || string(written) != (raysys.TaskID{Hi: 7, Lo: 8}).String() {
 		t.Errorf("the record says %q, %v of its object", written, large)
 	}
 	ends(t, ctx, p.quit.Call(ctx, g))

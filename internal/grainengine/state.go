@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/staterecord"
 )
 
 // MaxState is the most that one State holds, encoded: grains.MaxState, as the compiler sees to in package grains.
@@ -79,22 +80,21 @@ func (l *StateLink[T]) plan() (*codec.Plan, error) { return codec.PlanOf(reflect
 
 // anyValue is the Value of a State to code that does not know its type.
 type anyValue interface {
-	plan() (*codec.Plan, error)
+	staterecord.Value
 	encode(dst []byte) (data []byte, refs []*core.Future, err error)
-	decode(data []byte, refs []*core.Future) error
 	reset()
 }
 
 type stateValue[T any] struct{ at *T }
 
-func (v stateValue[T]) plan() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[T]()) }
+func (v stateValue[T]) Plan() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[T]()) }
 
 func (v stateValue[T]) encode(dst []byte) (data []byte, refs []*core.Future, err error) {
 	data, err = codec.Append(dst, v.at, &refs)
 	return data, refs, err
 }
 
-func (v stateValue[T]) decode(data []byte, refs []*core.Future) error {
+func (v stateValue[T]) Decode(data []byte, refs []*core.Future) error {
 	return codec.Decode(data, v.at, refs)
 }
 

@@ -3,8 +3,8 @@ package registry
 import (
 	"strings"
 
-	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/shardlog"
+	"github.com/raysys/raysys/internal/staterecord"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -129,8 +129,8 @@ func (o *find) entry(l *leader) (Entry, error) {
 		e.Record, err = recordOf(rec)
 		return e, err
 	}
-	e.Held = grainengine.Retained(rec.Value)
-	if written, large := grainengine.Large(rec.Value); large {
+	e.Held = staterecord.Retained(rec.Value)
+	if written, large := staterecord.Large(rec.Value); large {
 		e.Record, err = ReadRecord(written)
 	}
 	return e, err

@@ -185,7 +185,7 @@ func heads(now int64, queues ...*Queue) iter.Seq[choice] {
 // Above reports whether a task waits in a lane that is of a higher class.
 func (o *Order) Above(class core.Class) bool { return o.AboveIn(class, o.all...) }
 
-// AboveIn is above for some of the queues.
+// AboveIn is Above for some of the queues.
 func (o *Order) AboveIn(class core.Class, queues ...*Queue) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // deferred holds tasks that were popped from the run queue for a peer that cannot run them: it lacks their function, or
 // gave them back, or they cannot travel at all. Workers of this node take from it before they take from the queue,
 // since these tasks are older, unless a task of class High waits there; tasks that were given back are here while all that wait are alike,
-// else runQueue.Return has them. It also holds the tasks for which placement has found no node yet.
+// else the run queue has them (Return). It also holds the tasks for which placement has found no node yet.
 type deferred struct {
 	count   atomic.Int64
 	retries atomic.Uint64 // how often the unplaced were tried again

@@ -3,11 +3,11 @@
 //
 // Package tasks gives programs its handles, with the documentation; package system makes an [Engine] for each node.
 //
-//	Task.Go, On, Map ──► record ──► queue ──► worker ──► function ──► settled                  submit.go, worker.go, record.go
+//	Task.Go, On, Map ──► record ──► queue ──► worker ──► function ──► settled                  submit.go, worker.go, record.go, internal/runqueue
 //	                       │ ▲        │
 //	  arguments not there  │ │        ├─► a Get that waits for the task runs it in place       record.Help
 //	                       ▼ │        │
-//	                      deps        └─► forwarder ══ KindTasks ══► peer: inbound task,       forward.go, send.go
+//	                      deps        └─► forwarder ══ KindTasks ══► peer: inbound task,       forward.go, send.go, internal/taskwire
 //	                                                                 worker, function          receive.go, inbound.go
 //	                                      record ◄══ KindTaskResult ════════════╝              answer.go, result.go
 //

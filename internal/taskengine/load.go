@@ -1,10 +1,13 @@
 package taskengine
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/loadreport"
 )
 
@@ -39,6 +42,19 @@ func (e *Engine) Load() loadreport.Load {
 		l.Line = x.means.shaped.wait(l.Shaped)
 	}
 	return l
+}
+
+// rooms is ledger.Line.Rooms, for loadreport.ReadRooms; "" for none. It says of loadreport.MaxRooms bundles at most, of those first that have sick devices: where that is
+// not known work would come, and be given back, again and again.
+func (e *Engine) rooms() string {
+	list := e.line.Rooms()
+	if len(list) == 0 {
+		return ""
+	}
+	slices.SortFunc(list, func(a, b ledger.Room) int {
+		return cmp.Or(b.Sick()-a.Sick(), cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
+	})
+	return loadreport.EncodeRooms(list[:min(len(list), loadreport.MaxRooms)])
 }
 
 // Free returns the resources of this node that no task holds.

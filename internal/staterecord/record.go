@@ -1,10 +1,11 @@
-package grainengine
+package staterecord
 
 import (
 	"encoding/binary"
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/wire"
@@ -17,7 +18,7 @@ import (
 //	format 3 | fingerprint | objects retained: count, ids | the object, as the Retainer wrote it
 //
 // the second where T can hold references; the third where the record would be too large: its object has a record of
-// format 1 or 2, and is the first of those retained (large.go). The fingerprint says which version of the type wrote it. It decides nothing:
+// format 1 or 2, and is the first of those retained (Large). The fingerprint says which version of the type wrote it. It decides nothing:
 // fields may be added and taken away, and what was stored under another fingerprint is read by field names (rule C4).
 // It is for the message when that fails.
 const (
@@ -27,9 +28,15 @@ const (
 	recordHead    = 1 + 8
 )
 
-// sealRecord encodes v. written and ids are the Retainer's, for the references in v.
-func sealRecord(v anyValue, data, written []byte, ids []raysys.TaskID) ([]byte, error) {
-	p, err := v.plan()
+// Value is the Value of a State to code that does not know its type.
+type Value interface {
+	Plan() (*codec.Plan, error)
+	Decode(data []byte, refs []*core.Future) error
+}
+
+// Seal makes the record of v, which is encoded as data. written and ids are the Retainer's, for the references in v.
+func Seal(v Value, data, written []byte, ids []raysys.TaskID) ([]byte, error) {
+	p, err := v.Plan()
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +79,8 @@ func readRetained(r *wire.Reader) (ids []raysys.TaskID) {
 	return ids
 }
 
-// openRecord sets v to what is stored.
-func openRecord(data []byte, v anyValue, h graindir.Retainer) error {
+// Open sets v to what is stored.
+func Open(data []byte, v Value, h graindir.Retainer) error {
 	if len(data) < recordHead {
 		return fmt.Errorf("%d bytes are no stored state", len(data))
 	}
@@ -99,45 +106,30 @@ func openRecord(data []byte, v anyValue, h graindir.Retainer) error {
 	default:
 		return fmt.Errorf("stored in format %d, and this program knows %d to %d: it was written by a newer version", data[0], recordFormat, recordLarge)
 	}
-	p, err := v.plan()
+	p, err := v.Plan()
 	if err != nil {
 		return err
 	}
-	err = v.decode(body, refs)
+	err = v.Decode(body, refs)
 	if was, is := binary.LittleEndian.Uint64(data[1:]), p.Fingerprint(); err != nil && was != is {
 		return fmt.Errorf("stored as another version of %s (fingerprint %016x, here %016x): %w", p.Type(), was, is, err)
 	}
 	return err
 }
 
-// retainedRefs is what a Retainer answers.
-type retainedRefs struct {
-	written []byte
-	ids     []raysys.TaskID
+// SealLarge makes the record of a State that is an object.
+func SealLarge(data, written []byte, object raysys.TaskID) []byte {
+	out := append([]byte{recordLarge}, data[1:recordHead]...)
+	return append(appendRetained(out, append([]raysys.TaskID{object}, Retained(data)...)), written...)
 }
 
-// seal encodes Value, and retains what it refers to.
-func (c *cell) seal() ([]byte, error) {
-	p, err := c.value.plan()
-	if err != nil {
-		return nil, err
+// Large returns what the Retainer wrote of the object that a stored State is; false where it is none.
+func Large(record []byte) (written []byte, ok bool) {
+	if len(record) < recordHead || record[0] != recordLarge {
+		return nil, false
 	}
-	data, refs, err := c.value.encode(nil)
-	if err != nil {
-		return nil, err
-	}
-	var h retainedRefs
-	if p.HasRefs() && len(refs) > 0 {
-		holder := c.act.kind.engine.cfg.Retainer
-		if holder == nil {
-			return nil, fmt.Errorf("it holds references: %w", raysys.ErrNoStore)
-		}
-		h, err = wait(func(done func(retainedRefs, error)) {
-			holder.Retain(c.id(), c.def.name, refs, func(written []byte, ids []raysys.TaskID, err error) { done(retainedRefs{written, ids}, err) })
-		})
-		if err != nil {
-			return nil, fmt.Errorf("retain its references: %w", err)
-		}
-	}
-	return sealRecord(c.value, data, h.written, h.ids)
+	r := wire.NewReader(record[recordHead:])
+	readRetained(&r)
+	written = r.Rest()
+	return written, r.Err() == nil
 }
