@@ -11,7 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -23,10 +23,10 @@ import (
 func onConsul() cluster { return cluster{connect: connect, examine: examine, reporter: newReporter} }
 
 // openStore opens the cluster's keys in Consul. It does no I/O.
-func openStore(at operate.Where) (*consul.Store, error) { return openStoreAs(at, "") }
+func openStore(at client.Where) (*consul.Store, error) { return openStoreAs(at, "") }
 
 // openStoreAs uses a token, where it is not empty, in place of that of the environment.
-func openStoreAs(at operate.Where, token string) (*consul.Store, error) {
+func openStoreAs(at client.Where, token string) (*consul.Store, error) {
 	cfg, err := consul.FromEnv(func(name string) string {
 		switch name {
 		case "RAYSYS_CONSUL":
@@ -48,7 +48,7 @@ func openStoreAs(at operate.Where, token string) (*consul.Store, error) {
 // explain gives an error of the store the state that decides about the exit code.
 func explain(err error) error {
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, system.ErrConfig) {
-		return fmt.Errorf("%w: %w", operate.ErrUnreachable, err)
+		return fmt.Errorf("%w: %w", client.ErrUnreachable, err)
 	}
 	return err
 }
@@ -62,7 +62,7 @@ type observer struct {
 // leaveLimit bounds what a command spends on leaving: its session ends by itself.
 const leaveLimit = 5 * time.Second
 
-func connect(ctx context.Context, at operate.Where) (operate.Cluster, error) {
+func connect(ctx context.Context, at client.Where) (client.Cluster, error) {
 	o, err := observe(ctx, at)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func connect(ctx context.Context, at operate.Where) (operate.Cluster, error) {
 }
 
 // observe joins. A cluster that is not there is not made.
-func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
+func observe(ctx context.Context, at client.Where) (_ *observer, err error) {
 	kv, err := openStore(at)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
 	}()
 	switch _, err := kv.Get(ctx, shardlog.LayoutKey); {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, fmt.Errorf("%w: consul at %s knows no cluster %s, a first node makes it", operate.ErrNotFound, kv.Address(), at.Cluster)
+		return nil, fmt.Errorf("%w: consul at %s knows no cluster %s, a first node makes it", client.ErrNotFound, kv.Address(), at.Cluster)
 	case err != nil:
 		return nil, explain(err)
 	}
@@ -114,10 +114,10 @@ func (o *observer) Close() error {
 	return errors.Join(o.node.Close(ctx), o.kv.Close())
 }
 
-// Drain implements operate.Cluster.
-func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (operate.Drain, error) {
+// Drain implements client.Cluster.
+func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (client.Drain, error) {
 	incarnation, err := o.node.DrainNode(ctx, node)
-	d := operate.Drain{Node: node, Incarnation: incarnation}
+	d := client.Drain{Node: node, Incarnation: incarnation}
 	if err != nil {
 		return d, notFound(err)
 	}
@@ -138,14 +138,14 @@ func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool, beg
 	return d, nil
 }
 
-// CancelDrain implements operate.Cluster.
+// CancelDrain implements client.Cluster.
 func (o *observer) CancelDrain(ctx context.Context, node raysys.NodeID) error {
 	return notFound(o.node.CancelDrain(ctx, node))
 }
 
 func notFound(err error) error {
 	if errors.Is(err, system.ErrNoSuchNode) {
-		return fmt.Errorf("%w: no node of this name is in the cluster", operate.ErrNotFound)
+		return fmt.Errorf("%w: no node of this name is in the cluster", client.ErrNotFound)
 	}
 	return err
 }
@@ -164,5 +164,5 @@ func (o *observer) keeps(node raysys.NodeID, err error) error {
 	return fmt.Errorf("%w; it goes on, and is kept by %s; raysys drain --cancel %s takes it back", err, strings.Join(list, ", "), node)
 }
 
-// Status implements operate.Cluster.
-func (o *observer) Status(ctx context.Context) (operate.Status, error) { return o.node.Status(ctx) }
+// Status implements client.Cluster.
+func (o *observer) Status(ctx context.Context) (client.Status, error) { return o.node.Status(ctx) }

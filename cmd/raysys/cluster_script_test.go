@@ -23,7 +23,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/examples/cartpole/demo"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
@@ -205,7 +205,7 @@ func crash(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: crash NODE")
 	}
 	ts.Check(ts.Exec("raysys", "status", "-o", "json"))
-	var s operate.Status
+	var s client.Status
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &s))
 	pid := 0
 	for _, n := range s.Nodes {

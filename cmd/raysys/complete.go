@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 )
 
 // completionLimit is how long the shell may wait for node names after a press of Tab.
@@ -15,7 +15,7 @@ const completionLimit = 2 * time.Second
 
 // nodeNames completes the one argument of a command by the names of the cluster's nodes. A cluster that cannot be
 // reached has none: a completion cannot show an error.
-func nodeNames(on cluster, at *operate.Where) cobra.CompletionFunc {
+func nodeNames(on cluster, at *client.Where) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
 		if len(args) > 0 || cli.FromEnvironment(cmd.Flags()) != nil || checkWhere(at) != nil {
@@ -32,7 +32,7 @@ func nodeNames(on cluster, at *operate.Where) cobra.CompletionFunc {
 		if err != nil {
 			return nil, none
 		}
-		operate.Sort(&s)
+		client.Sort(&s)
 		var names []cobra.Completion
 		for _, n := range s.Nodes {
 			names = append(names, cobra.CompletionWithDesc(string(n.Name), string(n.Role)))

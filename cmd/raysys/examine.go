@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/natskey"
@@ -16,7 +16,7 @@ import (
 )
 
 // examine makes the doctor's tools. The returned function puts them away.
-func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
+func examine(at client.Where) (*doctor.Doctor, func() error, error) {
 	kv, err := openStore(at)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +46,7 @@ func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
 // agent implements doctor.Consul.
 type agent struct {
 	kv *consul.Store
-	at operate.Where
+	at client.Where
 }
 
 func (a agent) Agent(ctx context.Context) (doctor.Agent, error) {
@@ -74,11 +74,11 @@ func (a agent) TryWrite(ctx context.Context) error { return doctor.TryWrite(ctx,
 
 // mesh implements doctor.Mesh, by an observer that joins for the status and stays for the rest.
 type mesh struct {
-	at  operate.Where
+	at  client.Where
 	obs *observer
 }
 
-func (m *mesh) status(ctx context.Context) (s operate.Status, err error) {
+func (m *mesh) status(ctx context.Context) (s client.Status, err error) {
 	if m.obs == nil {
 		if m.obs, err = observe(ctx, m.at); err != nil {
 			return s, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 )
 
 func explainCommand(on cluster) *cobra.Command {
@@ -33,7 +33,7 @@ ID is that of a task, or its first digits; or KIND/KEY of a grain.`,
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				s, err := c.Explain(ctx, args[0])
 				if err != nil {
 					return fmt.Errorf("explain %s: %w: run raysys status", args[0], err)
@@ -49,7 +49,7 @@ ID is that of a task, or its first digits; or KIND/KEY of a grain.`,
 	return cmd
 }
 
-// Explain implements operate.Cluster.
+// Explain implements client.Cluster.
 func (o *observer) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
 	return o.node.Explain(ctx, id)
 }

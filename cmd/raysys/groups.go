@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 )
 
@@ -32,7 +32,7 @@ raysys groups remove removes one.`,
 			return cli.Usagef("--limit %d: give 0 or more", *limit)
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				g, err := c.Groups(ctx, *limit)
 				if err != nil {
 					return fmt.Errorf("read placement groups: %w: run raysys doctor", err)
@@ -40,7 +40,7 @@ raysys groups remove removes one.`,
 				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(g)
 				}
-				return operate.GroupsTable(cmd.OutOrStdout(), cli.Printable(g), time.Now())
+				return client.GroupsTable(cmd.OutOrStdout(), cli.Printable(g), time.Now())
 			})
 		})
 	}
@@ -65,12 +65,12 @@ returns once that has returned and the room is free. A removal that is not over 
 	timeout := timeoutFlag(cmd.Flags(), time.Minute)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				g, err := c.RemoveGroup(ctx, args[0])
 				if err != nil {
 					return fmt.Errorf("remove group %s: %w: run raysys groups", args[0], err)
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "group %s is removed\n", cli.Escape(operate.GroupName(&g)))
+				fmt.Fprintf(cmd.ErrOrStderr(), "group %s is removed\n", cli.Escape(client.GroupName(&g)))
 				return nil
 			})
 		})
@@ -78,12 +78,12 @@ returns once that has returned and the room is free. A removal that is not over 
 	return cmd
 }
 
-// Groups implements operate.Cluster.
+// Groups implements client.Cluster.
 func (o *observer) Groups(ctx context.Context, limit int) (inspect.Groups, error) {
 	return o.node.Groups(ctx, "", limit)
 }
 
-// RemoveGroup implements operate.Cluster.
+// RemoveGroup implements client.Cluster.
 func (o *observer) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
 	return o.node.RemoveGroup(ctx, id)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 )
 
@@ -41,7 +41,7 @@ they are, and events taken in a second, of the last ten. -o json has each part.`
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				s, err := c.Streams(ctx)
 				if err != nil {
 					return fmt.Errorf("read streams: %w: run raysys doctor", err)
@@ -49,12 +49,12 @@ they are, and events taken in a second, of the last ten. -o json has each part.`
 				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
 				}
-				return operate.StreamsTable(cmd.OutOrStdout(), cli.Printable(s))
+				return client.StreamsTable(cmd.OutOrStdout(), cli.Printable(s))
 			})
 		})
 	}
 	return cmd
 }
 
-// Streams implements operate.Cluster.
+// Streams implements client.Cluster.
 func (o *observer) Streams(ctx context.Context) (inspect.Streams, error) { return o.node.Streams(ctx) }

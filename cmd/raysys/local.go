@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/childserver"
 	"github.com/raysys/raysys/internal/consulbuild"
@@ -110,13 +110,13 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	h := &localCluster{talk: stderr, kill: kill}
 	defer func() { err = errors.Join(err, h.end()) }()
 
-	began, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("%w after %v: see the lines above", operate.ErrTimedOut, f.timeout))
+	began, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("%w after %v: see the lines above", client.ErrTimedOut, f.timeout))
 	defer cancel()
 	consul, err := h.startConsul(began, server, f.port)
 	if err != nil {
 		return err
 	}
-	at := operate.Where{Consul: consul, Cluster: "default"}
+	at := client.Where{Consul: consul, Cluster: "default"}
 	streams := off
 	if nats != "" {
 		url, err := h.startNATS(began, nats, at)
@@ -136,7 +136,7 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 			return err
 		}
 	}
-	var s operate.Status
+	var s client.Status
 	err = h.until(began, fmt.Sprintf("%d nodes", f.nodes), func(ctx context.Context) bool {
 		s = localStatus(ctx, at)
 		return settled(s, f.nodes)
@@ -184,7 +184,7 @@ func (f *localFlags) part(i int, memory int64, getenv func(string) string) []str
 }
 
 // settled: every node is up and every shard has a leader.
-func settled(s operate.Status, nodes int) bool {
+func settled(s client.Status, nodes int) bool {
 	if len(s.Nodes) != nodes || len(s.Shards) == 0 {
 		return false
 	}
@@ -202,7 +202,7 @@ func settled(s operate.Status, nodes int) bool {
 }
 
 // localStatus is empty while the cluster cannot be asked.
-func localStatus(ctx context.Context, at operate.Where) (s operate.Status) {
+func localStatus(ctx context.Context, at client.Where) (s client.Status) {
 	o, err := observe(ctx, at)
 	if err != nil {
 		return s
@@ -232,12 +232,12 @@ func localPort(asked, usual int) int {
 }
 
 // tell says what to do next, in commands that can be pasted.
-func (f *localFlags) tell(w io.Writer, at operate.Where, s operate.Status, streams string) {
+func (f *localFlags) tell(w io.Writer, at client.Where, s client.Status, streams string) {
 	self, pid := os.Args[0], "PID"
 	if !strings.Contains(self, string(filepath.Separator)) {
 		self = "raysys" // found in PATH
 	}
-	operate.Sort(&s)
+	client.Sort(&s)
 	if p := s.Nodes[0].PID; p != 0 {
 		pid = strconv.Itoa(p)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/natskey"
@@ -67,7 +67,7 @@ func (h *localCluster) startConsul(ctx context.Context, path string, port int) (
 }
 
 // startNATS starts a server for streams, waits until it serves and writes where it is into the cluster's store.
-func (h *localCluster) startNATS(ctx context.Context, path string, at operate.Where) (url string, err error) {
+func (h *localCluster) startNATS(ctx context.Context, path string, at client.Where) (url string, err error) {
 	token := rand.Text()
 	s, err := natsserver.Run(ctx, natsserver.Options{Program: path, Port: localPort(0, natsPort), Token: token, OwnGroup: true})
 	if err != nil {

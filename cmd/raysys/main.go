@@ -28,7 +28,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/system"
 )
@@ -65,11 +65,11 @@ func exitCode(err error) int {
 		return code
 	case errors.Is(err, supervise.ErrConfig):
 		return cli.ExitUsage
-	case errors.Is(err, operate.ErrUnreachable):
+	case errors.Is(err, client.ErrUnreachable):
 		return exitUnreachable
-	case errors.Is(err, operate.ErrTimedOut), errors.Is(err, supervise.ErrGrace):
+	case errors.Is(err, client.ErrTimedOut), errors.Is(err, supervise.ErrGrace):
 		return exitTimedOut
-	case errors.Is(err, operate.ErrNotFound):
+	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, raysys.ErrStoreReplaced):
 		return system.ExitStoreReplaced

@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
 )
@@ -47,19 +47,19 @@ own objects only its garbage collector knows.`,
 			node = raysys.NodeID(args[0])
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				m, err := c.Memory(ctx, node, *limit)
 				if err != nil {
 					return fmt.Errorf("read memory: %w: run raysys status", err)
 				}
 				m.Bound(*limit)
 				if *form == cli.JSON {
-					err = operate.MemoryJSON(cmd.OutOrStdout(), m)
+					err = client.MemoryJSON(cmd.OutOrStdout(), m)
 				} else {
-					err = operate.MemoryTable(cmd.OutOrStdout(), cli.Printable(m), time.Now())
+					err = client.MemoryTable(cmd.OutOrStdout(), cli.Printable(m), time.Now())
 				}
 				if err == nil && node != "" && m.Stores[0].Error != "" {
-					return fmt.Errorf("%w: node %s: %s: run raysys doctor", operate.ErrUnreachable, node, m.Stores[0].Error)
+					return fmt.Errorf("%w: node %s: %s: run raysys doctor", client.ErrUnreachable, node, m.Stores[0].Error)
 				}
 				return err
 			})
@@ -68,27 +68,27 @@ own objects only its garbage collector knows.`,
 	return cmd
 }
 
-// Memory implements operate.Cluster.
-func (o *observer) Memory(ctx context.Context, node raysys.NodeID, limit int) (operate.Memory, error) {
+// Memory implements client.Cluster.
+func (o *observer) Memory(ctx context.Context, node raysys.NodeID, limit int) (client.Memory, error) {
 	m, err := o.node.Memory(ctx, node, limit)
 	if errors.Is(err, system.ErrNoSuchNode) {
-		return operate.Memory{}, fmt.Errorf("%w: no node named %s is in the cluster", operate.ErrNotFound, node)
+		return client.Memory{}, fmt.Errorf("%w: no node named %s is in the cluster", client.ErrNotFound, node)
 	}
 	if err != nil {
-		return operate.Memory{}, err
+		return client.Memory{}, err
 	}
-	out := operate.Memory{Cluster: m.Cluster}
+	out := client.Memory{Cluster: m.Cluster}
 	for _, n := range m.Nodes {
 		out.Stores = append(out.Stores, shownStore(n))
 		for _, h := range n.Objects {
-			out.Objects = append(out.Objects, operate.Object{Node: n.Name, HeldObject: h})
+			out.Objects = append(out.Objects, client.Object{Node: n.Name, HeldObject: h})
 		}
 	}
 	return out, nil
 }
 
-func shownStore(n inspect.NodeMemory) operate.Store {
-	return operate.Store{
+func shownStore(n inspect.NodeMemory) client.Store {
+	return client.Store{
 		Node: n.Name, Incarnation: n.Incarnation, Objects: n.Count, Bytes: n.Bytes, Used: n.Store.Used, Budget: n.Store.Budget,
 		Warm: n.Store.Warm, Disk: n.Store.Disk, Spilled: n.Store.Spilled, Restored: n.Store.Restored, Dropped: n.Store.Dropped,
 		Lost: n.Store.Lost, Incoming: n.Store.Incoming, Exported: n.Exported, Sent: n.Transfer.BytesOut, Received: n.Transfer.BytesIn,

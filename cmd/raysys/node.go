@@ -12,7 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -21,7 +21,7 @@ import (
 )
 
 type nodeFlags struct {
-	at        *operate.Where
+	at        *client.Where
 	app       string
 	name      string
 	listen    string

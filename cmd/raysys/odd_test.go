@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 )
 
@@ -64,14 +64,14 @@ func (o *oddCluster) bad() error {
 	return nil
 }
 
-func (o *oddCluster) Status(context.Context) (operate.Status, error) {
-	s := filled[operate.Status]()
+func (o *oddCluster) Status(context.Context) (client.Status, error) {
+	s := filled[client.Status]()
 	s.Nodes[0].Error = "" // else it is not shown in full
 	return s, o.bad()
 }
 
-func (o *oddCluster) Memory(context.Context, raysys.NodeID, int) (operate.Memory, error) {
-	return filled[operate.Memory](), o.bad()
+func (o *oddCluster) Memory(context.Context, raysys.NodeID, int) (client.Memory, error) {
+	return filled[client.Memory](), o.bad()
 }
 
 func (o *oddCluster) Why(context.Context, string) (raysys.Explanation, error) {
@@ -94,9 +94,9 @@ func (o *oddCluster) Streams(context.Context) (inspect.Streams, error) {
 	return filled[inspect.Streams](), o.bad()
 }
 
-func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun func()) (operate.Drain, error) {
+func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun func()) (client.Drain, error) {
 	begun()
-	return filled[operate.Drain](), o.bad()
+	return filled[client.Drain](), o.bad()
 }
 
 // TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
@@ -104,7 +104,7 @@ func TestOddNames(t *testing.T) {
 	for _, line := range []string{"status", "memory", "why x", "explain x", "groups", "groups remove x", "list streams", "drain n"} {
 		for _, fails := range []bool{false, true} {
 			o := &oddCluster{fails: fails}
-			on := cluster{connect: func(context.Context, operate.Where) (operate.Cluster, error) { return o, nil }}
+			on := cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return o, nil }}
 			out, talk, _ := ask(t, on, strings.Fields(line)...)
 			all := out + talk
 			if !strings.Contains(all, `key\x1b[2J\nerror: forged\t\u202e`) {
@@ -118,7 +118,7 @@ func TestOddNames(t *testing.T) {
 			}
 		}
 	}
-	out, _, _ := ask(t, cluster{connect: func(context.Context, operate.Where) (operate.Cluster, error) { return &oddCluster{}, nil }}, "explain", "x", "-o", "json")
+	out, _, _ := ask(t, cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return &oddCluster{}, nil }}, "explain", "x", "-o", "json")
 	if !strings.Contains(out, `key\u001b[2J\nerror: forged\t`) {
 		t.Errorf("JSON has another name: %q", out)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store/consul"
@@ -17,7 +17,7 @@ type deaths struct {
 }
 
 // newReporter does no I/O: a Consul that is away now may be back when a process dies.
-func newReporter(at operate.Where, _ raysys.NodeID) (supervise.Reporter, error) {
+func newReporter(at client.Where, _ raysys.NodeID) (supervise.Reporter, error) {
 	kv, err := openStore(at)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 )
 
 func timeoutFlag(flags *pflag.FlagSet, d time.Duration) *time.Duration {
@@ -28,14 +28,14 @@ func limited(ctx context.Context, d time.Duration, f func(ctx context.Context) e
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	err := f(ctx)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, operate.ErrUnreachable) && !errors.Is(err, operate.ErrTimedOut) {
-		err = fmt.Errorf("%w after %v: %w", operate.ErrTimedOut, d, err)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, client.ErrUnreachable) && !errors.Is(err, client.ErrTimedOut) {
+		err = fmt.Errorf("%w after %v: %w", client.ErrTimedOut, d, err)
 	}
 	return err
 }
 
 // withCluster connects, runs f and lets go again.
-func withCluster(ctx context.Context, on cluster, at operate.Where, f func(operate.Cluster) error) error {
+func withCluster(ctx context.Context, on cluster, at client.Where, f func(client.Cluster) error) error {
 	if err := checkWhere(&at); err != nil {
 		return err
 	}
@@ -57,21 +57,21 @@ func statusCommand(on cluster) *cobra.Command {
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				s, err := c.Status(ctx)
 				if err != nil {
 					return fmt.Errorf("read status: %w: run raysys doctor", err)
 				}
-				operate.Sort(&s)
+				client.Sort(&s)
 				if *form == cli.JSON {
-					err = operate.JSON(cmd.OutOrStdout(), s)
+					err = client.JSON(cmd.OutOrStdout(), s)
 				} else {
-					err = operate.Table(cmd.OutOrStdout(), cli.Printable(s))
+					err = client.Table(cmd.OutOrStdout(), cli.Printable(s))
 				}
 				if err != nil {
 					return err
 				}
-				if err := operate.Silent(s); err != nil {
+				if err := client.Silent(s); err != nil {
 					return fmt.Errorf("%w: run raysys doctor", err)
 				}
 				return nil
@@ -108,7 +108,7 @@ What could not be moved is not waited for: objects of which no other node could 
 			return cli.Usagef("--cancel and --no-wait: give one of them")
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				node, talk := raysys.NodeID(args[0]), cmd.ErrOrStderr()
 				if *back {
 					if err := c.CancelDrain(ctx, node); err != nil {
@@ -132,15 +132,15 @@ What could not be moved is not waited for: objects of which no other node could 
 }
 
 // tellDrain says what came of a drain, and fails when that is not known.
-func tellDrain(out, talk io.Writer, d operate.Drain, form cli.Output) error {
+func tellDrain(out, talk io.Writer, d client.Drain, form cli.Output) error {
 	if form == cli.JSON {
-		if err := operate.DrainJSON(out, d); err != nil {
+		if err := client.DrainJSON(out, d); err != nil {
 			return err
 		}
 	}
 	d = cli.Printable(d)
 	if form != cli.JSON {
-		if err := operate.DrainTable(out, d); err != nil {
+		if err := client.DrainTable(out, d); err != nil {
 			return err
 		}
 	}
@@ -195,7 +195,7 @@ node, as the node's user and with its variables. The exit code is 1 when somethi
 			case len(failed) == 0:
 				return nil
 			case failed[0].Check == "consul":
-				return fmt.Errorf("%w: %s", operate.ErrUnreachable, failed[0].Fix)
+				return fmt.Errorf("%w: %s", client.ErrUnreachable, failed[0].Fix)
 			}
 			return fmt.Errorf("%d of %d checks failed, first %s: %s", len(failed), len(findings), failed[0].Check, failed[0].Fix)
 		})

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 )
 
 // fakeCluster has the nodes a and b; draining b takes for ever.
 type fakeCluster struct {
-	at     operate.Where
+	at     client.Where
 	opened int
 	closed int
 	err    error
@@ -29,14 +29,14 @@ type fakeCluster struct {
 
 func (c *fakeCluster) cluster(connectErr error) cluster {
 	return cluster{
-		connect: func(_ context.Context, at operate.Where) (operate.Cluster, error) {
+		connect: func(_ context.Context, at client.Where) (client.Cluster, error) {
 			c.at = at
 			if connectErr == nil {
 				c.opened++
 			}
 			return c, connectErr
 		},
-		examine: func(at operate.Where) (*doctor.Doctor, func() error, error) {
+		examine: func(at client.Where) (*doctor.Doctor, func() error, error) {
 			c.at = at
 			return &doctor.Doctor{
 				Address: at.Consul, Consul: c, Mesh: c, Status: c.Status, Streams: c.Streams, Dial: func(context.Context, string) error { return nil },
@@ -47,17 +47,17 @@ func (c *fakeCluster) cluster(connectErr error) cluster {
 	}
 }
 
-func (c *fakeCluster) Status(context.Context) (operate.Status, error) {
-	nodes := []operate.Node{{Name: "b", Role: "worker", Version: "v1"}, {Name: "a", Role: "worker", Version: "v1"}}
+func (c *fakeCluster) Status(context.Context) (client.Status, error) {
+	nodes := []client.Node{{Name: "b", Role: "worker", Version: "v1"}, {Name: "a", Role: "worker", Version: "v1"}}
 	if c.at.Cluster == "silent" {
 		nodes[0].Error, nodes[1].Error = "no answer", "no answer"
 	}
-	return operate.Status{Cluster: c.at.Cluster, Nodes: nodes}, c.err
+	return client.Status{Cluster: c.at.Cluster, Nodes: nodes}, c.err
 }
 
 func (c *fakeCluster) Why(_ context.Context, ref string) (raysys.Explanation, error) {
 	if ref != "ab" {
-		return raysys.Explanation{}, fmt.Errorf("%w: no node knows %s", operate.ErrNotFound, ref)
+		return raysys.Explanation{}, fmt.Errorf("%w: no node knows %s", client.ErrNotFound, ref)
 	}
 	e := raysys.Explanation{ID: "abcd", Name: "fill", State: "ready", Size: 1 << 20, Owner: "a", Copies: []raysys.NodeID{"b"}, Submitter: "c", Attempt: 2, Recipe: true}
 	e.Inputs = []raysys.Explanation{{ID: "ef", Name: "object", State: "released", NoRecipe: "it is no task's value"}}
@@ -66,7 +66,7 @@ func (c *fakeCluster) Why(_ context.Context, ref string) (raysys.Explanation, er
 
 func (c *fakeCluster) Explain(_ context.Context, id string) (raysys.Scheduling, error) {
 	if id != "ab" {
-		return raysys.Scheduling{}, fmt.Errorf("%w: %s waits nowhere", operate.ErrNotFound, id)
+		return raysys.Scheduling{}, fmt.Errorf("%w: %s waits nowhere", client.ErrNotFound, id)
 	}
 	return raysys.Scheduling{ID: "abcd", Name: "train", Waits: []raysys.Waiting{{
 		Node: "a", Stage: core.StageLine, For: "what others hold of this node", Waited: 2 * time.Second, Asks: raysys.Resources{GPU: 2}, Labels: map[string]string{"zone": "west"},
@@ -75,19 +75,19 @@ func (c *fakeCluster) Explain(_ context.Context, id string) (raysys.Scheduling, 
 	}}, Placed: []raysys.Placed{{Time: time.Unix(0, 0), By: "c", Node: "a", Reasons: []string{"balanced: only a is left"}}}}, c.err
 }
 
-func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (operate.Memory, error) {
+func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (client.Memory, error) {
 	if node != "" && node != "a" && node != "b" {
-		return operate.Memory{}, fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
+		return client.Memory{}, fmt.Errorf("%w: there are a and b", client.ErrNotFound)
 	}
-	m := operate.Memory{Cluster: c.at.Cluster}
+	m := client.Memory{Cluster: c.at.Cluster}
 	if node != "b" {
-		m.Stores = append(m.Stores, operate.Store{Node: "a", Objects: 3, Bytes: 3 << 20, Budget: 1 << 30})
+		m.Stores = append(m.Stores, client.Store{Node: "a", Objects: 3, Bytes: 3 << 20, Budget: 1 << 30})
 		for i := range min(limit, 3) {
-			m.Objects = append(m.Objects, operate.Object{Node: "a", HeldObject: inspect.HeldObject{ID: fmt.Sprint("object-", i), Size: 1 << 20, Forms: []string{"value"}, Primary: true, Why: "put"}})
+			m.Objects = append(m.Objects, client.Object{Node: "a", HeldObject: inspect.HeldObject{ID: fmt.Sprint("object-", i), Size: 1 << 20, Forms: []string{"value"}, Primary: true, Why: "put"}})
 		}
 	}
 	if node != "a" {
-		m.Stores = append(m.Stores, operate.Store{Node: "b", Error: "no answer within 3s"})
+		m.Stores = append(m.Stores, client.Store{Node: "b", Error: "no answer within 3s"})
 	}
 	return m, c.err
 }
@@ -112,10 +112,10 @@ func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (inspect.Group
 		<-ctx.Done()
 		return inspect.GroupStatus{}, ctx.Err()
 	}
-	return inspect.GroupStatus{}, fmt.Errorf("%w: no placement group has the name or the id %s", operate.ErrNotFound, id)
+	return inspect.GroupStatus{}, fmt.Errorf("%w: no placement group has the name or the id %s", client.ErrNotFound, id)
 }
 
-func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (d operate.Drain, err error) {
+func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (d client.Drain, err error) {
 	if node == "a" || node == "b" || node == "dead" {
 		begun()
 	}
@@ -124,14 +124,14 @@ func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, 
 	}
 	switch node {
 	case "a":
-		return operate.Drain{Node: "a", Incarnation: 7, Left: true, Told: true, Took: time.Second, Kept: 3, Lost: 2, Why: "it holds references"}, nil
+		return client.Drain{Node: "a", Incarnation: 7, Left: true, Told: true, Took: time.Second, Kept: 3, Lost: 2, Why: "it holds references"}, nil
 	case "b":
 		<-ctx.Done()
 		return d, ctx.Err()
 	case "dead":
-		return operate.Drain{Node: "dead", Left: true}, nil
+		return client.Drain{Node: "dead", Left: true}, nil
 	}
-	return d, fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
+	return d, fmt.Errorf("%w: there are a and b", client.ErrNotFound)
 }
 
 func (c *fakeCluster) CancelDrain(_ context.Context, node raysys.NodeID) error {
@@ -158,7 +158,7 @@ func ask(t *testing.T, on cluster, args ...string) (stdout, stderr string, code 
 }
 
 func TestClusterCommands(t *testing.T) {
-	unreachable := fmt.Errorf("%w: consul at 127.0.0.1:1: connection refused", operate.ErrUnreachable)
+	unreachable := fmt.Errorf("%w: consul at 127.0.0.1:1: connection refused", client.ErrUnreachable)
 	for _, c := range []struct {
 		args    []string
 		connect error
@@ -244,7 +244,7 @@ func TestDoctorFails(t *testing.T) {
 	f := &fakeCluster{}
 	on := f.cluster(nil)
 	examine := on.examine
-	on.examine = func(at operate.Where) (*doctor.Doctor, func() error, error) {
+	on.examine = func(at client.Where) (*doctor.Doctor, func() error, error) {
 		d, done, err := examine(at)
 		d.Limits = func() (doctor.Limits, error) { return doctor.Limits{Files: 64}, nil }
 		return d, done, err
@@ -272,7 +272,7 @@ func TestWhere(t *testing.T) {
 	if _, talk, code := ask(t, f.cluster(nil), "status", "--tls-cert", file, "--tls-key", file); code != 0 {
 		t.Fatalf("exit %d: %s", code, talk)
 	}
-	if want := (operate.Where{Consul: "https://10.0.0.1:8501", Cluster: "blue", Cert: file, Key: file, CA: file}); f.at != want {
+	if want := (client.Where{Consul: "https://10.0.0.1:8501", Cluster: "blue", Cert: file, Key: file, CA: file}); f.at != want {
 		t.Errorf("got %+v, want %+v", f.at, want)
 	}
 }

@@ -12,28 +12,28 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 )
 
 // cluster is how commands reach a cluster. Tests put their own in place.
 type cluster struct {
 	// connect opens what status, memory and drain ask.
-	connect func(ctx context.Context, at operate.Where) (operate.Cluster, error)
+	connect func(ctx context.Context, at client.Where) (client.Cluster, error)
 	// examine makes the doctor's tools, and what puts them away.
-	examine func(at operate.Where) (*doctor.Doctor, func() error, error)
+	examine func(at client.Where) (*doctor.Doctor, func() error, error)
 	// reporter makes what tells the cluster that a worker of this host died, and is closed if it can be. Nil: its lease
 	// runs out.
-	reporter func(at operate.Where, node raysys.NodeID) (supervise.Reporter, error)
+	reporter func(at client.Where, node raysys.NodeID) (supervise.Reporter, error)
 }
 
 // defaultConsul is where Consul's own agent listens.
 const defaultConsul = "127.0.0.1:8500"
 
 // whereFlags are the flags of all commands that speak to a cluster.
-func whereFlags(flags *pflag.FlagSet) *operate.Where {
-	at := &operate.Where{}
+func whereFlags(flags *pflag.FlagSet) *client.Where {
+	at := &client.Where{}
 	consul, source := defaultConsul, ""
 	if v := os.Getenv("CONSUL_HTTP_ADDR"); v != "" {
 		consul, source = v, "CONSUL_HTTP_ADDR"
@@ -50,7 +50,7 @@ func whereFlags(flags *pflag.FlagSet) *operate.Where {
 	return at
 }
 
-func checkWhere(at *operate.Where) error {
+func checkWhere(at *client.Where) error {
 	if err := checkName("--cluster", at.Cluster); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 )
 
 func whyCommand(on cluster) *cobra.Command {
@@ -32,7 +32,7 @@ a detached task.`,
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
 				e, err := c.Why(ctx, args[0])
 				if err != nil {
 					return fmt.Errorf("why %s: %w: run raysys memory", args[0], err)
@@ -48,7 +48,7 @@ a detached task.`,
 	return cmd
 }
 
-// Why implements operate.Cluster.
+// Why implements client.Cluster.
 func (o *observer) Why(ctx context.Context, ref string) (raysys.Explanation, error) {
 	return o.node.Why(ctx, ref)
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 )
 
@@ -55,7 +55,7 @@ const dialsAtOnce = 16
 // portsOut: this host reaches every node.
 func (d *Doctor) portsOut(ctx context.Context, g *ground) Finding {
 	// Drivers may be where no node can dial them: they dial.
-	nodes := slices.DeleteFunc(slices.Clone(g.status.Nodes), func(n operate.Node) bool { return n.Role == "driver" })
+	nodes := slices.DeleteFunc(slices.Clone(g.status.Nodes), func(n client.Node) bool { return n.Role == "driver" })
 	errs := make([]error, len(nodes))
 	slots := make(chan struct{}, dialsAtOnce)
 	var wg sync.WaitGroup

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 )
 
@@ -63,7 +63,7 @@ type Doctor struct {
 	Address string // of Consul, for messages
 	Token   bool   // it is asked with a token
 	Consul  Consul
-	Status  func(ctx context.Context) (operate.Status, error)
+	Status  func(ctx context.Context) (client.Status, error)
 	Streams func(ctx context.Context) (inspect.Streams, error)
 	Mesh    Mesh
 	Dial    func(ctx context.Context, address string) error // opens a connection and closes it
@@ -82,7 +82,7 @@ type Doctor struct {
 // ground is what earlier checks found out for later ones.
 type ground struct {
 	agent  *Agent
-	status *operate.Status
+	status *client.Status
 }
 
 // Examine runs all checks in order. It ends early, with the rest skipped, when ctx does.

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/store"
 )
@@ -31,7 +31,7 @@ type patient struct {
 	writeErr  error
 	anyoneErr error
 	address   string // of Consul
-	status    operate.Status
+	status    client.Status
 	statusErr error
 	links     []doctor.Link
 	linksErr  error
@@ -57,7 +57,7 @@ func (p *patient) TryWrite(context.Context) error               { return p.write
 func (p *patient) TryWriteAsAnyone(context.Context) error       { return p.anyoneErr }
 func (p *patient) Links(context.Context) ([]doctor.Link, error) { return p.links, p.linksErr }
 func (p *patient) dial(_ context.Context, address string) error { return p.unreached[address] }
-func (p *patient) ask(context.Context) (operate.Status, error)  { return p.status, p.statusErr }
+func (p *patient) ask(context.Context) (client.Status, error)   { return p.status, p.statusErr }
 func (p *patient) greet(_ context.Context, address string) (doctor.Greeting, error) {
 	return p.greetings[address], p.unreached[address]
 }
@@ -75,13 +75,13 @@ func (p *patient) doctor() *doctor.Doctor {
 
 func well() *patient {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	node := func(name string) operate.Node {
-		return operate.Node{Name: raysys.NodeID(name), State: inspect.NodeActive, Address: name + ":7400", Version: "v1"}
+	node := func(name string) client.Node {
+		return client.Node{Name: raysys.NodeID(name), State: inspect.NodeActive, Address: name + ":7400", Version: "v1"}
 	}
 	return &patient{
 		address: "127.0.0.1:8500", token: true, anyoneErr: store.ErrDenied,
 		agent:   doctor.Agent{Version: "1.20.6", Leader: "10.0.0.1:8300", ConnsPerClient: 200, Time: now, TookHalf: time.Millisecond},
-		status:  operate.Status{Nodes: []operate.Node{node("a"), node("b")}, Shards: []operate.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
+		status:  client.Status{Nodes: []client.Node{node("a"), node("b")}, Shards: []client.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
 		links:   []doctor.Link{{From: "a", To: "b"}, {From: "b", To: "a"}},
 		limits:  doctor.Limits{Files: 65536},
 		certs:   doctor.Certificates{Own: now.AddDate(0, 0, 90), CA: now.AddDate(0, 0, 900)},
@@ -154,7 +154,7 @@ func TestIll(t *testing.T) {
 		"expired CA":      {func(p *patient) { p.certs.CA = p.now.AddDate(0, 0, -1) }, "certificates", doctor.Failed, "its CA for 0", "add a new CA", 0},
 		"bad certificate": {func(p *patient) { p.certsErr = broken }, "certificates", doctor.Failed, "it broke", "the same files", 0},
 		"no cluster":      {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 4},
-		"no node":         {func(p *patient) { p.status = operate.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
+		"no node":         {func(p *patient) { p.status = client.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
 		"leaderless":      {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
 		"suspect":         {func(p *patient) { p.status.Nodes[1].State = inspect.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
 		"closed port":     {func(p *patient) { p.unreached = map[string]error{"b:7400": broken} }, "ports out", doctor.Failed, "1 of 2 nodes cannot be reached: b: it broke", "firewall", 0},
@@ -206,7 +206,7 @@ func TestDialsAreBounded(t *testing.T) {
 		p := well()
 		p.status.Nodes = nil
 		for i := range 100 {
-			p.status.Nodes = append(p.status.Nodes, operate.Node{Name: raysys.NodeID(fmt.Sprint(i)), Version: "v1"})
+			p.status.Nodes = append(p.status.Nodes, client.Node{Name: raysys.NodeID(fmt.Sprint(i)), Version: "v1"})
 		}
 		d := p.doctor()
 		var now, most atomic.Int32

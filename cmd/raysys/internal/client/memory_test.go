@@ -1,4 +1,4 @@
-package operate_test
+package client_test
 
 import (
 	"bytes"
@@ -9,21 +9,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func held() operate.Memory {
-	return operate.Memory{
+func held() client.Memory {
+	return client.Memory{
 		Cluster: "blue",
-		Stores: []operate.Store{
+		Stores: []client.Store{
 			{Node: "b", Objects: 1, Bytes: 3 << 30, Used: 3 << 30, Budget: 7 << 30, Warm: 1 << 20, Received: 3 << 30},
 			{Node: "a", Objects: 6, Bytes: 4 << 30, Used: 3 << 29, Budget: 4 << 30, Disk: 5 << 20, Spilled: 2, Restored: 1, Exported: 9, Sent: 3 << 30, Shared: 4},
 			{Node: "laptop", Error: "no answer within 3s"},
 		},
-		Objects: []operate.Object{
+		Objects: []client.Object{
 			{"a", inspect.HeldObject{ID: "02", Size: 100 << 10, Forms: []string{"file"}, Primary: true, Why: "result of train", Since: noon.Add(-90 * time.Second)}},
 			{"b", inspect.HeldObject{ID: "01", Size: 3 << 30, Forms: []string{"segment"}, Why: "received", Owner: "a", Refs: 2, Users: 1, Since: noon}},
 			{"a", inspect.HeldObject{
@@ -42,7 +42,7 @@ func TestMemoryTable(t *testing.T) {
 	m := held()
 	m.Bound(6)
 	var b bytes.Buffer
-	if err := operate.MemoryTable(&b, m, noon); err != nil {
+	if err := client.MemoryTable(&b, m, noon); err != nil {
 		t.Fatal(err)
 	}
 	const want = `NODE  OBJECTS  MEMORY         WARM   DISK   SPILLED  RESTORED  DROPPED  EXPORTED  SENT   RECEIVED  SHARED
@@ -64,10 +64,10 @@ total: 7 objects, 7 GiB; 1 are not listed: raise --limit
 		t.Error(diff)
 	}
 	b.Reset()
-	if err := operate.MemoryTable(&b, operate.Memory{}, noon); err != nil || bytes.Contains(b.Bytes(), []byte("HELD BY")) {
+	if err := client.MemoryTable(&b, client.Memory{}, noon); err != nil || bytes.Contains(b.Bytes(), []byte("HELD BY")) {
 		t.Errorf("nothing is %q, %v", b.String(), err)
 	}
-	if operate.MemoryTable(full{}, m, noon) == nil || operate.MemoryJSON(full{}, m) == nil {
+	if client.MemoryTable(full{}, m, noon) == nil || client.MemoryJSON(full{}, m) == nil {
 		t.Error("the writer's error is lost")
 	}
 }
@@ -76,21 +76,21 @@ func TestMemoryJSON(t *testing.T) {
 	m := held()
 	m.Bound(2)
 	var b bytes.Buffer
-	if err := operate.MemoryJSON(&b, m); err != nil {
+	if err := client.MemoryJSON(&b, m); err != nil {
 		t.Fatal(err)
 	}
-	var back operate.Memory
+	var back client.Memory
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(m, back); diff != "" {
 		t.Error(diff)
 	}
-	if want := (operate.Total{Objects: 7, Bytes: 7 << 30, Listed: 2}); back.Total != want || back.Objects[1].Node != "b" {
+	if want := (client.Total{Objects: 7, Bytes: 7 << 30, Listed: 2}); back.Total != want || back.Objects[1].Node != "b" {
 		t.Errorf("%+v", back)
 	}
 	b.Reset()
-	if err := operate.MemoryJSON(&b, operate.Memory{}); err != nil || b.String() != `{"cluster":"","stores":[],"objects":[],"total":{"objects":0,"bytes":0,"listed":0}}`+"\n" {
+	if err := client.MemoryJSON(&b, client.Memory{}); err != nil || b.String() != `{"cluster":"","stores":[],"objects":[],"total":{"objects":0,"bytes":0,"listed":0}}`+"\n" {
 		t.Errorf("nothing is %q, %v", b.String(), err)
 	}
 }

@@ -1,4 +1,4 @@
-package operate
+package client
 
 import (
 	"encoding/json"

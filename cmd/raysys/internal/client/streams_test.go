@@ -1,11 +1,11 @@
-package operate_test
+package client_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 )
 
@@ -22,7 +22,7 @@ func TestStreamsTable(t *testing.T) {
 		return p
 	}
 	var b strings.Builder
-	err := operate.StreamsTable(&b, inspect.Streams{
+	err := client.StreamsTable(&b, inspect.Streams{
 		Parts:  []inspect.StreamPart{part("n2", "orders", "account", 0), part("n1", "orders", "account", 1), part("n1", "orders", "audit", 0)},
 		Silent: []string{"n3: no answer within 3s"},
 	})

@@ -1,4 +1,4 @@
-package operate_test
+package client_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func example() operate.Status {
-	shards := []operate.Shard{{Shard: 9, Node: "b", Epoch: 4}, {Shard: 7, Epoch: 2}, {Shard: 8, Node: "b", Epoch: 3}}
+func example() client.Status {
+	shards := []client.Shard{{Shard: 9, Node: "b", Epoch: 4}, {Shard: 7, Epoch: 2}, {Shard: 8, Node: "b", Epoch: 3}}
 	for i := range 6 {
-		shards = append(shards, operate.Shard{Shard: i, Node: "a", Epoch: 1})
+		shards = append(shards, client.Shard{Shard: i, Node: "a", Epoch: 1})
 	}
-	return operate.Status{
+	return client.Status{
 		Cluster: "blue", ID: "c0ffee", Format: 1,
-		Nodes: []operate.Node{
+		Nodes: []client.Node{
 			{
 				Name: "b", Incarnation: 12, Role: string(system.Worker), State: inspect.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
 				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30, Custom: map[string]float64{"seat": 0.5, "licence": 3}},
@@ -59,7 +59,7 @@ func example() operate.Status {
 
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := operate.Table(&b, example()); err != nil {
+	if err := client.Table(&b, example()); err != nil {
 		t.Fatal(err)
 	}
 	const want = `cluster blue (c0ffee), 3 nodes, 9 shards
@@ -104,7 +104,7 @@ policy   2
 		t.Error(diff)
 	}
 	b.Reset()
-	if err := operate.Table(&b, operate.Status{Cluster: "new"}); err != nil || strings.Contains(b.String(), "LEADER") || strings.Contains(b.String(), "GRAIN\t") {
+	if err := client.Table(&b, client.Status{Cluster: "new"}); err != nil || strings.Contains(b.String(), "LEADER") || strings.Contains(b.String(), "GRAIN\t") {
 		t.Errorf("an empty cluster: %q, %v", b.String(), err)
 	}
 }
@@ -112,8 +112,8 @@ policy   2
 func TestTableOfOneRow(t *testing.T) {
 	for want, up := range map[string]time.Duration{"1m5s": 65 * time.Second, "2h3m": 2*time.Hour + 3*time.Minute, "-": 0} {
 		var b bytes.Buffer
-		s := operate.Status{Nodes: []operate.Node{{Name: "a", Up: up, Address: "x", Version: "v"}}}
-		if err := operate.Table(&b, s); err != nil || !strings.Contains(b.String(), " "+want+" ") {
+		s := client.Status{Nodes: []client.Node{{Name: "a", Up: up, Address: "x", Version: "v"}}}
+		if err := client.Table(&b, s); err != nil || !strings.Contains(b.String(), " "+want+" ") {
 			t.Errorf("up %v: %q, %v; want %s in it", up, b.String(), err, want)
 		}
 	}
@@ -121,15 +121,15 @@ func TestTableOfOneRow(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := operate.JSON(&b, example()); err != nil {
+	if err := client.JSON(&b, example()); err != nil {
 		t.Fatal(err)
 	}
-	var back operate.Status
+	var back client.Status
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
 	want := example()
-	operate.Sort(&want)
+	client.Sort(&want)
 	if diff := cmp.Diff(want, back); diff != "" {
 		t.Error(diff)
 	}
@@ -147,7 +147,7 @@ func TestJSON(t *testing.T) {
 		t.Errorf("encoding/json writes %s, %v; the command wrote %s", again, err, b.String())
 	}
 	b.Reset()
-	if err := operate.JSON(&b, operate.Status{}); err != nil || b.String() != `{"cluster":"","id":"","format":0,"nodes":[],"shards":[]}`+"\n" {
+	if err := client.JSON(&b, client.Status{}); err != nil || b.String() != `{"cluster":"","id":"","format":0,"nodes":[],"shards":[]}`+"\n" {
 		t.Errorf("nothing is %q, %v", b.String(), err)
 	}
 }
@@ -157,7 +157,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestNobodyReads(t *testing.T) {
-	if operate.Table(full{}, example()) == nil || operate.JSON(full{}, example()) == nil {
+	if client.Table(full{}, example()) == nil || client.JSON(full{}, example()) == nil {
 		t.Error("the writer's error is lost")
 	}
 }
