@@ -60,9 +60,9 @@ var grown = map[string]int{
 	"placement.View":                        45,
 	"rl":                                    29,
 	"store/storetest.suite":                 34,
-	"system":                                64,
-	"system.Node":                           69,
-	"system.cluster":                        110,
+	"system":                                45,
+	"system.Node":                           50,
+	"system.cluster":                        93,
 	"testkit":                               30,
 	"testkit.Cluster":                       48,
 }

@@ -208,20 +208,20 @@ func (o *Operator) Removed(group string, by core.NodeKey) { o.asked("remove "+gr
 func (o *Operator) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {
 	switch q.op {
 	case adminMemory:
-		m := o.memory(q.limit)
+		m := own{o}.memory(q.limit)
 		a.Memory = &m
 	case adminWhy:
-		a.Why = o.explain(ctx, q.id)
+		a.Why = own{o}.explain(ctx, q.id)
 	case adminExplain:
-		a.Explain = o.scheduling(q.id)
+		a.Explain = own{o}.scheduling(q.id)
 	case adminGroups:
-		a.Groups = o.ledGroups(q.id, q.limit)
+		a.Groups = own{o}.ledGroups(q.id, q.limit)
 	case adminList:
 		if f := listed.Of(q.id); f != nil {
 			a.List, err = json.Marshal(f(o.Listed))
 		}
 	case adminStatus:
-		a.Status = o.report()
+		a.Status = own{o}.report()
 	case adminWays:
 		a.Ways, err = o.ways()
 	case adminDrain:

@@ -14,7 +14,7 @@ import (
 )
 
 // demand is the work that waits on this node.
-func (o *Operator) demand() (list []inspect.Demand) {
+func (o own) demand() (list []inspect.Demand) {
 	now := o.Now()
 	add := func(r core.Resources, labels map[string]string, group string, count int, since int64, unplaced bool) {
 		if group != "" {
@@ -61,7 +61,7 @@ func shape(d inspect.Demand) string {
 }
 
 // groupDemand is the placement groups that wait for room, of the shards that this node leads.
-func (o *Operator) groupDemand() (list []inspect.GroupDemand) {
+func (o own) groupDemand() (list []inspect.GroupDemand) {
 	now := o.Now()
 	for _, g := range o.Node.LedGroups() {
 		if !g.Waits {
@@ -102,7 +102,7 @@ func summedGroups(all []inspect.GroupDemand) (list []inspect.GroupDemand) {
 }
 
 // devices is what the node's ledger has of its accelerators, and what their source says of them.
-func (o *Operator) devices() (list []inspect.DeviceStatus) {
+func (o own) devices() (list []inspect.DeviceStatus) {
 	said := map[string]devices.Device{}
 	if source := o.Devices; source != nil {
 		for _, d := range source.Inventory().Devices {

@@ -59,7 +59,7 @@ func (o *Operator) Explain(ctx context.Context, id string) (raysys.Scheduling, e
 		return raysys.Scheduling{}, err
 	case 1:
 		for _, s := range all {
-			o.order(s)
+			own{o}.order(s)
 			return *s, nil
 		}
 	}
@@ -72,7 +72,7 @@ func (o *Operator) Explain(ctx context.Context, id string) (raysys.Scheduling, e
 }
 
 // order puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
-func (o *Operator) order(s *raysys.Scheduling) {
+func (o own) order(s *raysys.Scheduling) {
 	rank := func(w *raysys.Waiting) int {
 		if w.Stage == core.StageSent {
 			return 0
@@ -96,7 +96,7 @@ func (o *Operator) order(s *raysys.Scheduling) {
 }
 
 // scheduling is what this node knows of the work.
-func (o *Operator) scheduling(id string) (list []raysys.Scheduling) {
+func (o own) scheduling(id string) (list []raysys.Scheduling) {
 	add := func(id, name string, w raysys.Waiting) {
 		w.Node = o.Name
 		list = append(list, raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{w}})

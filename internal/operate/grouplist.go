@@ -83,7 +83,7 @@ func (o *Operator) RemoveGroup(ctx context.Context, id string) (inspect.GroupSta
 }
 
 // ledGroups lists the oldest groups of the shards that this node leads, of those with the name, or whose id begins so; "" for all.
-func (o *Operator) ledGroups(id string, limit int) *ledGroups {
+func (o own) ledGroups(id string, limit int) *ledGroups {
 	list := slices.DeleteFunc(o.Node.LedGroups(), func(g registry.LedGroup) bool {
 		return id != "" && groupengine.NameIn(g.Key) != id && !strings.HasPrefix(g.Record.ID.String(), id)
 	})

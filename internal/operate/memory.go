@@ -54,7 +54,7 @@ func (o *Operator) Memory(ctx context.Context, name raysys.NodeID, limit int) (i
 }
 
 // memory lists this node's own store.
-func (o *Operator) memory(limit int) inspect.NodeMemory {
+func (o own) memory(limit int) inspect.NodeMemory {
 	store := o.Node.Objects()
 	m := inspect.NodeMemory{Name: o.Name, Store: inspect.ObjectStats(store.Stats()), Objects: []inspect.HeldObject{}}
 	if c := o.Node.Cluster(); c != nil {

@@ -78,6 +78,9 @@ type Operator struct {
 	trying atomic.Bool // see ways
 }
 
+// own is what the node of an Operator says of itself.
+type own struct{ *Operator }
+
 // New makes the operator of a node.
 func New(c Config) *Operator { return &Operator{Config: c} }
 

@@ -83,7 +83,7 @@ func Known(m member.Node) inspect.NodeStatus {
 }
 
 // report is this node's status by itself.
-func (o *Operator) report() inspect.NodeStatus {
+func (o own) report() inspect.NodeStatus {
 	k := o.Self()
 	l := o.Tasks.Load()
 	s := inspect.NodeStatus{

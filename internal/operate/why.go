@@ -182,7 +182,7 @@ func (o *Operator) whyNamed(ctx context.Context, name string) (e core.Explanatio
 const explainLimit = 2 * time.Second
 
 // explain says what this node knows of the values whose ids begin with prefix.
-func (o *Operator) explain(ctx context.Context, prefix string) []core.Explanation {
+func (o own) explain(ctx context.Context, prefix string) []core.Explanation {
 	ctx, cancel := context.WithTimeout(ctx, explainLimit)
 	defer cancel()
 	wanted := func(id raysys.TaskID) bool { return strings.HasPrefix(id.String(), prefix) }
