@@ -39,9 +39,6 @@ func (w *Wallet) Guess(ctx context.Context, v int) (int, error) {
 	return w.money.Value, err
 }
 
-// Leave lets the activation go.
-func (w *Wallet) Leave(ctx context.Context) error { return grains.Deactivate(ctx) }
-
 var (
 	walletTable = raysys.NewTable()
 	wallets     = grains.DefineIn[Wallet](walletTable, "wallet")
@@ -50,7 +47,6 @@ var (
 	known       = grains.Method(wallets, "known", (*Wallet).Known)
 	guess       = grains.Method(wallets, "guess", (*Wallet).Guess)
 	forget      = grains.Action0(wallets, "forget", (*Wallet).Forget)
-	leave       = grains.Action0(wallets, "leave", (*Wallet).Leave)
 )
 
 // storing starts a node that keeps States.
