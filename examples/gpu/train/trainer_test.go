@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/examples/gpu/cudatest"
 	"github.com/raysys/raysys/examples/gpu/mlp"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
