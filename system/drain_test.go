@@ -217,6 +217,9 @@ func TestDrainCancelled(t *testing.T) {
 	if err := w1.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if came, err := d.AwaitDrained(ctx, "w1", inc); err != nil || came == nil || came.Took == 0 {
+		t.Errorf("who asked for the drain hears of it after the node has left: %+v, %v", came, err)
+	}
 	if came, err := d.AwaitDrained(ctx, "w1", inc); err != nil || came != nil {
 		t.Errorf("whoever asks after it has left hears %+v, %v", came, err)
 	}

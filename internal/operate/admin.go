@@ -137,6 +137,9 @@ func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminReq
 			}
 			answers <- from{k, adminResult{a, err}}
 		})
+		if q.op == adminDrain { // right behind: a node with nothing to move may be gone before its first answer is here
+			o.reports.Store(k, o.report(k))
+		}
 	}
 	for len(all) < len(members) {
 		select {

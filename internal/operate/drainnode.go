@@ -23,7 +23,22 @@ var ErrNoSuchNode = errors.New("no such node")
 // The error matches ErrNoSuchNode when the cluster has no node of that name.
 func (o *Operator) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
 	m, err := o.operate(ctx, "drain", name, adminDrain)
+	if err != nil {
+		o.reports.Delete(mesh.KeyOf(m))
+	}
 	return m.Incarnation, err
+}
+
+// report asks a node for the outcome of its drain. The channel is closed, and has it before where the node says it.
+func (o *Operator) report(k core.NodeKey) <-chan *inspect.Drained {
+	came := make(chan *inspect.Drained, 1)
+	o.admin(k, adminRequest{op: adminAwait}, func(a adminAnswer, err error) {
+		if err == nil && a.Error == "" {
+			came <- a.Drain
+		}
+		close(came)
+	})
+	return came
 }
 
 // CancelDrain cancels a drain that DrainNode asked for, and returns when the node is active again. The error says why the node
@@ -33,6 +48,7 @@ func (o *Operator) CancelDrain(ctx context.Context, name raysys.NodeID) error {
 	if err != nil {
 		return err
 	}
+	o.reports.Delete(mesh.KeyOf(m))
 	return o.await(ctx, "wait until "+string(name)+" is active again", func(v *member.View) bool {
 		now, ok := v.Node(name)
 		return !ok || now.Incarnation != m.Incarnation || !now.Info.Draining
@@ -63,13 +79,11 @@ func (o *Operator) AwaitDrained(ctx context.Context, name raysys.NodeID, incarna
 		return nil, fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
 	}
 	k := core.NodeKey{Node: name, Incarnation: incarnation}
-	came := make(chan *inspect.Drained, 1)
-	o.admin(k, adminRequest{op: adminAwait}, func(a adminAnswer, err error) {
-		if err == nil && a.Error == "" {
-			came <- a.Drain
-		}
-		close(came)
-	})
+	asked, ok := o.reports.LoadAndDelete(k)
+	if !ok {
+		asked = o.report(k)
+	}
+	came := asked.(<-chan *inspect.Drained)
 	began := false // the view has shown that the node drains
 	stays := false
 	err := o.await(ctx, "wait for "+string(name)+" to leave", func(v *member.View) bool {

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +76,8 @@ type Cluster struct {
 // Operator answers what operators ask of a node, and asks other nodes for one.
 type Operator struct {
 	Config
-	trying atomic.Bool // see ways
+	trying  atomic.Bool // see ways
+	reports sync.Map    // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
 }
 
 // own is what the node of an Operator says of itself.
