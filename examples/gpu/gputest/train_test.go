@@ -56,6 +56,7 @@ func TestTrains(t *testing.T) {
 		}
 		k.Proc(i).Restart()
 		k.Ready()
+		p = reach(t, k.Context(), d, "killed", job, p.Step+job.Every) // a snapshot of a time with one node has one copy, which the next kill takes
 	}
 	sameLoss(t, job.Spec, p.Step, p.Loss)
 
