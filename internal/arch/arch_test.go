@@ -204,6 +204,8 @@ func TestOffence(t *testing.T) {
 		{"internal/wire", "<grains", false},
 		{"internal/graindir", "<internal/grainengine", false},
 		{"internal/runqueue", "<internal/taskengine", false},
+		{"internal/tally", "<internal/core", true},
+		{"internal/tally", "<internal/taskengine", false},
 		{"internal/taskwire", "<internal/taskengine", false},
 		{"internal/loadreport", "<internal/taskengine", false},
 		{"internal/replies", "<internal/graindir", true},

@@ -52,13 +52,15 @@ var layers = []layer{
 	{"internal/replies/...", words("std . internal/core internal/wire internal/graindir internal/replies/..."), "a leaf: a book of outcomes; the engine locks it and commits what changes, the registry asks whose a record is"},
 	{"internal/staterecord/...", words("std . internal/core internal/codec internal/wire internal/graindir internal/staterecord/..."), "a leaf: a State as bytes; the engine writes and reads it, the registry asks what it retains"},
 
-	{"internal/grainengine/...", sibling("internal/grainengine", "internal/graindir", "internal/replies", "internal/staterecord"), "siblings are blind to each other: system joins them"},
+	{"internal/grainengine/...", sibling("internal/grainengine", "internal/graindir", "internal/replies", "internal/staterecord", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"internal/taskwire/...", words("std internal/core internal/ledger internal/wire internal/taskwire/..."), "a leaf: frames of tasks as bytes; what is sent, and when, is the engine's"},
 	{"internal/loadreport/...", words("std internal/core internal/ledger internal/wire internal/loadreport/..."), "a leaf: how busy a node is, as values and bytes; the engine says it, and system believes it"},
 
+	{"internal/tally/...", words("std internal/core internal/tally/..."), "a leaf: numbers of runs and texts of failures; the engines count, and what shows them asks"},
+
 	{"internal/runqueue/...", words("std internal/core internal/queue internal/ledger internal/runqueue/..."), "a leaf: which task is next; who runs it is nothing to it"},
 
-	{"internal/taskengine/...", sibling("internal/taskengine", "internal/runqueue", "internal/taskwire", "internal/loadreport"), "siblings are blind to each other: system joins them"},
+	{"internal/taskengine/...", sibling("internal/taskengine", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/replay/...", words("std . grains system internal/core internal/codec grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
 	{"grains/...", words("std . internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},
@@ -90,7 +92,7 @@ var layers = []layer{
 	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
 
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
-	{"internal/operate/...", words("std third . inspect internal/core internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
+	{"internal/operate/...", words("std third . inspect internal/core internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/tally placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
 	{"internal/waitcycles/...", words("std . internal/core internal/wire internal/mesh internal/refs internal/runner internal/waitcycles/..."), "it asks nodes what work waits for; of the engines it declares the three methods that it needs"},
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "system knows everybody below it and nobody who uses it"},

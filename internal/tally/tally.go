@@ -1,0 +1,194 @@
+package tally
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Outcome is how a run ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	OK        Outcome = iota
+	Error             // the function returned an error, or ended its goroutine
+	Panic             // it panicked
+	Cancelled         // it was cancelled, before its start or while it ran, or an input failed
+	Retried           // it failed, and runs again
+	numOutcomes
+)
+
+// String names the outcome, as metrics do.
+func (o Outcome) String() string {
+	return [numOutcomes]string{"ok", "error", "panic", "cancelled", "retried"}[o]
+}
+
+// Outcomes are all there are.
+func Outcomes() []Outcome { return []Outcome{OK, Error, Panic, Cancelled, Retried} }
+
+// Kind is what a function is called as.
+type Kind string
+
+// The kinds.
+const (
+	TaskKind Kind = "task"
+	CallKind Kind = "call"
+)
+
+const (
+	// Sample is of how many short runs one is timed, where each is timed by itself.
+	Sample = 16
+	// shortRun is what a run takes at most that is timed once in Sample runs.
+	shortRun = int64(50 * time.Microsecond)
+	// Stripes is how many counters a function has. What runs at the same time counts in different ones, mostly.
+	Stripes = 8
+)
+
+// Function counts the runs of one function on one node.
+type Function struct {
+	Name string
+	Kind Kind
+
+	of       *Tally
+	outcomes [numOutcomes]atomic.Uint64 // but what is in stripes
+	every    atomic.Uint64              // of so many runs one is timed, less one: 0 or Sample-1
+	texts    texts
+	times    histogram
+	stripes  [Stripes]stripe
+}
+
+// stripe counts runs with outcome OK. It fills a cache line.
+type stripe struct {
+	ok atomic.Uint64
+	_  [56]byte
+}
+
+// Ended counts n runs.
+func (f *Function) Ended(o Outcome, n uint64) { f.outcomes[o].Add(n) }
+
+// Took counts n runs of ns nanoseconds each, of any outcome.
+func (f *Function) Took(ns int64, n uint64) { f.times.add(ns, n) }
+
+// Timed reports whether a run that begins now is to be timed: one in Sample while they are short.
+func (f *Function) Timed(stripe uint) bool {
+	return f.stripes[stripe%Stripes].ok.Load()&f.every.Load() == 0
+}
+
+// OK counts one run that ended well.
+func (f *Function) OK(stripe uint) { f.stripes[stripe%Stripes].ok.Add(1) }
+
+// Sampled counts a run that Timed chose, and those for which it stands.
+func (f *Function) Sampled(ns int64) {
+	every := f.every.Load()
+	f.times.add(ns, every+1)
+	next := uint64(0)
+	if ns < shortRun {
+		next = Sample - 1
+	}
+	if next != every {
+		f.every.Store(next)
+	}
+}
+
+// row is what has been counted so far.
+func (f *Function) row() Row {
+	r := Row{Name: f.Name, Kind: f.Kind, Times: f.times.times()}
+	for o := range f.outcomes {
+		r.Outcomes[o] = f.outcomes[o].Load()
+	}
+	for i := range f.stripes {
+		r.Outcomes[OK] += f.stripes[i].ok.Load()
+	}
+	return r
+}
+
+// Row is what a node has counted of one function, and what it has of it now.
+type Row struct {
+	Name     string `json:"name"` // of a method: kind.method
+	Kind     Kind   `json:"kind"`
+	Outcomes Counts `json:"outcomes"`
+	Times    Times  `json:"times"`
+
+	Running int           `json:"running"`
+	Waiting int           `json:"waiting"`          // to start: for inputs, a CPU, resources, or the turn of its grain
+	Oldest  time.Duration `json:"oldest,omitempty"` // for how long the one has waited that has waited longest, about
+}
+
+// Counts are numbers of runs by Outcome.
+type Counts [numOutcomes]uint64
+
+// Runs is how often the function was run, to any end.
+func (c Counts) Runs() (n uint64) {
+	for _, k := range c {
+		n += k
+	}
+	return n
+}
+
+// Failed is how many runs ended in an error or a panic, and were not repeated.
+func (c Counts) Failed() uint64 { return c[Error] + c[Panic] }
+
+// Plus returns the row of both nodes.
+func (r Row) Plus(o Row) Row {
+	for i, n := range o.Outcomes {
+		r.Outcomes[i] += n
+	}
+	r.Times = r.Times.Plus(o.Times)
+	r.Running += o.Running
+	r.Waiting += o.Waiting
+	r.Oldest = max(r.Oldest, o.Oldest)
+	return r
+}
+
+// Tally is what one node counts. The zero value is ready.
+type Tally struct {
+	functions sync.Map // by key
+	failures  failures
+}
+
+type key struct {
+	kind Kind
+	name string
+}
+
+// Function returns what counts the function.
+func (t *Tally) Function(kind Kind, name string) *Function {
+	k := key{kind, name}
+	if f, ok := t.functions.Load(k); ok {
+		return f.(*Function)
+	}
+	f, _ := t.functions.LoadOrStore(k, &Function{Name: name, Kind: kind, of: t})
+	return f.(*Function)
+}
+
+// Rows are all functions of the kind that have run here, or were to, by name. Running, Waiting and Oldest are for the engine to fill.
+func (t *Tally) Rows(kind Kind) (rows []Row) {
+	t.functions.Range(func(_, v any) bool {
+		if f := v.(*Function); f.Kind == kind {
+			rows = append(rows, f.row())
+		}
+		return true
+	})
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Name, b.Name) })
+	return rows
+}
+
+// Cache remembers the Function of the node that asked last. What defines a function has one.
+type Cache struct{ last atomic.Pointer[Function] }
+
+// Of returns what counts the function in t.
+func (c *Cache) Of(t *Tally, kind Kind, name string) *Function {
+	if f := c.last.Load(); f != nil && f.of == t {
+		return f
+	}
+	return c.find(t, kind, name)
+}
+
+func (c *Cache) find(t *Tally, kind Kind, name string) *Function {
+	f := t.Function(kind, name)
+	c.last.Store(f)
+	return f
+}
