@@ -4,6 +4,9 @@
 //	Node.Memory  ──▶ Memory   object stores, with their objects and why those are there
 //	Node.Groups  ──▶ Groups   placement groups, and where their bundles are
 //	Node.Streams ──▶ Streams  how far the subscriptions of streams are
+//	Node.Tasks   ──▶ Tasks    tasks that wait or run
+//	Node.Grains  ──▶ Grains   grains in memory, with their mailboxes
+//	Node.Waits   ──▶ Waits    who waits for what, down to the work at the end
 //	Node.Ways    ──▶ Way      which nodes can open a connection to which
 //	Node.Drained ──▶ Drained  what came of a drain
 //

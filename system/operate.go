@@ -46,6 +46,24 @@ func (n *Node) Streams(ctx context.Context) (inspect.Streams, error) {
 	return n.operator.Streams(ctx)
 }
 
+// Tasks asks all nodes for tasks that wait or run, for up to 3 s or as long as ctx lasts. The error says what there is where q asks for a
+// state that is none, or for a function that no node has; that one matches raysys.ErrNotFound.
+func (n *Node) Tasks(ctx context.Context, q inspect.TaskQuery) (inspect.Tasks, error) {
+	return operate.Tasks(ctx, n.operator, q)
+}
+
+// Grains asks all nodes for the grains that they have in memory, for up to 3 s or as long as ctx lasts. The error matches
+// raysys.ErrNotFound where no node has the kind that q asks for.
+func (n *Node) Grains(ctx context.Context, q inspect.GrainQuery) (inspect.Grains, error) {
+	return operate.Grains(ctx, n.operator, q)
+}
+
+// Waits asks all nodes for the tasks and the turns of grains that wait for other work, at most limit of them, and follows each wait to the
+// work at its end. A limit of 0 stands for 100.
+func (n *Node) Waits(ctx context.Context, limit int) (inspect.Waits, error) {
+	return operate.Waits(ctx, n.operator, limit)
+}
+
 // Ways has every node try to connect to every other node that is no driver, and returns the outcomes. A node that does
 // not answer is left out; Status lists it.
 func (n *Node) Ways(ctx context.Context) ([]inspect.Way, error) {

@@ -34,3 +34,6 @@ func PrefixOf(digits string) (p Prefix, ok bool) {
 func (p Prefix) Of(id TaskID) bool {
 	return id.Hi&p.mask.Hi == p.digits.Hi && id.Lo&p.mask.Lo == p.digits.Lo
 }
+
+// Digits is the first id that begins so: the whole id, where all its digits are given.
+func (p Prefix) Digits() TaskID { return p.digits }

@@ -19,6 +19,24 @@ type Waiting struct {
 	from   int // the place before it on the way from the first
 }
 
+// WaitsFor lists up to limit of the futures that t waits for and that have not settled, and counts them; 0 where it waits for nothing.
+// It may be out of date once it returns.
+func WaitsFor(t *Turn, limit int) (on []*Future, count int) {
+	b := t.base.block.Load()
+	if b == nil {
+		return nil, 0
+	}
+	for _, c := range b.on {
+		if c == nil || c.Settled() {
+			continue
+		}
+		if count++; count <= limit {
+			on = append(on, c)
+		}
+	}
+	return on, count
+}
+
 // Future is what a Waiting that Waits made, and that is Far or Held, waits for.
 func (w *Waiting) Future() *Future { return w.future }
 

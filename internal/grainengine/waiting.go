@@ -32,6 +32,107 @@ func (e *Engine) ExplainWaiting(name string) (list []Waiting) {
 	return list
 }
 
+// Active is a grain in memory.
+type Active struct {
+	ID      graindir.ID
+	Mailbox int  // messages
+	Waits   bool // for its node's resources: it has not begun
+	a       *activation
+	calls   int // of a stateless kind's key, for any of its activations
+}
+
+// EachActive shows the activations of a kind, or of all where that is "", in no order.
+func EachActive(e *Engine, kind string, f func(Active)) {
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); kind == "" || kind == k.def.name {
+			for _, a := range k.activations() {
+				f(activeOf(a, 0))
+			}
+		}
+		return true
+	})
+}
+
+// FindActive lists the activations of one grain.
+func FindActive(e *Engine, id graindir.ID) (list []Active) {
+	e.kinds.Range(func(_, v any) bool {
+		k := v.(*boundKind)
+		if k.def.name != id.Kind {
+			return true
+		}
+		if a, _ := k.lookup(id.Key); a != nil {
+			list = append(list, activeOf(a, 0))
+		}
+		if p, ok := k.pools.Load(id.Key); ok {
+			all, calls := p.(*pool).members()
+			for _, a := range all {
+				list = append(list, activeOf(a, calls))
+			}
+		}
+		return true
+	})
+	return list
+}
+
+func activeOf(a *activation, calls int) Active {
+	return Active{
+		ID: graindir.ID{Kind: a.kind.def.name, Key: a.key}, Mailbox: a.waits() + calls, a: a, calls: calls,
+		Waits: a.holding != nil && a.holding.hold.Load() == nil,
+	}
+}
+
+// OneTurn is a turn that a grain is in.
+type OneTurn struct {
+	Call  *core.Future  // nil of a hook
+	Turn  *core.Turn    // nil of a call that has submitted nothing
+	Name  string        // of the method or hook
+	Late  string        // why nothing waits for it any more; "" while something may
+	Since time.Duration // how long it lasts, at least; 0 where that is not known
+}
+
+// Turns lists the turns that the grain is in: more than one where it interleaves.
+func (g *Active) Turns() (list []OneTurn) {
+	a := g.a
+	e := a.kind.engine
+	now := e.cfg.Now()
+	if t := a.turnNow(now); t.of != nil {
+		one := OneTurn{Name: t.name, Late: t.late}
+		switch of := t.of.(type) {
+		case *core.Future:
+			one.Call, one.Turn = of, of.OwnTurn()
+		case *core.Turn:
+			one.Turn = of
+		}
+		e.looks.mu.Lock()
+		if s := e.looks.seen[a]; s != nil && s.turn == t.of {
+			one.Since = time.Duration(now - s.since)
+		}
+		e.looks.mu.Unlock()
+		list = append(list, one)
+	}
+	if g := a.gate.Load(); g != nil {
+		g.mu.Lock()
+		for _, p := range g.inner {
+			list = append(list, OneTurn{Call: p.call, Turn: p.call.OwnTurn(), Name: callOf(p.call).method.entry.Name})
+		}
+		g.mu.Unlock()
+	}
+	return list
+}
+
+// CallOf says of a call of this node to which grain it is, in whose mailbox here it is, or to which node it was sent; false for other work.
+func CallOf(c *core.Future) (id graindir.ID, at raysys.NodeID, ok bool) {
+	if id, ok = GrainOf(c); !ok {
+		return id, "", false
+	}
+	if call := callOf(c); call.queuedAt() == nil {
+		if p, _, away := engineOf(c.Up()).Away(c); away {
+			at = p.Node()
+		}
+	}
+	return id, at, true
+}
+
 // GrainOf returns the grain that a call of this node is to; false for other work.
 func GrainOf(c *core.Future) (graindir.ID, bool) {
 	call := callOf(c)

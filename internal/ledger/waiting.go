@@ -57,6 +57,29 @@ func (l *Line) Waiting(which func(Work) bool) (list []Waiting) {
 	return append(list, l.waiting(which)...)
 }
 
+// EachWaiting shows the work that waits, in the line and in those of the bundles, and since when, in no order. f is called under the lock.
+func EachWaiting(l *Line, f func(w Work, since int64)) {
+	for _, b := range l.all() {
+		eachClaim(&b.Line, f)
+	}
+	eachClaim(l, f)
+}
+
+func eachClaim(l *Line, f func(w Work, since int64)) {
+	if l.Waits.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.shapes {
+		for i := range s.claims {
+			if c := &s.claims[i]; !c.work.Over() {
+				f(c.work, c.since)
+			}
+		}
+	}
+}
+
 func (l *Line) waiting(which func(Work) bool) (list []Waiting) {
 	if l.Waits.Load() == 0 {
 		return nil

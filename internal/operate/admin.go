@@ -34,13 +34,15 @@ const (
 	adminExplain adminOp = 8
 	adminGroups  adminOp = 9 // the placement groups of the shards that the node leads
 	adminList    adminOp = 10
+	adminAsk     adminOp = 11 // a question of those in ask.go
 )
 
 // adminRequest is an operation with its parameters.
 type adminRequest struct {
 	op    adminOp
 	limit int    // memory, groups: how many objects or groups to list
-	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group; list: its name
+	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group; list, ask: its name
+	query []byte // ask: as JSON
 }
 
 func (q adminRequest) append(dst []byte) []byte {
@@ -50,6 +52,9 @@ func (q adminRequest) append(dst []byte) []byte {
 	}
 	if q.named() {
 		dst = wire.AppendBytes(dst, q.id)
+	}
+	if q.op == adminAsk {
+		dst = wire.AppendBytes(dst, q.query)
 	}
 	return dst
 }
@@ -62,11 +67,14 @@ func readAdminRequest(r *wire.Reader) adminRequest {
 	if q.named() {
 		q.id = r.String()
 	}
+	if q.op == adminAsk {
+		q.query = []byte(r.String())
+	}
 	return q
 }
 
 func (q adminRequest) named() bool {
-	return q.op == adminWhy || q.op == adminExplain || q.op == adminGroups || q.op == adminList
+	return q.op == adminWhy || q.op == adminExplain || q.op == adminGroups || q.op == adminList || q.op == adminAsk
 }
 
 // patience is how long the answer may take.
@@ -187,7 +195,7 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	}
 	c := o.Node.Cluster()
 	switch q.op {
-	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList:
+	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList, adminAsk:
 		c.Runner.Run(func() { reply(o.perform(c.Runner.Context(), q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
 		if err := o.Node.AwaitDrain(func(d inspect.Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
@@ -223,6 +231,8 @@ func (o *Operator) perform(ctx context.Context, q adminRequest) (a adminAnswer, 
 		if f := listed.Of(q.id); f != nil {
 			a.List, err = json.Marshal(f(o.Listed))
 		}
+	case adminAsk:
+		a.List, err = own{o}.answerTo(ctx, q)
 	case adminStatus:
 		a.Status = own{o}.report()
 	case adminWays:

@@ -1,6 +1,6 @@
 // Package operate answers what operators ask of a node: the commands of raysys, and programs by the methods of system.Node.
 //
-//		Node.Status, Memory, Groups, Streams, Ways, Why, Explain, DrainNode ...
+//		Node.Status, Tasks, Grains, Waits, Memory, Groups, Streams, Ways, Why, Explain, DrainNode ...
 //		        │
 //		     Operator ── askAll: every member at once ──▶ KindAdmin ──▶ Serve ── perform ──▶ engines, registry, objects, mesh
 //		        │                                                                     │
@@ -8,6 +8,7 @@
 //
 //	  - [Operator] is one node's side. Without a cluster it answers for the one node.
 //	  - [Config], [Node] and [Cluster] are what it is given of the node: it changes nothing there but the drain.
+//	  - A question (ask.go) is what nodes are asked by name, with a query and an answer as JSON: lists, whose rows the node filters and bounds.
 //	  - [Decisions] are the last decisions where work goes, for Explain. Who decides enters them.
 //
 // Invariants:

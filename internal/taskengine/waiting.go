@@ -195,6 +195,133 @@ func (s *search) elsewhere(x *exchange) {
 	})
 }
 
+// Seen is a task that is on this node, or that this node has sent to another.
+type Seen struct {
+	Future *core.Future
+	Stage  string        // StageRunning also of one that waits for others meanwhile
+	Since  int64         // when it began to wait or to run, about, on the runtime's clock; 0 where that is not known
+	Peer   raysys.NodeID // whose task it is; of StageSent, where it is; "" for this node
+}
+
+// EachTask shows the tasks that wait or run on this node and those it has sent to others, in no order; one that moves meanwhile may come
+// twice, or not. f is called under locks: it does not call the engine.
+func EachTask(e *Engine, f func(Seen)) {
+	show := func(c *core.Future, stage string, since int64) {
+		if c.Settled() || (shaped{Future: c}).Over() { // a task that was cancelled stays where it is
+			return
+		}
+		s := Seen{Future: c, Stage: stage, Since: since}
+		if a, ok := c.Work().(*inboundTask); ok {
+			s.Peer = a.from.Node()
+		}
+		f(s)
+	}
+	e.held.each(func(c *core.Future, since int64) { show(c, core.StageInputs, since) })
+	x := e.net.Load()
+	queues := []*runqueue.Queue{e.queue}
+	if x != nil {
+		queues = append(queues, x.inbound)
+	}
+	bulks := map[*bulk]bool{} // one has several places in the queue
+	for _, q := range queues {
+		q.Each(func(w runqueue.Task) bool {
+			m, ok := w.Future.Work().(*bulkItem)
+			if !ok {
+				if w.Future.Pending() {
+					show(w.Future, core.StageQueue, w.Since())
+				}
+				return true
+			}
+			if bulks[m.bulk] {
+				return true
+			}
+			bulks[m.bulk] = true
+			since := w.Since()
+			for _, c := range m.rest() {
+				if c.Pending() {
+					show(c, core.StageQueue, since)
+				}
+			}
+			return true
+		})
+	}
+	if x != nil {
+		x.deferred.each(show)
+	}
+	e.bundles.mu.Lock()
+	for _, w := range e.bundles.deferred {
+		show(&w.task.Future, core.StageBundle, w.since)
+	}
+	e.bundles.mu.Unlock()
+	ledger.EachWaiting(&e.line, func(w ledger.Work, since int64) {
+		if t, ok := w.(shaped); ok {
+			show(t.Future, core.StageLine, since)
+		}
+	})
+	if x == nil {
+		return
+	}
+	x.each(func(p *peer) {
+		p.flights.Each(func(_ uint64, t flight) {
+			if !t.task.Settled() {
+				f(Seen{Future: t.task, Stage: core.StageSent, Peer: p.Node()})
+			}
+		})
+		p.inbound.each(func(a *inboundTask) {
+			if !a.Future.Pending() {
+				show(&a.Future, core.StageRunning, 0)
+			}
+		})
+	})
+}
+
+// each shows the tasks that no peer could run, and those for which there is no node.
+func (d *deferred) each(show func(c *core.Future, stage string, since int64)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.own {
+		show(c, core.StageQueue, 0)
+	}
+	for _, l := range d.order {
+		for _, c := range l.futures {
+			show(c, core.StageQueue, l.since)
+		}
+	}
+	for _, w := range d.unplaced {
+		show(&w.task.Future, core.StageNode, w.since)
+	}
+}
+
+// Explain says in words what the task waits for; Stage may say more than that of Seen.
+func (t *Seen) Explain(e *Engine) raysys.Waiting {
+	s := &search{e: e, now: e.now()}
+	w := raysys.Waiting{Stage: t.Stage, Waited: s.since(t.Since)}
+	switch t.Stage {
+	case core.StageInputs:
+		return s.held(t.Future, t.Since)
+	case core.StageQueue:
+		w.For = "a CPU"
+	case core.StageBundle:
+		w.For = "its placement group: the bundle has no node yet"
+	case core.StageNode:
+		w.For = "a node: none can take it now"
+	case core.StageLine:
+		w.For = "what others hold of this node"
+	case core.StageSent:
+		w.For = fmt.Sprintf("node %s, to which it was sent", t.Peer)
+	}
+	return w
+}
+
+// OptionsOf are those of a task of this node; nil where it is another's, or no task.
+func OptionsOf(c *core.Future) *core.Options {
+	r, ok := c.Work().(*record)
+	if !ok {
+		return nil
+	}
+	return &r.spec.opts
+}
+
 // String names the task, for those that wait behind it.
 func (w shaped) String() string { return w.Work().Name() + " " + w.ID().String() }
 

@@ -1,0 +1,201 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/member"
+)
+
+const (
+	// maxAnswer bounds what a node answers, as JSON; the asker shows no more either.
+	maxAnswer = 1 << 20
+	// maxRows bounds the rows of an answer, and listedRows is how many there are where the question does not say.
+	maxRows    = 10_000
+	listedRows = 100
+	// maxNamed bounds the names in an error that says what there is.
+	maxNamed = 20
+)
+
+// question is what nodes are asked by name, with a query and an answer as JSON.
+type question func(o own, ctx context.Context, query []byte) (any, error)
+
+func asked[Q, A any](f func(own, context.Context, Q) (A, error)) question {
+	return func(o own, ctx context.Context, query []byte) (any, error) {
+		var q Q
+		if err := json.Unmarshal(query, &q); err != nil {
+			return nil, fmt.Errorf("read the question: %w", err)
+		}
+		return f(o, ctx, q)
+	}
+}
+
+// questionOf returns what answers a question, nil where this version knows none of that name.
+func questionOf(name string) question {
+	switch name {
+	case "tasks":
+		return asked(own.tasks)
+	case "work":
+		return asked(own.work)
+	case "waits":
+		return asked(own.waits)
+	case "grains":
+		return asked(own.grains)
+	}
+	return nil
+}
+
+// answerTo answers a question.
+func (o own) answerTo(ctx context.Context, q adminRequest) (json.RawMessage, error) {
+	f := questionOf(q.id)
+	if f == nil {
+		return nil, fmt.Errorf("the question %q is unknown to this version", q.id)
+	}
+	a, err := f(o, ctx, q.query)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(a)
+}
+
+// ask asks the node, or all where that is "", and gives each answer to add. silent are the nodes that do not answer, and why.
+func ask[A any](ctx context.Context, o *Operator, node raysys.NodeID, name string, query any, add func(core.NodeKey, A)) (silent []string, err error) {
+	members := slices.DeleteFunc(o.Members(), func(m member.Node) bool { return node != "" && m.ID != node })
+	if len(members) == 0 {
+		return nil, fmt.Errorf("%s of %s: %w: raysys status lists the nodes", name, node, ErrNoSuchNode)
+	}
+	q, err := json.Marshal(query)
+	if err != nil {
+		return nil, err
+	}
+	for k, r := range o.askAll(ctx, members, adminRequest{op: adminAsk, id: name, query: q}) {
+		var a A
+		err := r.err
+		if err == nil {
+			err = json.Unmarshal(r.answer.List, &a)
+		}
+		if err != nil {
+			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, err))
+			continue
+		}
+		add(k, a)
+	}
+	slices.Sort(silent)
+	if ctx.Err() != nil {
+		return silent, fmt.Errorf("ask for %s: %w", name, context.Cause(ctx))
+	}
+	return silent, nil
+}
+
+// page is what a node answers to a question for a list.
+type page[T any] struct {
+	Count int `json:"count"` // of what matches
+	Rows  []T `json:"rows"`
+	// Unknown: the node has nothing of the name that was asked for, but Names.
+	Unknown bool     `json:"unknown,omitempty"`
+	Names   []string `json:"names,omitempty"`
+}
+
+// pages joins the answers of nodes.
+type pages[T any] struct {
+	page[T]
+	known bool
+}
+
+func (p *pages[T]) add(_ core.NodeKey, one page[T]) {
+	p.Count += one.Count
+	p.Rows = append(p.Rows, one.Rows...)
+	p.Names = append(p.Names, one.Names...)
+	p.known = p.known || !one.Unknown
+}
+
+// listPages asks for a list. what is of what names are, and name is what the query asks for; "" for all.
+func listPages[T any](ctx context.Context, o *Operator, node raysys.NodeID, question string, query any, what, name string) (p pages[T], silent []string, err error) {
+	silent, err = ask(ctx, o, node, question, query, p.add)
+	if err == nil && name != "" && !p.known && len(silent) == 0 {
+		err = unknown(what, name, p.Names)
+	}
+	return p, silent, err
+}
+
+// unknown says what there is.
+func unknown(what, name string, names []string) error {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	there := "there is none"
+	if n := len(names); n > 0 {
+		there = "there are " + strings.Join(names[:min(n, maxNamed)], ", ")
+		if n > maxNamed {
+			there += fmt.Sprintf(" and %d more", n-maxNamed)
+		}
+	}
+	return fmt.Errorf("%w: no node has a %s %s: %s", raysys.ErrNotFound, what, name, there)
+}
+
+// namesIn lists the definitions of a kind of this node.
+func (o own) namesIn(kind string) (names []string) {
+	for _, e := range o.Job.Table.Entries() {
+		if e.Kind == kind && len(names) < maxRows {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// limitOf is how many rows are asked for.
+func limitOf(n int) int { return min(cmp.Or(max(n, 0), listedRows), maxRows) }
+
+// first keeps the first rows by an order of many that it is shown.
+type first[T any] struct {
+	limit int
+	order func(a, b *T) int
+	rows  []T
+	full  bool // the first limit of rows are in order, and those behind may go before them
+	count int
+}
+
+func (f *first[T]) add(row T) {
+	f.count++
+	if f.full && f.order(&row, &f.rows[f.limit-1]) >= 0 {
+		return
+	}
+	if f.rows = append(f.rows, row); len(f.rows) >= 2*f.limit+listedRows {
+		f.cut()
+	}
+}
+
+func (f *first[T]) cut() {
+	slices.SortStableFunc(f.rows, func(a, b T) int { return f.order(&a, &b) })
+	if f.full = len(f.rows) >= f.limit; f.full {
+		clear(f.rows[f.limit:])
+		f.rows = f.rows[:f.limit]
+	}
+}
+
+// bounded keeps as many of the rows, from the first, as are maxAnswer bytes of JSON at most.
+func bounded[T any](rows []T) []T {
+	left := maxAnswer - 1<<10 // for what surrounds them
+	for i := range rows {
+		row, err := json.Marshal(&rows[i])
+		if left -= len(row) + 1; err != nil || left < 0 {
+			return rows[:i]
+		}
+	}
+	return rows
+}
+
+// sorted puts the rows of several nodes in order, and keeps those that are asked for.
+func sorted[T any](rows []T, limit int, order func(a, b *T) int) []T {
+	slices.SortStableFunc(rows, func(a, b T) int { return order(&a, &b) })
+	rows = bounded(rows[:min(len(rows), limitOf(limit))])
+	if rows == nil {
+		rows = []T{} // so that a reader of the JSON can always range over it
+	}
+	return rows
+}
