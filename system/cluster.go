@@ -14,11 +14,10 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/link"
-	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
-	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/placing"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -26,7 +25,6 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 )
 
@@ -56,17 +54,9 @@ type cluster struct {
 	watches   watches
 	bodies    bodies
 	lines     lines
-	view      nodeView
-	affinity  affinity
-	askers    roomAskers
-	homeless  atomic.Int64          // stateless calls that wait for a worker
-	looks     atomic.Int32          // calls of moveWaiting since its last look
-	draws     atomic.Uint64         // random choices made here
+	placer    *placing.Placer
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil
 	wake      chan struct{}         // capacity 1: wakes duties
-	tell      chan struct{}         // capacity 1: wakes tellLoad
-	rest      chan struct{}         // capacity 1: the same, soon
-	short     chan struct{}         // capacity 1: has tellLoad look after what waits for resources
 
 	ctx      context.Context // the runner's
 	moves    sync.WaitGroup  // shards being taken or given up
@@ -76,9 +66,6 @@ type cluster struct {
 
 	mu      sync.Mutex // guards the rest
 	jobs    map[wire.JobKey]*core.Job
-	loads   map[core.NodeKey]loadreport.Load
-	reports reports
-	members uint64       // grows with every change that placement depends on, but for loads
 	working map[int]bool // shards that are being taken or given up
 }
 
@@ -141,59 +128,6 @@ func (c *cluster) leader(shard int) (core.NodeKey, bool) {
 // now is the node's clock.
 func (c *cluster) now() int64 { return c.runner.Now() }
 
-// peer returns the connection to an incarnation, nil when there is none now.
-func (c *cluster) peer(k core.NodeKey) *refs.Session {
-	if p := c.mesh.Peer(k); p != nil {
-		return refs.Of(p)
-	}
-	return nil
-}
-
-// connect is Connect of the mesh, for the session.
-func (c *cluster) connect(k core.NodeKey, done func(*refs.Session, error)) {
-	if p := c.peer(k); p != nil && p.Up() {
-		done(p, nil)
-		return
-	}
-	c.mesh.Connect(k, func(p *mesh.Peer, err error) {
-		if err != nil {
-			done(nil, err)
-			return
-		}
-		done(refs.Of(p), nil)
-	})
-}
-
-// nodes lists the nodes for placement as they are at a moment. The list is the caller's.
-func (c *cluster) nodes() ([]placement.Node, registry.Moment) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	view := c.member.View()
-	list := make([]placement.Node, 0, len(view.Nodes()))
-	for _, n := range view.Nodes() {
-		k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
-		pn := placement.Node{
-			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
-			Devices: nodedevices.Placement(n.Info.Devices), Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
-		}
-		if l, ok := c.loads[k]; ok {
-			enterLoad(&pn, &l, 0)
-		}
-		if k == c.self() {
-			table := c.node.cfg.Table
-			pn.Namespace = c.node.cfg.Namespace
-			pn.Runs = func(f string) bool { return has(table, f) }
-		} else if p := c.mesh.Peer(k); p != nil {
-			pn.Namespace = p.Namespace()
-			pn.Runs = p.Can
-		} else {
-			continue // a node that is not connected cannot be sent work
-		}
-		list = append(list, pn)
-	}
-	return list, registry.Moment{Members: c.members, Reports: c.reports.last}
-}
-
 // newMesh makes the node's connections; it does no I/O.
 func (c *cluster) newMesh() *mesh.Mesh {
 	n := c.node
@@ -206,7 +140,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 			wire.KindTaskResults: func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResults(refs.Of(p), b) },
 			wire.KindTaskCancel:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleCancel(refs.Of(p), b) },
 			wire.KindTaskFinal:   func(p *mesh.Peer, b []byte) error { return n.tasks.HandleFinal(refs.Of(p), b) },
-			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return c.onLoad(refs.Of(p), b) },
+			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return c.placer.OnLoad(refs.Of(p), b) },
 			wire.KindActor:       c.onActor,
 		},
 		Questions: refs.Questions(),
@@ -219,7 +153,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	}
 	m.Questions[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
-	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.serve(r, to) }
+	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.Serve(r, to) }
 	m.Questions[wire.KindProbe] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.prober.Serve(r, to) }
 	m.Questions[wire.KindActorBody] = c.bodies.serve
 	m.Questions[wire.KindAdmin] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.operator.Serve(p, r, to) }
@@ -236,8 +170,8 @@ func (c *cluster) newMesh() *mesh.Mesh {
 // up is called with a new connection.
 func (c *cluster) up(mp *mesh.Peer) {
 	p := refs.Of(mp)
-	c.changed()
-	c.node.tasks.PeerUp(p, c.taskInfo(p))
+	c.placer.Changed()
+	c.node.tasks.PeerUp(p, placing.Offer(c.mesh.Info(p.Key())))
 	c.node.grains.PeerUp(p)
 	c.reg.Retry()
 	c.poke() // a shard may have waited for a session with its preferred leader
@@ -249,16 +183,9 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 		c.node.stop(*killed) // before work runs here again because its node seems gone
 	}
 	p := refs.Of(mp)
-	c.changed()
+	c.placer.Changed()
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)
 	c.objects.PeerDown(p.Key(), cause)
 	c.bodies.down(mp)
-}
-
-// changed notes that placement may choose another node from now on.
-func (c *cluster) changed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.members++
 }

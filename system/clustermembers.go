@@ -17,34 +17,19 @@ func (m clusterMembers) Alive(k core.NodeKey) bool             { return m.c.aliv
 func (m clusterMembers) Suspended() error                      { return m.c.suspended() }
 
 // Nodes implements registry.Members.
-func (m clusterMembers) Nodes() ([]placement.Node, registry.Moment) { return m.c.nodes() }
+func (m clusterMembers) Nodes() ([]placement.Node, registry.Moment) { return m.c.placer.Nodes() }
 
 // Since implements registry.Members.
 func (m clusterMembers) Since(at registry.Moment, reported func(core.NodeKey)) registry.Moment {
-	m.c.mu.Lock()
-	keys := m.c.reports.since(at.Reports)
-	now := registry.Moment{Members: m.c.members, Reports: m.c.reports.last}
-	m.c.mu.Unlock()
-	for _, k := range keys {
-		reported(k)
-	}
-	return now
+	return m.c.placer.Since(at, reported)
 }
 
 // Reported implements registry.Members.
-func (m clusterMembers) Reported(n *placement.Node) {
-	m.c.mu.Lock()
-	l, known := m.c.loads[core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}]
-	m.c.mu.Unlock()
-	if !known {
-		l.Free = n.Total.CPU
-	}
-	enterLoad(n, &l, 0)
-}
+func (m clusterMembers) Reported(n *placement.Node) { m.c.placer.Reported(n) }
 
 // Connect implements registry.Members.
 func (m clusterMembers) Connect(to core.NodeKey, done func(*mesh.Questions, error)) {
-	m.c.connect(to, func(p *refs.Session, err error) {
+	refs.Connect(m.c.mesh, to, func(p *refs.Session, err error) {
 		if err != nil {
 			done(nil, err)
 			return

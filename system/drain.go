@@ -130,7 +130,7 @@ func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc
 	// Grains before tasks: a task that runs may wait for one of them. Objects after tasks, whose results they are, and
 	// before the shards, which list them.
 	// Bundles first: grains and tasks in them go to where they are.
-	if left := c.node.groups.drain(moving); left > 0 {
+	if left := c.node.groups.Drain(moving, lastCall); left > 0 {
 		c.log.Info("bundles of placement groups find no room elsewhere, and wait for it when this node has left", zap.Int("bundles", left))
 	}
 	err = errors.Join(c.cutShort(c.node.grains.Drain(moving)), c.cutShort(c.drainTasks(moving)))
@@ -221,7 +221,7 @@ func (c *cluster) stay() error {
 	c.log.Info("the drain was cancelled")
 	c.node.grains.CancelDrain()
 	c.node.tasks.CancelDrain()
-	c.node.groups.bundles.Leave(nil)
+	c.node.groups.Bundles.Leave(nil)
 	c.objects.TakeBack()
 	c.retiring.Store(false)
 	for {

@@ -20,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/nodedevices"
+	"github.com/raysys/raysys/internal/placing"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -179,10 +180,8 @@ func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string, c *c
 
 // Looks returns how often n has looked after its duties in the cluster, and at who is in it.
 func Looks(n *Node) uint64 {
-	c := n.cluster
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.members + c.reports.last
+	m := n.cluster.placer.Moment()
+	return m.Members + m.Reports
 }
 
 // ObjectShards are the shards that list the objects of n.
@@ -262,30 +261,24 @@ func LookForCopies(n *Node, dead core.NodeKey) error {
 // Believed is what a node takes a member with this record to have free, when the member reports l.
 func Believed(i member.Info, l loadreport.Load) placement.Node {
 	n := placement.Node{ID: i.ID, Total: i.Resources, Free: i.Resources, Devices: nodedevices.Placement(i.Devices)}
-	enterLoad(&n, &l, 0)
+	placing.EnterLoad(&n, &l, 0)
 	return n
 }
 
 // Seen is what n takes another node to be like.
-func Seen(n *Node, of raysys.NodeID) (seen placement.Node) {
-	n.cluster.viewed(func(v *placement.View) {
-		seen = *v.Find(of)
-		n.cluster.expect(&seen)
-	})
-	return seen
-}
+func Seen(n *Node, of raysys.NodeID) placement.Node { return n.cluster.placer.Seen(of) }
 
 // SeesOff reports whether n sees off an account that asks for so much memory.
 func SeesOff(n *Node, key string, memory int64) bool {
 	want := graindir.Wanted{Needs: core.Resources{Memory: memory}}
-	return !locator{n.cluster}.Elsewhere(graindir.ID{Kind: "account", Key: key}, want, false).IsZero()
+	return !n.cluster.placer.Locator().Elsewhere(graindir.ID{Kind: "account", Key: key}, want, false).IsZero()
 }
 
 // Hear has n take in a frame of KindLoad, as if a peer had sent it.
 func Hear(n *Node, from raysys.NodeID, frame []byte) error {
 	for _, p := range n.cluster.mesh.Connected() {
 		if p.Node() == from {
-			return n.cluster.onLoad(refs.Of(p), frame)
+			return n.cluster.placer.OnLoad(refs.Of(p), frame)
 		}
 	}
 	return fmt.Errorf("%s is no peer", from)
@@ -297,15 +290,15 @@ func LooksBeside(n *Node, times int) (goroutines, followed int) {
 	w := &looked{began: make(chan struct{}), end: make(chan struct{})}
 	line := n.tasks.Line()
 	line.Push(ledger.Need{Memory: 1 << 60}, w)
-	n.cluster.moveWaiting()
+	n.cluster.placer.MoveWaiting()
 	<-w.began
 	before := runtime.NumGoroutine()
 	for range times {
-		n.cluster.moveWaiting()
+		n.cluster.placer.MoveWaiting()
 	}
 	goroutines = runtime.NumGoroutine() - before
 	close(w.end)
-	for n.cluster.looks.Load() != 0 {
+	for n.cluster.placer.Looks.Load() != 0 {
 		runtime.Gosched()
 	}
 	line.Remove(func(o ledger.Work) bool { return o == ledger.Work(w) })

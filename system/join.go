@@ -14,9 +14,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/link"
-	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/placing"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -33,12 +33,16 @@ const shardWriters = 8
 func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store, writers: shardlog.NewWriters(shardWriters),
-		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), rest: make(chan struct{}, 1), short: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
-		jobs: map[wire.JobKey]*core.Job{}, loads: map[core.NodeKey]loadreport.Load{}, working: map[int]bool{},
+		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
+		jobs: map[wire.JobKey]*core.Job{}, working: map[int]bool{},
 	}
 	c.ctx, c.lines.c = c.runner.Context(), c
 	c.mesh = c.newMesh()
 	c.refs = refs.New(c.mesh, c.runner, (*nodeRuntime)(n), n.job)
+	c.placer = placing.New(placing.Config{
+		Namespace: n.cfg.Namespace, Table: n.cfg.Table, Strategies: c.cfg.Strategies, Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Wheel: n.wheel, Pool: n.pool,
+		Decisions: &n.decisions, Suspended: c.suspended,
+	})
 	return c
 }
 
@@ -73,9 +77,10 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	}
 	c.reg = registry.New(registry.Config{
 		Members: clusterMembers{c}, Actors: n.actors, Runner: c.runner, Layout: conf, Namespace: n.cfg.Namespace, Strategies: cfg.Strategies,
-		AskBundles: n.groups.ask, Expecting: c.expecting, Removed: n.operator.Removed, Placed: n.decisions.Placed, PlacedIn: n.decisions.PlacedIn,
+		AskBundles: n.groups.Ask, Expecting: c.placer.Expecting, Removed: n.operator.Removed, Placed: n.decisions.Placed, PlacedIn: n.decisions.PlacedIn,
 		HandOver: func(worker core.NodeKey, k registry.TaskKey) { c.refs.TakeAt(worker, k.Run, k.ID) },
 	})
+	c.placer.Registry = c.reg
 	c.directory = registry.NewDirectory(c.reg)
 	if c.objects, err = n.openObjects(); err != nil {
 		return err
@@ -113,12 +118,13 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	c.placer.Member = c.member
 	n.job.Run = c.member.Incarnation()
 	c.mesh.Joined(c.member)
 	n.actors.ProcessRegistry.Address = actorAddress(c.self()) // no actor has been spawned yet
 	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)
 	c.runner.Run(c.objects.Recover)
-	c.runner.Run(c.tellLoad)
+	c.runner.Run(c.placer.TellLoad)
 	c.runner.Run(c.duties)
 	if cfg.Role == Driver && !cfg.Observer {
 		c.runner.Run(c.sayWaiting)
@@ -177,15 +183,6 @@ func (c *cluster) digest() string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-func has(t *raysys.Table, f string) bool {
-	for _, kind := range []string{"task", "grain", "method"} {
-		if len(f) > len(kind) && f[:len(kind)] == kind && f[len(kind)] == ' ' {
-			return t.Lookup(kind, f[len(kind)+1:]) != nil
-		}
-	}
-	return false
-}
-
 // duties follows the view of the cluster, one change at a time. It connects to other nodes, takes and gives up shards,
 // and cleans up after nodes that are gone.
 func (c *cluster) duties() {
@@ -193,7 +190,7 @@ func (c *cluster) duties() {
 	over := false                    // the member has ended: the Changed channel of its last view stays closed
 	for {
 		view := c.member.View()
-		c.changed()
+		c.placer.Changed()
 		now := map[core.NodeKey]bool{}
 		for _, n := range view.Nodes() {
 			k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
@@ -207,7 +204,7 @@ func (c *cluster) duties() {
 			}
 			if _, old := known[k]; !old && k.Incarnation < c.self().Incarnation {
 				c.mesh.Connect(k, func(*mesh.Peer, error) {}) // of two nodes the one that joined later dials
-			} else if !old && roleOf(n.Info).hosts() {
+			} else if !old && n.Info.Works() {
 				c.dialBack(k)
 			}
 		}
@@ -238,11 +235,7 @@ func (c *cluster) duties() {
 // gone tells all parts of the node that an incarnation has left the cluster; left says that it had drained.
 func (c *cluster) gone(k core.NodeKey, left bool) {
 	c.log.Info("node gone", zap.Stringer("peer", k))
-	c.mu.Lock()
-	delete(c.loads, k)
-	c.reports.remove(k)
-	c.node.groups.room.forget(k)
-	c.mu.Unlock()
+	c.placer.Gone(k)
 	if left {
 		c.departed.Store(c.now())
 	}

@@ -18,12 +18,14 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
-	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/placing"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wheel"
@@ -45,7 +47,7 @@ type Node struct {
 	objects *objects.Objects // from Start on
 	drawn   bool             // its name was left out
 	solo    *solo            // nil with one
-	groups  *groups
+	groups  *placing.Groups
 	// decisions of placement that are remembered.
 	decisions operate.Decisions
 	operator  *operate.Operator
@@ -129,11 +131,10 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.Cluster != nil {
 		n.cluster = newCluster(n)
-		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged, n.cluster.restChanged
-		n.cluster.affinity.c = n.cluster
-		gc.Conditions = n.cluster.affinity.resolve
+		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), n.cluster.placer.PlaceTask, n.cluster.placer.LoadChanged, n.cluster.placer.RestChanged
+		gc.Conditions = n.cluster.placer.Affinity.Resolve
 		tc.Bandwidth = n.pace.bandwidth
-		gc.Cluster, gc.States, gc.Hosts = locator{n.cluster}, states{n}, cfg.Cluster.Role.hosts()
+		gc.Cluster, gc.States, gc.Hosts = n.cluster.placer.Locator(), states{n}, cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = newSolo(n)
 		n.job.Run, n.job.Tasks = n.solo.run, taskengine.NewNames(n.job)
@@ -141,27 +142,40 @@ func New(cfg Config) (*Node, error) {
 	}
 	gc.Retainer = retainer{n}
 	n.groups = newGroups(n)
-	tc.PlaceInBundle, tc.RoomInGroup, gc.Bundle = n.groups.place, n.groups.elsewhere, n.groups.whereGrain
-	gc.RoomInGroup = n.groups.grainElsewhere
+	tc.PlaceInBundle, tc.RoomInGroup, gc.Bundle = n.groups.Place, n.groups.Elsewhere, n.groups.WhereGrain
+	gc.RoomInGroup = n.groups.GrainElsewhere
 	tc.MakeRoom = func(tasks int) { n.grains.MakeRoom(slices.Repeat([]ledger.Need{{CPU: ledger.Unit}}, tasks), false) }
 	n.tasks = taskengine.NewEngine(tc)
 	gc.Line = n.tasks.Line()
-	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)
 	n.grains = grainengine.NewEngine(gc)
+	n.groups.Engines(n.tasks, n.grains)
 	if c := n.cluster; c != nil {
-		c.prober = waitcycles.New(waitcycles.Config{Self: c.self, Peer: c.peer, Refs: c.refs, Tasks: n.tasks, Grains: n.grains, Runner: c.runner})
+		c.prober = waitcycles.New(waitcycles.Config{Self: c.self, Peer: func(k core.NodeKey) *refs.Session { return refs.To(c.mesh, k) }, Refs: c.refs, Tasks: n.tasks, Grains: n.grains, Runner: c.runner})
 		n.job.Prober = c.prober
 	}
-	n.groups.bundles.MakeRoom = n.grains.MakeRoom
 	n.health = nodedevices.Health{Log: n.log, Changed: n.sickChanged, Short: n.grains.Short}
 	n.operator = n.operate()
 	gc.Line.OnShort(func() {
 		n.grains.Short()
 		if n.cluster != nil {
-			n.cluster.waitsShort()
+			n.cluster.placer.WaitsShort()
 		}
 	})
 	return n, nil
+}
+
+// newGroups makes the node's placement groups.
+func newGroups(n *Node) *placing.Groups {
+	c := placing.GroupsConfig{Name: n.cfg.Name, Waits: n.cfg.WaitForResources, Wheel: n.wheel, Pool: n.pool, Decisions: &n.decisions}
+	if in := n.cluster; in != nil {
+		c.Self, c.Alive, c.Open = in.self, in.alive, func() (*registry.Registry, error) { return in.reg, nil }
+		c.Runner, c.Placer = in.runner, in.placer
+	} else {
+		self := core.NodeKey{Node: n.cfg.Name, Incarnation: n.solo.run}
+		c.Self, c.Alive, c.Open = func() core.NodeKey { return self }, soloMembers{n.solo}.Alive, n.solo.open
+		c.Runner = n.solo.runner
+	}
+	return placing.NewGroups(c)
 }
 
 // Start brings the node up. With a cluster the node joins it, and Start returns once it is a member. While the store

@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -13,7 +12,6 @@ import (
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
-	"github.com/raysys/raysys/placement"
 )
 
 // Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
@@ -113,7 +111,7 @@ type operated Node
 func (n *Node) operate() *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Namespace: n.cfg.Namespace, Version: Version(), Resources: n.cfg.Resources, Devices: n.cfg.DeviceSource, Job: n.job,
-		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n,
+		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.Client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n,
 	})
 }
 
@@ -141,35 +139,18 @@ func (n *operated) WhyNoHost() string              { return n.cluster.whyNoHost(
 func (n *operated) AwaitDrain(tell func(inspect.Drained)) error { return (*Node)(n).awaitDrain(tell) }
 
 // ExplainBundle implements operate.Node.
-func (n *operated) ExplainBundle(o *core.Options, w *raysys.Waiting) { n.groups.explain(o, w) }
+func (n *operated) ExplainBundle(o *core.Options, w *raysys.Waiting) { n.groups.Explain(o, w) }
 
 // ExplainTask implements operate.Node.
 func (n *operated) ExplainTask(w *taskengine.Waiting) {
 	if c := n.cluster; c != nil {
-		nodes := c.affinity.explain(w.Request.Options.Conditions, core.GrainName{}, &w.Waiting)
-		w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, nodes, v, false) })
+		c.placer.ExplainTask(w)
 	}
 }
 
 // ExplainGrain implements operate.Node.
 func (n *operated) ExplainGrain(w *grainengine.Waiting) {
 	if c := n.cluster; c != nil {
-		w.Want.Nodes = c.affinity.explain(w.Want.Conditions, core.GrainName(w.ID), &w.Waiting)
-		w.Nodes = c.fits(func(*placement.View) placement.Request { return c.grainRequest(w.ID, w.Want) })
+		c.placer.ExplainGrain(w)
 	}
-}
-
-// fits says of each node whether it may take the work: of members that this node cannot reach, that.
-func (c *cluster) fits(request func(*placement.View) placement.Request) (list []raysys.NodeFit) {
-	observers := map[raysys.NodeID]bool{}
-	c.viewed(func(v *placement.View) {
-		list = v.Fits(request(v))
-		for _, m := range c.member.View().Nodes() {
-			k := core.NodeKey{Node: m.ID, Incarnation: m.Incarnation}
-			if observers[m.ID] = m.Info.Observer; !connected(v, k) {
-				list = append(list, raysys.NodeFit{Node: m.ID, Why: "not connected to " + string(c.self().Node)})
-			}
-		}
-	})
-	return slices.DeleteFunc(list, func(f raysys.NodeFit) bool { return observers[f.Node] })
 }

@@ -86,7 +86,7 @@ func (p remoteProcess) send(pid, sender *actor.PID, header actor.ReadonlyMessage
 		p.refused(pid, sender, msg, err)
 		return
 	}
-	p.c.connect(p.to, func(to *refs.Session, err error) {
+	refs.Connect(p.c.mesh, p.to, func(to *refs.Session, err error) {
 		if err == nil {
 			err = to.Send(wire.Requests, wire.KindActor, frame)
 		}
@@ -116,7 +116,7 @@ func (p remoteProcess) refused(pid, sender *actor.PID, msg any, err error) {
 		}
 	}
 	p.undelivered(pid, sender, msg)
-	p.c.connect(p.to, func(to *refs.Session, down error) {
+	refs.Connect(p.c.mesh, p.to, func(to *refs.Session, down error) {
 		if down == nil {
 			frame := appendAddressed(nil, pid, nil, 0)
 			frame = wire.AppendBytes(append(frame, formFailed), "")

@@ -6,6 +6,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
@@ -60,6 +61,9 @@ func (n *nodeRuntime) Why(ctx context.Context, c *core.Future) (core.Explanation
 func (n *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.Scheduling, error) {
 	return n.operator.ExplainWork(ctx, c)
 }
+
+// Groups implements groupengine.Runtime.
+func (n *nodeRuntime) Groups() *groupengine.Client { return n.groups.Client }
 
 // Tasks implements taskengine.Runtime.
 func (n *nodeRuntime) Tasks() *taskengine.Engine { return n.tasks }

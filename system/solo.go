@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/nodedevices"
+	"github.com/raysys/raysys/internal/placing"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
@@ -68,7 +69,7 @@ func (s *solo) open() (*registry.Registry, error) {
 	s.kv = kv
 	s.reg = registry.New(registry.Config{
 		Members: soloMembers{s}, Actors: s.node.actors, Runner: s.runner, Layout: conf, Namespace: s.node.cfg.Namespace, Alone: true,
-		AskBundles: s.node.groups.ask,
+		AskBundles: s.node.groups.Ask,
 	})
 	return s.reg, nil
 }
@@ -144,7 +145,7 @@ func (s soloMembers) Since(_ registry.Moment, reported func(core.NodeKey)) regis
 // Reported implements registry.Members.
 func (s soloMembers) Reported(n *placement.Node) {
 	l := s.node.tasks.Load()
-	setFree(n, l.Rest)
+	placing.SetFree(n, l.Rest)
 	n.Free.CPU = l.Free
 }
 

@@ -315,6 +315,8 @@ func TestOffence(t *testing.T) {
 		{"internal/nodedevices", "<internal/taskengine", false},
 		{"internal/operate", "<inspect", true},
 		{"internal/operate", "<system", false},
+		{"internal/placing", "<internal/taskengine", true},
+		{"internal/placing", "<internal/operate", false},
 		{"internal/waitcycles", "<internal/refs", true},
 		{"internal/waitcycles", "<internal/taskengine", false},
 		{"inspect", "<placement", true},

@@ -52,9 +52,12 @@ type Info struct {
 	Proves    bool              `json:"proves,omitempty"`   // its program proves the cluster's secret on plain connections
 }
 
-// Eligible reports whether the node may become a host, which leads shards and has grains: a worker, or a driver that was asked
-// to, that is not draining.
-func (i Info) Eligible() bool { return (i.Role != Driver || i.Serves) && !i.Draining }
+// Works reports whether the node takes work of others: it is a worker, or a driver that was asked to.
+func (i Info) Works() bool { return i.Role != Driver || i.Serves }
+
+// Eligible reports whether the node may become a host, which leads shards and has grains: it takes work of others, and
+// is not draining.
+func (i Info) Eligible() bool { return i.Works() && !i.Draining }
 
 const (
 	maxNodeID  = 128

@@ -103,6 +103,3 @@ func RoleOf(i member.Info) string {
 	}
 	return "driver"
 }
-
-// serves reports whether a node takes work of others.
-func serves(i member.Info) bool { return i.Role != member.Driver || i.Serves }

@@ -49,7 +49,7 @@ func (o *Operator) ways() ([]inspect.Way, error) {
 	var to []member.Node
 	c := o.Node.Cluster()
 	for _, m := range c.Member.View().Nodes() {
-		if serves(m.Info) && mesh.KeyOf(m) != o.Self() {
+		if m.Info.Works() && mesh.KeyOf(m) != o.Self() {
 			to = append(to, m)
 		}
 	}

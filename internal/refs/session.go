@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -23,6 +24,25 @@ func (r *References) Open(p *mesh.Peer) {
 
 // Of returns the references over a connection.
 func Of(p *mesh.Peer) *Session { return p.Session.(*Session) }
+
+// To returns the session with an incarnation, nil when there is no connection now.
+func To(m *mesh.Mesh, k core.NodeKey) *Session {
+	if p := m.Peer(k); p != nil {
+		return Of(p)
+	}
+	return nil
+}
+
+// Connect is Connect of the mesh, for the session.
+func Connect(m *mesh.Mesh, k core.NodeKey, done func(*Session, error)) {
+	m.Connect(k, func(p *mesh.Peer, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(Of(p), nil)
+	})
+}
 
 // Frames are the handlers of frames about references that have no answer.
 func Frames() map[wire.Kind]func(*mesh.Peer, []byte) error {

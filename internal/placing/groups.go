@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"context"
@@ -12,70 +12,84 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
-	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
 
-// groups joins placement groups to the rest of a node: programs ask by the client, leaders of shards ask the bundles.
-type groups struct {
-	node    *Node
-	runner  *runner.Runner
-	self    func() core.NodeKey
-	alive   func(core.NodeKey) bool
-	open    func() (*registry.Registry, error)
-	client  *groupengine.Client
-	bundles *groupengine.Node
-	looking atomic.Bool   // an alarm will call lookAtSilent
-	turn    atomic.Uint64 // of the bundles, for work that may be in any
+// GroupsConfig is the node whose placement groups Groups are.
+type GroupsConfig struct {
+	Name      raysys.NodeID
+	Waits     bool // all groups of this node wait for resources that no node has
+	Self      func() core.NodeKey
+	Alive     func(core.NodeKey) bool
+	Open      func() (*registry.Registry, error)
+	Runner    *runner.Runner
+	Wheel     *wheel.Wheel
+	Pool      *goroutines.Pool
+	Decisions Decisions
+	Placer    *Placer // nil without a cluster
+}
+
+// Groups joins placement groups to the rest of a node: programs ask by the client, leaders of shards ask the bundles.
+type Groups struct {
+	GroupsConfig
+	Client  *groupengine.Client
+	Bundles *groupengine.Node  // from Engines on
+	tasks   *taskengine.Engine // from Engines on
+	looking atomic.Bool        // an alarm will call lookAtSilent
+	turn    atomic.Uint64      // of the bundles, for work that may be in any
 	room    bundleRooms
 }
 
-func newGroups(n *Node) *groups {
-	g := &groups{node: n}
-	awaitMember := func(context.Context, uint64) (core.NodeKey, bool) { return core.NodeKey{}, false } // there is no other node
-	if c := n.cluster; c != nil {
-		g.runner, g.self, g.alive = c.runner, c.self, c.alive
-		g.open = func() (*registry.Registry, error) { return c.reg, nil }
-		awaitMember = c.awaitMember
-	} else {
-		m := soloMembers{n.solo}
-		self := core.NodeKey{Node: n.cfg.Name, Incarnation: n.solo.run}
-		g.runner, g.self, g.alive, g.open = n.solo.runner, func() core.NodeKey { return self }, m.Alive, n.solo.open
+// NewGroups makes the placement groups of a node.
+func NewGroups(c GroupsConfig) *Groups {
+	g := &Groups{GroupsConfig: c}
+	if c.Placer != nil {
+		c.Placer.groups = g
 	}
-	g.client = &groupengine.Client{
-		Shards: func() (groupengine.Shards, error) { return g.open() },
-		Self:   g.self, Member: awaitMember, Runner: g.runner, Waits: n.cfg.WaitForResources, Changed: func() { n.tasks.RetryBundles() },
+	g.Client = &groupengine.Client{
+		Shards: func() (groupengine.Shards, error) { return g.Open() },
+		Self:   g.Self, Member: g.awaitMember, Runner: g.Runner, Waits: g.Waits, Changed: func() { g.tasks.RetryBundles() },
 	}
 	return g
 }
 
-// Groups implements groupengine.Runtime.
-func (n *nodeRuntime) Groups() *groupengine.Client { return n.groups.client }
+// Engines gives the node's engines, which are made with methods of Groups and its Placer.
+func (g *Groups) Engines(tasks *taskengine.Engine, grains *grainengine.Engine) {
+	g.tasks = tasks
+	g.Bundles = groupengine.NewNode(g.Self, tasks.Line(), g.Wheel.Now)
+	g.Bundles.MakeRoom = grains.MakeRoom
+	if pl := g.Placer; pl != nil {
+		pl.tasks, pl.grains = tasks, grains
+	}
+}
 
-// ask has a node do something with its bundles.
-func (g *groups) ask(at core.NodeKey, a groupengine.Ask, done func(error)) {
-	if at == g.self() {
+// Ask has a node do something with its bundles.
+func (g *Groups) Ask(at core.NodeKey, a groupengine.Ask, done func(error)) {
+	if at == g.Self() {
 		g.do(a, done)
 		return
 	}
-	clusterMembers{g.node.cluster}.Connect(at, func(q *mesh.Questions, err error) {
+	refs.Connect(g.Placer.Mesh, at, func(p *refs.Session, err error) {
 		if err != nil {
 			done(err)
 			return
 		}
-		mesh.Ask(q, wire.Requests, wire.KindBundles, a.Append, func(*wire.Reader) (struct{}, error) { return struct{}{}, nil }, func(_ struct{}, err error) { done(err) })
+		mesh.Ask(&p.Questions, wire.Requests, wire.KindBundles, a.Append, func(*wire.Reader) (struct{}, error) { return struct{}{}, nil }, func(_ struct{}, err error) { done(err) })
 	})
 }
 
-// serve takes the question of a leader.
-func (g *groups) serve(r *wire.Reader, to mesh.Reply) error {
+// Serve takes the question of a leader.
+func (g *Groups) Serve(r *wire.Reader, to mesh.Reply) error {
 	a, err := groupengine.ReadAsk(r)
 	if err == nil {
 		g.do(a, to.Done)
@@ -84,35 +98,35 @@ func (g *groups) serve(r *wire.Reader, to mesh.Reply) error {
 }
 
 // do does what a leader asks for on a goroutine of its own: it may have tasks begin, or wait for room that tasks have.
-func (g *groups) do(a groupengine.Ask, done func(error)) {
-	g.node.pool.Go(goroutines.Func(func() {
-		g.bundles.Do(a, done)
-		if c := g.node.cluster; c != nil {
-			c.loadChanged()
+func (g *Groups) do(a groupengine.Ask, done func(error)) {
+	g.Pool.Go(goroutines.Func(func() {
+		g.Bundles.Do(a, done)
+		if pl := g.Placer; pl != nil {
+			pl.LoadChanged()
 		}
 		if (a.Verb == groupengine.Prepare || a.Verb == groupengine.Gather) && g.looking.CompareAndSwap(false, true) {
-			g.runner.After(groupengine.Patience, g.lookAtSilent)
+			g.Runner.After(groupengine.Patience, g.lookAtSilent)
 		}
 	}))
 }
 
 // lookAtSilent asks the leaders about the bundles of which this node has heard nothing, and ends what is gathered for one that asks no more.
-func (g *groups) lookAtSilent() {
+func (g *Groups) lookAtSilent() {
 	g.looking.Store(false)
-	if g.runner.Err() != nil {
+	if g.Runner.Err() != nil {
 		return
 	}
-	for _, key := range g.bundles.Silent() {
+	for _, key := range g.Bundles.Silent() {
 		g.check(key, func() {})
 	}
-	if gathers := g.bundles.EndOverdue(); (gathers || g.bundles.Len() > 0) && g.looking.CompareAndSwap(false, true) {
-		g.runner.After(groupengine.Patience, g.lookAtSilent)
+	if gathers := g.Bundles.EndOverdue(); (gathers || g.Bundles.Len() > 0) && g.looking.CompareAndSwap(false, true) {
+		g.Runner.After(groupengine.Patience, g.lookAtSilent)
 	}
 }
 
 // check compares the bundles of a group with its record.
-func (g *groups) check(key string, done func()) {
-	reg, err := g.open()
+func (g *Groups) check(key string, done func()) {
+	reg, err := g.Open()
 	if err != nil {
 		done()
 		return
@@ -122,9 +136,9 @@ func (g *groups) check(key string, done func()) {
 		switch {
 		case err != nil: // the next look asks again
 		case e.Exists:
-			g.bundles.Compare(key, &e.Record)
+			g.Bundles.Compare(key, &e.Record)
 		default:
-			g.bundles.Compare(key, nil)
+			g.Bundles.Compare(key, nil)
 		}
 	})
 }
@@ -132,57 +146,57 @@ func (g *groups) check(key string, done func()) {
 // drainLook is how often a node that drains asks where its bundles are to be.
 const drainLook = 50 * time.Millisecond
 
-// drain has the bundles placed anew on other nodes. It returns when none is left, when for lastCall none could go, or when ctx
+// Drain has the bundles placed anew on other nodes. It returns when none is left, when for patience none could go, or when ctx
 // ends: bundles that stay lose their node when it leaves, and then wait for room.
-func (g *groups) drain(ctx context.Context) (left int) {
-	g.bundles.Leave(fmt.Errorf("%w: node %s drains", raysys.ErrOverloaded, g.node.cfg.Name))
+func (g *Groups) Drain(ctx context.Context, patience time.Duration) (left int) {
+	g.Bundles.Leave(fmt.Errorf("%w: node %s drains", raysys.ErrOverloaded, g.Name))
 	tick := time.NewTicker(drainLook)
 	defer tick.Stop()
-	left = g.bundles.Len()
-	for moved := time.Now(); left > 0 && time.Since(moved) < lastCall; {
-		for _, key := range g.bundles.Silent() {
+	left = g.Bundles.Len()
+	for moved := time.Now(); left > 0 && time.Since(moved) < patience; {
+		for _, key := range g.Bundles.Silent() {
 			_, err := runner.Wait(ctx, func(done func(struct{}, error)) { g.check(key, func() { done(struct{}{}, nil) }) })
 			if err != nil {
-				return g.bundles.Len()
+				return g.Bundles.Len()
 			}
 		}
-		if now := g.bundles.Len(); now < left {
+		if now := g.Bundles.Len(); now < left {
 			left, moved = now, time.Now()
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return g.bundles.Len()
+			return g.Bundles.Len()
 		}
 	}
 	return left
 }
 
-// place finds the node of a task that is in a group. A nil peer stands for this node.
-func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
+// Place finds the node of a task that is in a group. A nil peer stands for this node.
+func (g *Groups) Place(r taskengine.PlaceRequest) (wire.Peer, error) {
 	in := r.Options.Bundle
 	b, err := g.where(in, r.Options.Resources, r.Avoid, bound{as: send})
-	if errors.Is(err, raysys.ErrDeviceSick) && (r.Options.Waits || g.node.cfg.WaitForResources) {
+	if errors.Is(err, raysys.ErrDeviceSick) && (r.Options.Waits || g.Waits) {
 		err = noBundle{err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	g.node.decisions.Bundled(r.ID, r.Entry.Name, b.name, b.At.Node, in.Index == core.AnyBundle)
-	switch c, k := g.node.cluster, b.At; {
-	case k == g.self():
+	g.Decisions.Bundled(r.ID, r.Entry.Name, b.name, b.At.Node, in.Index == core.AnyBundle)
+	switch k := b.At; {
+	case k == g.Self():
 		return nil, nil
 	default:
-		if p := c.peer(k); p != nil {
+		if p := g.Placer.peer(k); p != nil {
 			return p, nil
 		}
-		g.runner.Later(g.node.tasks.RetryBundles)
+		g.Runner.Later(g.tasks.RetryBundles)
 		return nil, lostMeanwhile{k}
 	}
 }
 
-// whereGrain is where for a grain that is to be located; zero for a look.
-func (g *groups) whereGrain(id graindir.ID, b core.Bundle, needs core.Resources) (core.NodeKey, error) {
+// WhereGrain is where for a grain that is to be located; zero for a look.
+func (g *Groups) WhereGrain(id graindir.ID, b core.Bundle, needs core.Resources) (core.NodeKey, error) {
 	to := bound{as: look}
 	if id != (graindir.ID{}) {
 		to = bound{seenOff, id}
@@ -195,7 +209,7 @@ func (g *groups) whereGrain(id graindir.ID, b core.Bundle, needs core.Resources)
 // else the next: what this node submits at one moment does not wait for one bundle while another is idle. Of nodes to avoid it is none,
 // where there are others. to says that the work goes there. With an error that matches raysys.ErrDeviceSick it returns one that would be, if its
 // devices were well.
-func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.NodeID, to bound) (b memberBundle, err error) {
+func (g *Groups) where(in core.Bundle, needs core.Resources, avoid []raysys.NodeID, to bound) (b memberBundle, err error) {
 	fits, complete, err := g.fitting(in, needs)
 	if err != nil {
 		return b, err
@@ -234,8 +248,8 @@ type memberBundle struct {
 
 // fitting lists the bundles in which work may be, which have what it asks for, and are held by a node that lives. It is not empty. complete
 // says that all that have it are held.
-func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBundle, complete bool, err error) {
-	e, known, err := g.client.Look(in.Group)
+func (g *Groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBundle, complete bool, err error) {
+	e, known, err := g.Client.Look(in.Group)
 	list := e.Record.Bundles
 	switch index := in.Index; {
 	case err != nil:
@@ -253,7 +267,7 @@ func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBun
 			continue
 		}
 		have++
-		if b.Held && g.alive(b.At) {
+		if b.Held && g.Alive(b.At) {
 			fits = append(fits, memberBundle{b, core.Bundle{Group: in.Group, Index: i}})
 		}
 	}
@@ -280,18 +294,18 @@ func bundlesHave(index int, list []groupengine.Bundle) string {
 	return "its group has bundles of " + core.Listed(all, " and ")
 }
 
-// explain says what the bundle that the options name waits for.
-func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
+// Explain says what the bundle that the options name waits for.
+func (g *Groups) Explain(o *core.Options, w *raysys.Waiting) {
 	if _, err := g.where(o.Bundle, o.Resources, nil, bound{as: look}); err != nil {
 		w.For = "its placement group: " + err.Error()
 	}
-	e, known, err := g.client.Look(o.Bundle.Group)
-	if !known || err != nil || g.node.cluster == nil {
+	e, known, err := g.Client.Look(o.Bundle.Group)
+	if !known || err != nil || g.Placer == nil {
 		return
 	}
 	for i, b := range e.Record.Bundles {
 		if (o.Bundle.Index == core.AnyBundle || o.Bundle.Index == i) && !b.Held {
-			w.Nodes = g.node.cluster.fits(func(*placement.View) placement.Request {
+			w.Nodes = g.Placer.fits(func(*placement.View) placement.Request {
 				return placement.Request{Kind: placement.Grain, Needs: b.Needs}
 			})
 			w.For += fmt.Sprintf(": bundle %d asks for %v", i, b.Needs)
@@ -301,29 +315,25 @@ func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
 }
 
 // awaitMember returns the node with an incarnation, once this node knows of all that have joined until that did; false where it has gone.
-func (c *cluster) awaitMember(ctx context.Context, incarnation uint64) (core.NodeKey, bool) {
+func (g *Groups) awaitMember(ctx context.Context, incarnation uint64) (core.NodeKey, bool) {
+	if g.Placer == nil { // there is no other node
+		return core.NodeKey{}, false
+	}
+	m := g.Placer.Member
 	for {
-		v := c.member.View()
+		v := m.View()
 		if n, ok := v.Incarnation(incarnation); ok || !v.Precedes(incarnation) {
 			return mesh.KeyOf(n), ok
 		}
 		select {
 		case <-v.Changed():
-			if c.member.View() == v { // no other comes
+			if m.View() == v { // no other comes
 				return core.NodeKey{}, false
 			}
 		case <-ctx.Done():
 			return core.NodeKey{}, false
 		}
 	}
-}
-
-// expecting reports whether a worker of the cluster is not connected to this node, or not yet.
-func (c *cluster) expecting() bool {
-	return slices.ContainsFunc(c.member.View().Nodes(), func(n member.Node) bool {
-		k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
-		return roleOf(n.Info).hosts() && k != c.self() && c.mesh.Peer(k) == nil
-	})
 }
 
 // noBundle: the bundle has no node yet. It matches raysys.ErrOverloaded.

@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"fmt"
@@ -48,23 +48,23 @@ func (a *roomAskers) due(needs string, number uint64, now int64) *roomAsker {
 }
 
 // askForRoom is called while work waits here for what no node has free, again and again.
-func (c *cluster) askForRoom(r placement.Request) {
-	c.askers.mu.Lock()
-	defer c.askers.mu.Unlock()
-	w := c.askers.due(fmt.Sprintf("%#v", r.Needs), r.Seed, c.node.wheel.Now())
+func (pl *Placer) askForRoom(r placement.Request) {
+	pl.askers.mu.Lock()
+	defer pl.askers.mu.Unlock()
+	w := pl.askers.due(fmt.Sprintf("%#v", r.Needs), r.Seed, pl.Wheel.Now())
 	if w == nil {
 		return
 	}
 	var nodes []core.NodeKey
-	c.viewed(func(v *placement.View) {
+	pl.viewed(func(v *placement.View) {
 		for _, id := range v.Queues(r) {
-			if id != c.self().Node { // where work in the line has idle grains go by itself
+			if id != pl.self().Node { // where work in the line has idle grains go by itself
 				nodes = append(nodes, core.NodeKey{Node: id, Incarnation: v.Find(id).Incarnation})
 			}
 		}
 	})
 	ask := groupengine.Ask{Verb: groupengine.MakeRoom, Bundles: []groupengine.Asked{{Needs: r.Needs}}}
 	for _, k := range w.Next(nodes, w.number) {
-		c.node.groups.ask(k, ask, func(error) {}) // one that cannot be asked now is asked again
+		pl.groups.Ask(k, ask, func(error) {}) // one that cannot be asked now is asked again
 	}
 }

@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ import (
 const devicePause = restEvery + 10*time.Millisecond
 
 // doing returns the bundles whose devices, when all of them are free, do for work. complete says that the list has all bundles of the group.
-func (g *groups) doing(list []memberBundle, need ledger.Need, complete bool) ([]memberBundle, error) {
+func (g *Groups) doing(list []memberBundle, need ledger.Need, complete bool) ([]memberBundle, error) {
 	if need.GPUModel == "" && need.GPUMemory == 0 {
 		return list, nil
 	}
@@ -34,7 +34,7 @@ func (g *groups) doing(list []memberBundle, need ledger.Need, complete bool) ([]
 	case len(list) > 0:
 		return list, nil
 	case unknown:
-		g.runner.After(devicePause, g.node.tasks.RetryBundles)
+		g.Runner.After(devicePause, g.tasks.RetryBundles)
 		return nil, noBundle{fmt.Errorf("%s has not said yet which devices it has", groupengine.Shown(need.Bundle.Group))}
 	case !complete:
 		return nil, noBundle{fmt.Errorf("%s has no room yet for a bundle that may do", groupengine.Shown(need.Bundle.Group))}
@@ -43,9 +43,9 @@ func (g *groups) doing(list []memberBundle, need ledger.Need, complete bool) ([]
 }
 
 // does reports whether the devices of a bundle, when all of them are free, do for work, if which devices they are is known.
-func (g *groups) does(m *memberBundle, need ledger.Need) (does, known bool) {
-	if m.At == g.self() {
-		return g.node.tasks.Line().EverIn(m.name, need)
+func (g *Groups) does(m *memberBundle, need ledger.Need) (does, known bool) {
+	if m.At == g.Self() {
+		return g.tasks.Line().EverIn(m.name, need)
 	}
 	well, sick, known := g.devices(m)
 	if !known {
@@ -59,7 +59,7 @@ func (g *groups) does(m *memberBundle, need ledger.Need) (does, known bool) {
 
 // well leaves out the bundles of which too many devices are sick for work, as far as is known. Where none is left the error names the devices
 // of one. complete says that the list has all bundles that may do.
-func (g *groups) well(list []memberBundle, need ledger.Need, complete bool) (do []memberBundle, err error) {
+func (g *Groups) well(list []memberBundle, need ledger.Need, complete bool) (do []memberBundle, err error) {
 	if need.GPU == 0 {
 		return list, nil
 	}
@@ -80,9 +80,9 @@ func (g *groups) well(list []memberBundle, need ledger.Need, complete bool) (do 
 }
 
 // lacks is why the devices of a bundle that are not sick do not do for work, and all of them would; nil where that is not so, as far as is known.
-func (g *groups) lacks(m *memberBundle, need ledger.Need) error {
-	if need.Bundle = m.name; m.At == g.self() {
-		return g.node.tasks.Line().Unwell(need)
+func (g *Groups) lacks(m *memberBundle, need ledger.Need) error {
+	if need.Bundle = m.name; m.At == g.Self() {
+		return g.tasks.Line().Unwell(need)
 	}
 	well, sick, known := g.devices(m)
 	if has := ledger.Of(core.Resources(m.Needs)); !known || len(sick) == 0 || ledger.Do(well, has, need) || !ledger.Do(slices.Concat(well, sick), has, need) {
@@ -97,12 +97,12 @@ func (g *groups) lacks(m *memberBundle, need ledger.Need) error {
 
 // devices are those of a bundle of another node, if that has said which those are. Of a node with more bundles than it reports they
 // are not known, and the node decides.
-func (g *groups) devices(m *memberBundle) (well, sick []ledger.Device, known bool) {
+func (g *Groups) devices(m *memberBundle) (well, sick []ledger.Device, known bool) {
 	room, known := g.room.room(m.At, m.name)
 	if !known {
 		return nil, nil, false
 	}
-	on := g.node.cluster.mesh.Info(m.At).Devices
+	on := g.Placer.Mesh.Info(m.At).Devices
 	for i, n := range room.Numbers {
 		if n >= len(on) {
 			continue

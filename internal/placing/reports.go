@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"container/list"

@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"errors"
@@ -18,15 +18,15 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
-// placeTask chooses the node for a task that not every node can take, or whose values are on other nodes. A nil peer
+// PlaceTask chooses the node for a task that not every node can take, or whose values are on other nodes. A nil peer
 // stands for this node.
-func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
+func (pl *Placer) PlaceTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	var view *placement.View
 	var nodes []core.NodeCondition
 	if list := r.Options.Conditions; len(list) > 0 {
 		var known bool
 		var err error
-		if nodes, known, err = c.affinity.resolve(list, core.GrainName{}, r.Since, nil); err != nil {
+		if nodes, known, err = pl.Affinity.Resolve(list, core.GrainName{}, r.Since, nil); err != nil {
 			return nil, err
 		}
 		if !known {
@@ -42,8 +42,8 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	}
 	var request placement.Request
 	ask := func(now bool) (placement.Decision, error) {
-		return c.place(as, graindir.ID{}, func(v *placement.View) placement.Request {
-			view, request = v, c.taskRequest(r, nodes, v, now)
+		return pl.place(as, graindir.ID{}, func(v *placement.View) placement.Request {
+			view, request = v, pl.taskRequest(r, nodes, v, now)
 			return request
 		})
 	}
@@ -55,24 +55,24 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	}
 	if err != nil {
 		if r.Move && errors.Is(err, placement.ErrNoNode) {
-			c.askForRoom(request)
+			pl.askForRoom(request)
 		}
 		if asksOfGrain(r.Options.Conditions) { // nothing tells that it is elsewhere now
-			c.affinity.pause()
+			pl.Affinity.pause()
 		}
-		if c.joining(view) || !c.reachesWorker() { // which nodes there are stays in a view
+		if joining(pl.Member.View(), view) || !pl.reachesWorker() { // which nodes there are stays in a view
 			err = notYet{err}
 		}
 		return nil, err
 	}
 	if !r.Move {
-		c.node.decisions.Task(r.ID, r.Entry.Name, d)
+		pl.Decisions.Task(r.ID, r.Entry.Name, d)
 	}
 	k := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
-	if k == c.self() {
+	if k == pl.self() {
 		return nil, nil
 	}
-	if p := c.peer(k); p != nil {
+	if p := pl.peer(k); p != nil {
 		return p, nil
 	}
 	return nil, lostMeanwhile{k}
@@ -81,13 +81,13 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 func balanced(o *core.Options) bool { return o.Strategy == "" || o.Strategy == string(raysys.Balanced) }
 
 // taskRequest is what a task asks of its node; now: only one where it begins at once.
-func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondition, v *placement.View, now bool) placement.Request {
+func (pl *Placer) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondition, v *placement.View, now bool) placement.Request {
 	out := placement.Request{
-		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Conditions: registry.Conditions(nodes), Strategy: raysys.Strategy(r.Options.Strategy),
-		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v), Now: now,
+		Kind: placement.Task, Function: r.Entry.String(), Namespace: pl.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Conditions: registry.Conditions(nodes), Strategy: raysys.Strategy(r.Options.Strategy),
+		Custom: pl.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: inputs(r.Inputs, pl.self(), v), Now: now,
 	}
 	if r.Move {
-		out.Avoid = []raysys.NodeID{c.self().Node}
+		out.Avoid = []raysys.NodeID{pl.self().Node}
 	}
 	if r.Needs != nil {
 		out.Needs = raysys.Resources(*r.Needs)
@@ -99,29 +99,29 @@ func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondit
 // answered since. Many tasks are placed between two reports. Without the correction all of them would go to the node
 // that was idle in the last report, and the tasks that follow from a long task would avoid the node that has just ended
 // it.
-func (c *cluster) expect(n *placement.Node) {
+func (pl *Placer) expect(n *placement.Node) {
 	var l loadreport.Load
 	since := 0
-	if k := (core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == c.self() {
-		l = c.node.tasks.Load()
-	} else if p := c.peer(k); p != nil {
-		load, more, known := c.node.tasks.LoadOf(p)
+	if k := (core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == pl.self() {
+		l = pl.tasks.Load()
+	} else if p := pl.peer(k); p != nil {
+		load, more, known := pl.tasks.LoadOf(p)
 		if !known {
 			load.Free = n.Total.CPU
 		}
 		l, since = load, more
 		// Of what is free beside CPU the last report counts: a load that came with a result is from before the task gave back what it
 		// held, and may come after the report that says so.
-		c.mu.Lock()
-		l.Rest = c.loads[k].Rest
-		c.mu.Unlock()
+		pl.mu.Lock()
+		l.Rest = pl.loads[k].Rest
+		pl.mu.Unlock()
 	}
-	enterLoad(n, &l, since)
-	c.takeSent(n)
+	EnterLoad(n, &l, since)
+	pl.takeSent(n)
 }
 
-// enterLoad enters the load that a node reported, which counts all but so many of the tasks of this node.
-func enterLoad(n *placement.Node, l *loadreport.Load, since int) {
+// EnterLoad enters the load that a node reported, which counts all but so many of the tasks of this node.
+func EnterLoad(n *placement.Node, l *loadreport.Load, since int) {
 	n.MeanTask, n.Line, n.Bandwidth = l.Mean, l.Line, l.Bandwidth
 	there := l.Busy + float64(l.Inbound-l.InboundShaped-l.Parked+since) // of the shaped ones, Busy counts those that run and Queued those that wait
 	run := float64(l.InboundShaped - min(l.InboundShaped, l.Shaped))
@@ -135,11 +135,11 @@ func enterLoad(n *placement.Node, l *loadreport.Load, since int) {
 	if n.Free.CPU < 1 {
 		n.Queued = l.Queued + max(int(there-n.Total.CPU), 0)
 	}
-	setFree(n, l.Rest)
+	SetFree(n, l.Rest)
 }
 
-// setFree enters what a node reports to be free of all but CPU. It believes no more than what the node's record says.
-func setFree(n *placement.Node, rest string) {
+// SetFree enters what a node reports to be free of all but CPU. It believes no more than what the node's record says.
+func SetFree(n *placement.Node, rest string) {
 	r, err := loadreport.ReadRest(rest)
 	if err != nil || r == nil {
 		n.Free.Memory, n.Free.GPU = n.Total.Memory, n.Total.GPU
@@ -168,12 +168,11 @@ func setFree(n *placement.Node, rest string) {
 }
 
 // inputs says how many bytes of a task's values each of nodes has.
-func (c *cluster) inputs(list []core.Whereabouts, v *placement.View) (in placement.Inputs) {
+func inputs(list []core.Whereabouts, self core.NodeKey, v *placement.View) (in placement.Inputs) {
 	if len(list) == 0 {
 		return in
 	}
 	in.At = map[raysys.NodeID]int64{}
-	self := c.self()
 	for _, w := range list {
 		in.Bytes += w.Size
 		k := w.NodeKey
@@ -187,10 +186,10 @@ func (c *cluster) inputs(list []core.Whereabouts, v *placement.View) (in placeme
 	return in
 }
 
-// joining reports whether a worker of the cluster is not in the view: this node is not connected to it, or not yet.
-func (c *cluster) joining(v *placement.View) bool {
-	for _, m := range c.member.View().Nodes() {
-		if (m.Info.Role != member.Driver || m.Info.Serves) && !connected(v, core.NodeKey{Node: m.ID, Incarnation: m.Incarnation}) {
+// joining reports whether a worker of the cluster is not in the view of placement: this node is not connected to it, or not yet.
+func joining(members *member.View, v *placement.View) bool {
+	for _, m := range members.Nodes() {
+		if m.Info.Works() && !connected(v, core.NodeKey{Node: m.ID, Incarnation: m.Incarnation}) {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"slices"
@@ -177,8 +177,8 @@ func (n *nodeRooms) has(b *bundleRoom, need *ledger.Need) bool {
 }
 
 // withRoom returns the first of the bundles, from that number on, that has room for work, as far as is known; nil for none.
-func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, to bound) *memberBundle {
-	r, now := &g.room, g.node.wheel.Now()
+func (g *Groups) withRoom(list []memberBundle, from int, need ledger.Need, to bound) *memberBundle {
+	r, now := &g.room, g.Wheel.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	until := now + int64(givenBackFor)
@@ -187,17 +187,17 @@ func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, to bo
 	}
 	for i := range list {
 		m := &list[(from+i)%len(list)]
-		if m.At == g.self() {
+		if m.At == g.Self() {
 			in := need
-			if in.Bundle = m.name; g.node.tasks.Line().HasIn(in) {
+			if in.Bundle = m.name; g.tasks.Line().HasIn(in) {
 				return m
 			}
 			continue
 		}
 		n := r.node(m.At)
 		if now-n.counted >= countEvery {
-			if p := g.node.cluster.peer(m.At); p != nil {
-				n.count(g.node.tasks.Uncounted(p), now)
+			if p := g.Placer.peer(m.At); p != nil {
+				n.count(g.tasks.Uncounted(p), now)
 			}
 		}
 		n.forget(now)
@@ -216,9 +216,9 @@ func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, to bo
 	return nil
 }
 
-// elsewhere reports whether a bundle of another node has room for work that waits here and may be in any of its group. away says that
+// Elsewhere reports whether a bundle of another node has room for work that waits here and may be in any of its group. away says that
 // another node sends it there.
-func (g *groups) elsewhere(need ledger.Need, away bool) bool {
+func (g *Groups) Elsewhere(need ledger.Need, away bool) bool {
 	to := bound{as: look}
 	if away {
 		to = bound{as: seenOff}
@@ -226,12 +226,12 @@ func (g *groups) elsewhere(need ledger.Need, away bool) bool {
 	return g.elsewhereTo(need, to)
 }
 
-// grainElsewhere is the same for a grain.
-func (g *groups) grainElsewhere(id graindir.ID, need ledger.Need) bool {
+// GrainElsewhere is the same for a grain.
+func (g *Groups) GrainElsewhere(id graindir.ID, need ledger.Need) bool {
 	return g.elsewhereTo(need, bound{seenOff, id})
 }
 
-func (g *groups) elsewhereTo(need ledger.Need, to bound) bool {
+func (g *Groups) elsewhereTo(need ledger.Need, to bound) bool {
 	if !need.Roams() {
 		return false
 	}
@@ -239,6 +239,6 @@ func (g *groups) elsewhereTo(need ledger.Need, to bound) bool {
 	if err != nil {
 		return false
 	}
-	list = slices.DeleteFunc(list, func(b memberBundle) bool { return b.At == g.self() })
+	list = slices.DeleteFunc(list, func(b memberBundle) bool { return b.At == g.Self() })
 	return g.withRoom(list, 0, need, to) != nil
 }

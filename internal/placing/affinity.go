@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"fmt"
@@ -16,10 +16,10 @@ import (
 // affinity finds the nodes that conditions mean: those that have a value, and the one on which a grain is active. The latter is in the
 // record of the grain's shard, and its leader is asked. Work waits for that, and for a value that is being computed.
 //
-//	resolve ──┬── all is known ─────────────────────► the names of nodes
-//	          └── not yet: subscribe, ask, tick ──► news ──► the work is placed again: resolve
+//	Resolve ──┬── all is known ─────────────────────► the names of nodes
+//	          └── not yet: subscribe, ask, tick ──► news ──► the work is placed again: Resolve
 type affinity struct {
-	c *cluster
+	pl *Placer
 
 	mu               sync.Mutex // guards the rest
 	grains           map[core.GrainName]*soughtGrain
@@ -62,14 +62,14 @@ func (p *pendingValue) Resolved(w *core.Waiter) {
 	p.a.news()
 }
 
-// resolve returns the conditions of the grain of, or of a task where of is zero, with the nodes that they mean now. Where known is
+// Resolve returns the conditions of the grain of, or of a task where of is zero, with the nodes that they mean now. Where known is
 // false, some of them are not known: then tasks are placed again with the next news, and again, if not nil, is called. Answers of
 // leaders that were asked before since do not count. The error is that of a value which is to be near the work.
-func (a *affinity) resolve(list []core.Condition, of core.GrainName, since int64, again func()) (out []core.NodeCondition, known bool, err error) {
+func (a *affinity) Resolve(list []core.Condition, of core.GrainName, since int64, again func()) (out []core.NodeCondition, known bool, err error) {
 	return a.resolved(list, of, since, again, 0)
 }
 
-// resolved is resolve, where the last answer about a grain counts for so long while the leader is asked again.
+// resolved is Resolve, where the last answer about a grain counts for so long while the leader is asked again.
 func (a *affinity) resolved(list []core.Condition, of core.GrainName, since int64, again func(), last time.Duration) (out []core.NodeCondition, known bool, err error) {
 	known = true
 	for _, c := range list {
@@ -128,11 +128,11 @@ func (a *affinity) value(f *core.Future, n *core.NodeCondition) (ok bool, err er
 	}
 	n.About = fmt.Sprintf("the value of %s is", f.ID())
 	w, located := core.WhereaboutsOf(f)
-	self := a.c.self()
+	self := a.pl.self()
 	if err == nil && (!located || w.Here) {
 		n.Nodes = append(n.Nodes, self.Node)
 	}
-	if located && w.Node != "" && w.NodeKey != self && a.c.alive(w.NodeKey) {
+	if located && w.Node != "" && w.NodeKey != self && a.pl.Mesh.Alive(w.NodeKey) {
 		n.Nodes = append(n.Nodes, w.Node)
 	}
 	return true, nil
@@ -160,7 +160,7 @@ func (a *affinity) settled(f *core.Future) bool {
 // has waited for it for long enough.
 func (a *affinity) grain(g core.GrainName, since int64, last time.Duration, n *core.NodeCondition) (ok, late bool) {
 	n.About = "grain " + g.String() + " is"
-	now := a.c.now()
+	now := a.pl.Runner.Now()
 	a.mu.Lock()
 	s := a.grains[g]
 	if s != nil && s.known && s.asked >= since && now-s.answered < int64(soughtFresh) {
@@ -190,11 +190,11 @@ func (a *affinity) grain(g core.GrainName, since int64, last time.Duration, n *c
 	late = now-s.since >= int64(softPatience)
 	a.mu.Unlock()
 	if ask {
-		a.c.reg.Confirm(graindir.ID(g), graindir.Token{}, func(p graindir.Placed, err error) {
+		a.pl.Registry.Confirm(graindir.ID(g), graindir.Token{}, func(p graindir.Placed, err error) {
 			a.mu.Lock()
 			s.asking = false
 			if err == nil {
-				s.known, s.at, s.answered = true, p.NodeKey, a.c.now()
+				s.known, s.at, s.answered = true, p.NodeKey, a.pl.Runner.Now()
 			}
 			a.mu.Unlock()
 			if err == nil { // else the tick asks again
@@ -212,7 +212,7 @@ func (s *soughtGrain) name(n *core.NodeCondition) {
 	}
 }
 
-// explain is resolve for work that waits: it says which conditions it has. That a leader is being asked again is nothing to tell.
+// explain is Resolve for work that waits: it says which conditions it has. That a leader is being asked again is nothing to tell.
 func (a *affinity) explain(list []core.Condition, of core.GrainName, w *raysys.Waiting) []core.NodeCondition {
 	nodes, _, err := a.resolved(list, of, 0, nil, soughtLast)
 	for _, n := range nodes {
@@ -244,7 +244,7 @@ func (a *affinity) later(d time.Duration, waits *bool) {
 	if already {
 		return
 	}
-	a.c.runner.After(d, func() {
+	a.pl.Runner.After(d, func() {
 		a.mu.Lock()
 		*waits = false
 		a.mu.Unlock()
@@ -258,9 +258,9 @@ func (a *affinity) news() {
 	list := a.again
 	a.again = nil
 	a.mu.Unlock()
-	a.c.node.tasks.RetryUnplaced()
+	a.pl.tasks.RetryUnplaced()
 	for _, again := range list {
-		a.c.node.pool.Go(goroutines.Func(again))
+		a.pl.Pool.Go(goroutines.Func(again))
 	}
 }
 

@@ -1,4 +1,4 @@
-package system
+package placing
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ import (
 type nodeView struct {
 	mu      sync.Mutex
 	view    *placement.View
-	members uint64 // cluster.members when view was made
+	members uint64 // Placer.members when view was made
 	sent    map[core.NodeKey][]sentWork
 }
 
@@ -51,19 +51,19 @@ const (
 )
 
 // place decides by the nodes of now.
-func (c *cluster) place(u use, grain graindir.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
-	c.viewed(func(v *placement.View) {
+func (pl *Placer) place(u use, grain graindir.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+	pl.viewed(func(v *placement.View) {
 		r := request(v)
 		if !r.Queue && (holdsMore(&r.Needs) || r.Kind == placement.Grain && r.Needs.CPU > 0) {
-			v.Update(c.self().Node, c.expect) // what this node itself has is known
+			v.Update(pl.self().Node, pl.expect) // what this node itself has is known
 		} else {
 			u = look
 		}
-		if d, err = placement.Place(v, r); err != nil || d.Node == c.self().Node {
+		if d, err = placement.Place(v, r); err != nil || d.Node == pl.self().Node {
 			return
 		}
 		if u == seenOff {
-			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, c.node.wheel.Now() + int64(givenBackFor), grain})
+			pl.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, pl.Wheel.Now() + int64(givenBackFor), grain})
 		} else if u == send { // until it is sent
 			v.Update(d.Node, func(n *placement.Node) { n.Take(r.Needs) })
 		}
@@ -72,19 +72,19 @@ func (c *cluster) place(u use, grain graindir.ID, request func(*placement.View) 
 }
 
 // viewed calls f with the nodes of now.
-func (c *cluster) viewed(f func(*placement.View)) {
-	v := &c.view
+func (pl *Placer) viewed(f func(*placement.View)) {
+	v := &pl.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	c.mu.Lock()
-	members := c.members
-	c.mu.Unlock()
+	pl.mu.Lock()
+	members := pl.members
+	pl.mu.Unlock()
 	if v.view == nil || v.members != members {
-		nodes, _ := c.nodes()
-		v.view, v.members = placement.NewView(c.self().Node, nodes), members
-		v.view.Refresh = c.expect
+		nodes, _ := pl.Nodes()
+		v.view, v.members = placement.NewView(pl.self().Node, nodes), members
+		v.view.Refresh = pl.expect
 		for i := range nodes {
-			v.view.Update(nodes[i].ID, c.takeSent)
+			v.view.Update(nodes[i].ID, pl.takeSent)
 		}
 	}
 	f(v.view)
@@ -131,59 +131,68 @@ func (v *nodeView) forget(k core.NodeKey, now int64) bool {
 }
 
 // takeSent takes from what is free on a node what was sent to it, or seen off, and no report counts. The caller holds view.mu.
-func (c *cluster) takeSent(n *placement.Node) {
+func (pl *Placer) takeSent(n *placement.Node) {
 	k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
-	for _, w := range c.view.sent[k] {
+	for _, w := range pl.view.sent[k] {
 		n.Take(w.needs)
 	}
-	if p := c.peer(k); p != nil {
-		c.node.tasks.EachUncounted(p, n.Take)
+	if p := pl.peer(k); p != nil {
+		pl.tasks.EachUncounted(p, n.Take)
 	}
 }
 
 // enterReport corrects what is known of an incarnation of a node. The caller holds view.mu.
-func (c *cluster) enterReport(k core.NodeKey, l *loadreport.Load) {
-	if v := c.view.view; v != nil && connected(v, k) {
+func (pl *Placer) enterReport(k core.NodeKey, l *loadreport.Load) {
+	if v := pl.view.view; v != nil && connected(v, k) {
 		v.Update(k.Node, func(n *placement.Node) {
-			enterLoad(n, l, 0) // Refresh corrects it before nodes are compared
-			c.takeSent(n)
+			EnterLoad(n, l, 0) // Refresh corrects it before nodes are compared
+			pl.takeSent(n)
 		})
 	}
 }
 
 // forgetSent is forget for all nodes.
-func (c *cluster) forgetSent() {
-	v := &c.view
+func (pl *Placer) forgetSent() {
+	v := &pl.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now := c.node.wheel.Now()
+	now := pl.Wheel.Now()
 	for k := range v.sent {
 		if v.forget(k, now) {
-			c.mu.Lock()
-			l, known := c.loads[k]
-			c.mu.Unlock()
+			pl.mu.Lock()
+			l, known := pl.loads[k]
+			pl.mu.Unlock()
 			if known {
-				c.enterReport(k, &l)
+				pl.enterReport(k, &l)
 			}
 		}
 	}
 }
 
-// moveWaiting has work, and calls of stateless kinds, that wait here for resources go to a node that has them free. It is called when what is known of the nodes
+// MoveWaiting has work, and calls of stateless kinds, that wait here for resources go to a node that has them free. It is called when what is known of the nodes
 // has changed, and at each tick. One look is under way at a time: what is called for meanwhile is one more.
-func (c *cluster) moveWaiting() {
-	line := c.node.tasks.Line()
-	if line.Still() && !c.node.grains.CallsWait() || c.looks.Add(1) > 1 {
+func (pl *Placer) MoveWaiting() {
+	line := pl.tasks.Line()
+	if line.Still() && !pl.grains.CallsWait() || pl.Looks.Add(1) > 1 {
 		return
 	}
-	c.node.pool.Go(goroutines.Func(func() {
+	pl.Pool.Go(goroutines.Func(func() {
 		for again := true; again; {
-			seen := c.looks.Load()
+			seen := pl.Looks.Load()
 			line.Move()
-			c.node.grains.MoveCalls()
-			again = !c.looks.CompareAndSwap(seen, 0)
+			pl.grains.MoveCalls()
+			again = !pl.Looks.CompareAndSwap(seen, 0)
 		}
 	}))
+}
+
+// Seen is what this node takes a node to be like.
+func (pl *Placer) Seen(of raysys.NodeID) (seen placement.Node) {
+	pl.viewed(func(v *placement.View) {
+		seen = *v.Find(of)
+		pl.expect(&seen)
+	})
+	return seen
 }
 
 // connected reports whether placement may choose an incarnation of a node.

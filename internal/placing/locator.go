@@ -1,0 +1,107 @@
+package placing
+
+import (
+	"errors"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+)
+
+// Locator implements graindir.Cluster by the registry; a call of a stateless kind goes to any worker.
+type Locator struct{ pl *Placer }
+
+// Locator returns how the grain engine finds grains.
+func (pl *Placer) Locator() Locator { return Locator{pl} }
+
+// Locate implements graindir.Cluster.
+func (l Locator) Locate(id graindir.ID, want graindir.Wanted, avoid graindir.Place, done func(graindir.Placed, error)) {
+	if want.Stateless {
+		l.locateAnywhere(id, want, done)
+		return
+	}
+	l.pl.Registry.Locate(id, want, avoid, done)
+}
+
+// Elsewhere implements graindir.Cluster.
+func (l Locator) Elsewhere(id graindir.ID, want graindir.Wanted, waits bool) graindir.Place {
+	self, call := l.pl.self().Node, want.Stateless
+	want.Stateless, want.Avoid = false, append(want.Avoid, self)
+	d, err := l.anywhere(id, want)
+	if waits && errors.Is(err, placement.ErrNoNode) {
+		l.pl.askForRoom(l.grainRequest(id, want))
+	}
+	if err != nil || d.Node == self {
+		return graindir.Place{}
+	}
+	if call { // nothing else says where it goes
+		l.pl.Decisions.Placed(id, d)
+	}
+	return graindir.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}
+}
+
+// Confirm implements graindir.Cluster.
+func (l Locator) Confirm(id graindir.ID, token graindir.Token, done func(graindir.Placed, error)) {
+	l.pl.Registry.Confirm(id, token, done)
+}
+
+// Release implements graindir.Cluster.
+func (l Locator) Release(id graindir.ID, token graindir.Token, done func(error)) {
+	began := l.pl.Wheel.Now()
+	most := began + int64(grainFor)
+	l.arrives(id, most)
+	l.pl.Registry.Release(id, token, func(err error) {
+		if now := l.pl.Wheel.Now(); err == nil {
+			l.arrives(id, min(most, now+now-began+int64(givenBackFor)))
+		}
+		done(err)
+	})
+}
+
+// arrives notes until when a grain that was placed here, and leaves, is on its way to where it goes, if it was seen off.
+func (l Locator) arrives(id graindir.ID, until int64) {
+	l.pl.view.arrives(id, until)
+	l.pl.groups.room.arrives(id, until)
+}
+
+// Peer implements graindir.Cluster.
+func (l Locator) Peer(k core.NodeKey) wire.Peer {
+	if p := l.pl.peer(k); p != nil {
+		return p
+	}
+	return nil
+}
+
+// Connect implements graindir.Cluster.
+func (l Locator) Connect(k core.NodeKey, done func(wire.Peer, error)) {
+	refs.Connect(l.pl.Mesh, k, func(p *refs.Session, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(p, nil)
+	})
+}
+
+// Self implements graindir.Cluster.
+func (l Locator) Self() core.NodeKey { return l.pl.self() }
+
+// Suspended implements graindir.Cluster.
+func (l Locator) Suspended() error { return l.pl.Suspended() }
+
+// anywhere chooses a node for a call that any worker can serve, or a grain that is seen off.
+func (l Locator) anywhere(id graindir.ID, want graindir.Wanted) (placement.Decision, error) {
+	return l.pl.place(seenOff, id, func(*placement.View) placement.Request { return l.grainRequest(id, want) })
+}
+
+// grainRequest is what a grain asks of placement.
+func (l Locator) grainRequest(id graindir.ID, want graindir.Wanted) placement.Request {
+	return placement.Request{
+		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: l.pl.Namespace, Key: id.Key, Labels: want.Labels, Conditions: registry.Conditions(want.Nodes), Needs: raysys.Resources(want.Needs), Queue: want.Stateless, Strategy: want.Strategy,
+		Custom: l.pl.Strategies, Seed: l.pl.draws.Add(1), Avoid: want.Avoid,
+	}
+}
