@@ -3,57 +3,214 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/system"
 )
+
+// list is one thing that raysys list shows.
+type list struct {
+	name, short, long string
+	flags             func(*pflag.FlagSet) asks // declares those of its own, and returns what asks with them
+	nodes             bool                      // it has --node
+}
+
+type asks func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error)
+
+// answered is what came of it.
+type answered struct {
+	table  func(io.Writer) error // for people
+	as     any                   // encoded as JSON
+	silent []string              // nodes that do not answer, and why
+}
 
 func listCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what a cluster has, by kind",
-		Long:  "List what a cluster has, by kind: streams.",
+		Short: "List what a cluster has, by kind: tasks, grains, objects and more",
+		Long: `List what a cluster has, by kind. Each node is asked for what it has at this moment; of one that does not answer the list says so.
+Filters act on the nodes, before --limit. An answer has at most 1 MiB, and says how many there are.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			return cli.Usagef("%s takes what to list: streams", cmd.CommandPath())
+			var names string
+			for _, l := range lists {
+				names += ", " + l.name
+			}
+			return cli.Usagef("%s takes what to list: there are %s", cmd.CommandPath(), names[2:])
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	cmd.AddCommand(listStreamsCommand(on))
+	for _, l := range lists {
+		cmd.AddCommand(l.command(on))
+	}
 	return cmd
 }
 
-func listStreamsCommand(on cluster) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "streams",
-		Short: "Show how far the subscriptions of streams are",
-		Long: `Show each subscription of all programs: the stream, the kind of grain to which its events go, its parts and the nodes that deliver
-them, the lag (events that are stored and were not taken), grains whose handler fails, events parked since the parts began to be delivered where
-they are, and events taken in a second, of the last ten. -o json has each part.`,
-		Args: cli.NoArgs,
-	}
+func (l *list) command(on cluster) *cobra.Command {
+	cmd := &cobra.Command{Use: l.name, Short: l.short, Long: l.long, Args: cli.NoArgs}
 	at := whereFlags(cmd.Flags())
 	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	node := new(string)
+	if l.nodes {
+		node = cmd.Flags().String("node", "", "what is on this node, and no other")
+		if err := cmd.RegisterFlagCompletionFunc("node", nodeNames(on, at)); err != nil {
+			panic(err) // the flag is there
+		}
+	}
+	ask := l.flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *node != "" {
+			if err := checkName("--node", *node); err != nil {
+				return err
+			}
+		}
+		if limit, err := cmd.Flags().GetInt("limit"); err == nil && limit < 0 {
+			return cli.Usagef("--limit %d: give 0 or more", limit)
+		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
 			return withCluster(ctx, on, *at, func(c client.Cluster) error {
-				s, err := c.Streams(ctx)
-				if err != nil {
-					return fmt.Errorf("read streams: %w: run raysys doctor", err)
+				a, err := ask(ctx, c, raysys.NodeID(*node))
+				switch {
+				case errors.Is(err, raysys.ErrBadOption):
+					return cli.Usagef("list %s: %w", l.name, err)
+				case errors.Is(err, system.ErrNoSuchNode):
+					return fmt.Errorf("list %s: %w: no node named %s is in the cluster: run raysys status", l.name, client.ErrNotFound, *node)
+				case errors.Is(err, client.ErrNotFound):
+					return fmt.Errorf("list %s: %w", l.name, err)
+				case err != nil:
+					return fmt.Errorf("list %s: %w: run raysys doctor", l.name, err)
+				case *form == cli.JSON:
+					err = json.NewEncoder(cmd.OutOrStdout()).Encode(a.as)
+				default:
+					err = a.table(cmd.OutOrStdout())
 				}
-				if *form == cli.JSON {
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+				if err == nil && *node != "" && len(a.silent) > 0 {
+					err = fmt.Errorf("%w: node %s: run raysys doctor", client.ErrUnreachable, a.silent[0])
 				}
-				return client.StreamsTable(cmd.OutOrStdout(), cli.Printable(s))
+				return err
 			})
 		})
 	}
 	return cmd
+}
+
+func limitFlag(flags *pflag.FlagSet, what string) *int {
+	return flags.Int("limit", 100, "how many to list, "+what)
+}
+
+var lists = []list{{
+	name: "tasks", short: "Show tasks that wait or run, the longest first", nodes: true,
+	long: `Show the tasks of all programs that wait or run, also those in the queues of drivers: those that have waited, or run, longest come first.
+A task waits before it has begun, runs, or is blocked: its function waits for other work.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		var q inspect.TaskQuery
+		flags.StringVar(&q.State, "state", "", "waiting, running or blocked; none: all")
+		flags.StringVar(&q.Function, "function", "", "tasks of this function alone")
+		flags.BoolVar(&q.Detached, "detached", false, "detached tasks alone")
+		limit := limitFlag(flags, "those that have waited or run longest")
+		return func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error) {
+			q.Node, q.Limit = node, orNone(*limit)
+			t, err := c.Tasks(ctx, q)
+			return answered{func(w io.Writer) error { return client.TasksTable(w, cli.Printable(t)) }, t, t.Silent}, err
+		}
+	},
+}, {
+	name: "grains", short: "Show grains in memory, the fullest mailbox first", nodes: true,
+	long: `Show the grains of all programs that are in memory, those with the fullest mailboxes first: how many messages wait, which method or hook
+runs and for how long at least, and why nothing waits for that any more.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		var q inspect.GrainQuery
+		flags.StringVar(&q.Kind, "kind", "", "grains of this kind alone")
+		flags.StringVar(&q.Key, "key", "", "grains whose keys begin so")
+		limit := limitFlag(flags, "those with the fullest mailboxes")
+		return func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error) {
+			q.Node, q.Limit = node, orNone(*limit)
+			g, err := c.Grains(ctx, q)
+			return answered{func(w io.Writer) error { return client.GrainsTable(w, cli.Printable(g)) }, g, g.Silent}, err
+		}
+	},
+}, {
+	name: "objects", short: "Show which objects are held, where, by whom and why", nodes: true,
+	long: `Show the object stores of all nodes, or of one, and their largest objects: values above 64 KiB. For each: in which forms it
+is there (the Go value, bytes in memory, a segment that other processes can map, a file), what brought it there, and what
+keeps it: names, references of other nodes, replicas, references and uses of the node itself. What a process holds of its
+own objects only its garbage collector knows.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		limit := flags.Int("limit", 20, "how many to list, the largest")
+		return func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error) {
+			m, err := c.Memory(ctx, node, *limit)
+			m.Bound(*limit)
+			return answered{func(w io.Writer) error { return client.MemoryTable(w, cli.Printable(m), time.Now()) }, m.WithoutNull(), m.Silent()}, err
+		}
+	},
+}, {
+	name: "groups", short: "Show placement groups, the oldest first",
+	long: `Show the placement groups of all programs, the oldest first: name and id, what they go with, strategy, state, bundles with their
+nodes, and since when they are there. A group waits while one of its bundles has no node; it gathers while nodes keep for it what
+becomes free; it is held once all bundles have nodes; and it is going until what runs in it has returned.
+raysys cancel removes one.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		limit := limitFlag(flags, "the oldest")
+		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+			g, err := c.Groups(ctx, *limit)
+			return answered{func(w io.Writer) error { return client.GroupsTable(w, cli.Printable(g), time.Now()) }, g, g.Silent}, err
+		}
+	},
+}, {
+	name: "streams", short: "Show how far the subscriptions of streams are",
+	long: `Show each subscription of all programs: the stream, the kind of grain to which its events go, its parts and the nodes that deliver
+them, the lag (events that are stored and were not taken), grains whose handler fails, events parked since the parts began to be delivered where
+they are, and events taken in a second, of the last ten. -o json has each part.`,
+	flags: func(*pflag.FlagSet) asks {
+		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+			s, err := c.Streams(ctx)
+			return answered{func(w io.Writer) error { return client.StreamsTable(w, cli.Printable(s)) }, s, s.Silent}, err
+		}
+	},
+}, {
+	name: "waits", short: "Show who waits for what, down to the work at the end",
+	long: `Show the tasks and the turns of grains that wait for other work, those that have done so longest first, and below each what it waits
+for, on whatever node that is, down to work that waits for no other: which runs, or has not begun.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		limit := limitFlag(flags, "those that have waited longest")
+		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+			s, err := c.Waits(ctx, orNone(*limit))
+			return answered{func(w io.Writer) error { return client.WaitsTable(w, cli.Printable(s)) }, s, s.Silent}, err
+		}
+	},
+}}
+
+// orNone is a limit as package inspect has it, where 0 stands for the default.
+func orNone(limit int) int {
+	if limit == 0 {
+		return -1
+	}
+	return limit
+}
+
+// Tasks implements client.Cluster.
+func (o *observer) Tasks(ctx context.Context, q inspect.TaskQuery) (inspect.Tasks, error) {
+	return o.node.Tasks(ctx, q)
+}
+
+// Grains implements client.Cluster.
+func (o *observer) Grains(ctx context.Context, q inspect.GrainQuery) (inspect.Grains, error) {
+	return o.node.Grains(ctx, q)
+}
+
+// Waits implements client.Cluster.
+func (o *observer) Waits(ctx context.Context, limit int) (inspect.Waits, error) {
+	return o.node.Waits(ctx, limit)
 }
 
 // Streams implements client.Cluster.

@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/system"
 )
 
 // fakeCluster has the nodes a and b; draining b takes for ever.
@@ -102,6 +103,30 @@ func (c *fakeCluster) Groups(_ context.Context, limit int) (inspect.Groups, erro
 
 func (c *fakeCluster) Streams(context.Context) (inspect.Streams, error) {
 	return inspect.Streams{Cluster: c.at.Cluster, Parts: []inspect.StreamPart{{Node: "a", Stream: "orders", To: "account", Lag: 7}}}, c.err
+}
+
+func (c *fakeCluster) Tasks(_ context.Context, q inspect.TaskQuery) (inspect.Tasks, error) {
+	switch {
+	case q.State == "asleep":
+		return inspect.Tasks{}, fmt.Errorf("%w: tasks are in no state", raysys.ErrBadOption)
+	case q.Node == "z":
+		return inspect.Tasks{}, system.ErrNoSuchNode
+	case q.Function == "x":
+		return inspect.Tasks{}, fmt.Errorf("%w: no node has a function x", client.ErrNotFound)
+	}
+	return inspect.Tasks{Cluster: c.at.Cluster, Count: 9, Tasks: []inspect.Task{
+		{ID: "ab", Function: "train", Node: "a", State: inspect.TaskRunning, Lasts: time.Minute, Attempt: 2, Of: "d"},
+	}, Silent: []string{"b: no answer within 3s"}}, c.err
+}
+
+func (c *fakeCluster) Grains(_ context.Context, q inspect.GrainQuery) (inspect.Grains, error) {
+	return inspect.Grains{Cluster: c.at.Cluster, Count: 1, Grains: []inspect.Grain{{Kind: q.Kind, Key: q.Key + "1", Node: "a", Mailbox: 3, Turn: "pay", Lasts: 5 * time.Second}}}, c.err
+}
+
+func (c *fakeCluster) Waits(context.Context, int) (inspect.Waits, error) {
+	return inspect.Waits{Cluster: c.at.Cluster, Count: 1, Waits: []inspect.Task{
+		{ID: "ab", Function: "train", Node: "a", State: inspect.TaskBlocked, On: []inspect.WaitsOn{{ID: "cd", Name: "step"}}, Open: 1},
+	}, Ends: []inspect.Task{{ID: "cd", Function: "step", Node: "b", State: inspect.TaskRunning, Lasts: time.Minute}}}, c.err
 }
 
 func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
@@ -206,6 +231,21 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"why"}, code: 2, talk: "takes the id of one value"},
 		{args: []string{"memory"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
 		{args: []string{"memory"}, err: errors.New("odd"), code: 1, talk: "read memory: odd"},
+		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, streams, waits"},
+		{args: []string{"list", "nothing"}, code: 2, talk: "takes what to list: there are tasks"},
+		{args: []string{"list", "tasks"}, code: 0, out: "TASK  FUNCTION  NODE  STATE    LASTS  WAITS FOR  ATTEMPT  OF NODE  NAME\nab    train     a     running  1m0s   -          2        d        -\n\nb: no answer within 3s: what is there is missing\ntotal: 9 tasks; 8 are not listed: raise --limit, or give a filter\n"},
+		{args: []string{"list", "tasks", "-o", "json"}, code: 0, out: `{"cluster":"default","count":9,"tasks":[{"id":"ab","function":"train","node":"a","of":"d","state":"running","lasts":60000000000,"attempt":2}],"silent":["b: no answer within 3s"]}`},
+		{args: []string{"list", "tasks", "--node", "b"}, code: 3, out: "b: no answer within 3s: what is there is missing", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
+		{args: []string{"list", "tasks", "--state", "asleep"}, code: 2, talk: "list tasks: bad option: tasks are in no state"},
+		{args: []string{"list", "tasks", "--function", "x"}, code: 5, talk: "error: list tasks: not found: no node has a function x\n"},
+		{args: []string{"list", "tasks", "--node", "z"}, code: 5, talk: "error: list tasks: not found: no node named z is in the cluster: run raysys status\n"},
+		{args: []string{"list", "tasks", "--node", "a/b"}, code: 2, talk: `--node "a/b"`},
+		{args: []string{"list", "tasks", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
+		{args: []string{"list", "tasks"}, err: errors.New("odd"), code: 1, talk: "error: list tasks: odd: run raysys doctor\n"},
+		{args: []string{"list", "grains", "--kind", "account", "--key", "7"}, code: 0, out: "GRAIN       NODE  MAILBOX  TURN  LASTS  STATE\naccount/71  a     3        pay   5s     busy\n\ntotal: 1 grains\n"},
+		{args: []string{"list", "waits"}, code: 0, out: "train ab on a: blocked\n  step cd on b: running, 1m0s\n\ntotal: 1 tasks and turns that wait for other work\n"},
+		{args: []string{"list", "objects", "--node", "b"}, code: 3, out: "b does not answer", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
+		{args: []string{"list", "groups", "--limit", "1"}, code: 0, out: "total: 2 placement groups; 1 are not listed: raise --limit\n"},
 		{args: []string{"drain"}, code: 2, talk: "takes the name of one node: run raysys status"},
 		{args: []string{"drain", "a/b"}, code: 2, talk: `NODE "a/b"`},
 		{args: []string{"drain", "a"}, code: 0, talk: "draining a\n2 objects that others need are lost: no other node has a copy\na has left\n"},

@@ -148,8 +148,8 @@ func (o own) namesIn(kind string) (names []string) {
 	return names
 }
 
-// limitOf is how many rows are asked for.
-func limitOf(n int) int { return min(cmp.Or(max(n, 0), listedRows), maxRows) }
+// limitOf is how many rows are asked for: 0 stands for listedRows, and less for none.
+func limitOf(n int) int { return min(max(cmp.Or(n, listedRows), 0), maxRows) }
 
 // first keeps the first rows by an order of many that it is shown.
 type first[T any] struct {
@@ -161,7 +161,9 @@ type first[T any] struct {
 }
 
 func (f *first[T]) add(row T) {
-	f.count++
+	if f.count++; f.limit == 0 {
+		return
+	}
 	if f.full && f.order(&row, &f.rows[f.limit-1]) >= 0 {
 		return
 	}

@@ -54,7 +54,7 @@ func (o *Operator) Groups(ctx context.Context, id string, limit int) (inspect.Gr
 	}
 	slices.Sort(all.Silent)
 	slices.SortFunc(all.Groups, func(a, b inspect.GroupStatus) int { return cmp.Or(a.Made.Compare(b.Made), strings.Compare(a.ID, b.ID)) })
-	all.Groups = all.Groups[:min(max(limit, 0), len(all.Groups))]
+	all.Groups = bounded(all.Groups[:min(max(limit, 0), len(all.Groups))])
 	return all, nil
 }
 
@@ -98,6 +98,7 @@ func (o own) ledGroups(id string, limit int) *ledGroups {
 		}
 		led.Groups = append(led.Groups, groupStatus(g))
 	}
+	led.Groups = bounded(led.Groups)
 	return led
 }
 

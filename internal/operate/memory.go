@@ -69,5 +69,6 @@ func (o own) memory(limit int) inspect.NodeMemory {
 			m.Objects = append(m.Objects, inspect.HeldObject(i))
 		}
 	}
+	m.Objects = bounded(m.Objects)
 	return m
 }

@@ -75,11 +75,24 @@ func (m *Memory) Bound(limit int) {
 	}
 }
 
-// MemoryJSON writes it as one line.
-func MemoryJSON(w io.Writer, m Memory) error {
-	m.Stores, m.Objects = orEmpty(m.Stores), orEmpty(m.Objects)
-	return json.NewEncoder(w).Encode(m)
+// Silent are the nodes that do not answer, and why.
+func (m Memory) Silent() (list []string) {
+	for _, s := range m.Stores {
+		if s.Error != "" {
+			list = append(list, fmt.Sprintf("%s: %s", s.Node, s.Error))
+		}
+	}
+	return list
 }
+
+// WithoutNull has empty lists in place of those that are nil, so that a reader of its JSON can always range over them.
+func (m Memory) WithoutNull() Memory {
+	m.Stores, m.Objects = orEmpty(m.Stores), orEmpty(m.Objects)
+	return m
+}
+
+// MemoryJSON writes it as one line.
+func MemoryJSON(w io.Writer, m Memory) error { return json.NewEncoder(w).Encode(m.WithoutNull()) }
 
 // MemoryTable writes it for people: the stores, the objects, what they come to.
 func MemoryTable(w io.Writer, m Memory, now time.Time) error {

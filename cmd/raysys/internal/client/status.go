@@ -48,6 +48,11 @@ type Cluster interface {
 	Groups(ctx context.Context, limit int) (inspect.Groups, error)
 	// RemoveGroup removes the group with a name, or the one whose id begins so, and returns once its room is free. ErrNotFound when there is none.
 	RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error)
+	// Tasks asks all nodes, or one, for tasks, Grains for grains in memory, and Waits for what waits for other work, the limit longest.
+	// Nodes that do not answer are in the answers. The errors say what there is where something unknown is asked for.
+	Tasks(ctx context.Context, q inspect.TaskQuery) (inspect.Tasks, error)
+	Grains(ctx context.Context, q inspect.GrainQuery) (inspect.Grains, error)
+	Waits(ctx context.Context, limit int) (inspect.Waits, error)
 	// Streams asks all nodes how far the subscriptions are that they deliver. Nodes that do not answer are in it.
 	Streams(ctx context.Context) (inspect.Streams, error)
 	// Drain empties the node, and calls begun once that has begun. With wait it returns when the node has left, else at once. ErrNotFound when there
