@@ -30,6 +30,7 @@ type activation struct {
 	tenure  *tenure                     // nil for a plain grain of a single process
 	holding *holding                    // nil for a kind that asks for no resources
 	laters  atomic.Pointer[laters]      // made by the first call of a LaterMethod
+	timers  atomic.Pointer[timers]      // made by the first timer
 }
 
 // passivate asks an idle activation to go.
@@ -153,6 +154,7 @@ func (a *activation) deactivate() {
 		return
 	}
 	a.waitInner()
+	a.timers.Load().end()
 	if d, ok := g.(deactivator); ok {
 		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}

@@ -44,6 +44,10 @@ func (h *kindActor) Receive(ctx actor.Context) {
 		if panicked := a.pool.work(a); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
 			panic(supervised{panicked})
 		}
+	case *timer:
+		if panicked := m.perform(); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
+			panic(supervised{panicked})
+		}
 	case passivate:
 		if a := h.find(ctx.Self()); a != nil && (m.force || m.ticks == a.used.Load()) {
 			ctx.Stop(ctx.Self())
@@ -59,6 +63,7 @@ func (h *kindActor) Receive(ctx actor.Context) {
 	case *actor.Restarting:
 		if a := h.find(ctx.Self()); a != nil {
 			a.waitInner()
+			a.timers.Load().end()
 			a.abandonCalls("a panic ended its activation")
 			a.state = nil // it panicked: OnDeactivate must not run on a half-changed G
 		}
@@ -84,6 +89,7 @@ func (h *kindActor) stopping(ctx actor.Context, a *activation) {
 
 // ended follows deactivate.
 func (a *activation) ended() {
+	a.timers.Load().end()
 	a.abandonCalls("its activation has ended")
 	a.giveBack()
 	a.leave()

@@ -196,7 +196,7 @@ func (a *activation) refusesEvicted(c *call, inner bool) bool {
 	if a.evicted() == nil {
 		return false
 	}
-	if !inner {
+	if !inner && !c.method.tick {
 		a.holding.unserved = append(a.holding.unserved, c)
 	}
 	return true

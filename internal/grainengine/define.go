@@ -56,6 +56,7 @@ type kind struct {
 	name   string
 	make   func() any
 	states []stateDef
+	tick   *method                   // of its timers
 	later  bool                      // one of its methods may keep calls
 	bound  atomic.Pointer[boundKind] // a cache for bind
 }
@@ -94,6 +95,7 @@ func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
 	}
 	k.entry = t.Add("grain", k.name, 0, errors.Join(bad, err), programsCaller)
 	k.entry.Impl = k
+	k.tick = k.tickMethod()
 }
 
 // checkDurable says why a kind cannot be durable.
@@ -142,6 +144,7 @@ type method struct {
 
 	readOnly, idempotent, reentrant bool
 	later                           bool // it may keep its calls
+	tick                            bool // its calls are ticks of timers
 
 	value     *core.ValueType // of results
 	argType   *core.ValueType

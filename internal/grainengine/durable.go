@@ -50,7 +50,7 @@ type durable struct {
 type endedTurn struct {
 	call   *call // nil for a hook
 	states []graindir.StateChange
-	reply  *replies.Reply // nil for a read and a hook
+	reply  *replies.Reply // nil for a read, a hook and a timer's tick
 	answer func()         // settles the call
 	tells  []func()
 }
@@ -149,6 +149,7 @@ func (d *durable) settled() {
 // renew begins the activation anew with what is stored, after turns were discarded.
 func (a *activation) renew() {
 	a.waitInner()
+	a.timers.Load().end()
 	a.state = nil
 	a.activate()
 }

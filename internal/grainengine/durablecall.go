@@ -38,7 +38,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		t.Attach(a) // it ran on an activation before that was not the grain any more
 	}
 	p := &replies.Reply{Call: c.Future.RunID(), Pending: true}
-	if c.method.transacts() {
+	if c.method.transacts() && !c.method.tick {
 		named := c.named()
 		if named != "" {
 			p.Call = keyedID(a, named)
@@ -98,9 +98,12 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		c.Future.Cancel(cause)
 		return panicked
 	}
-	e := &endedTurn{call: c, reply: p}
+	e := &endedTurn{call: c}
+	if !c.method.tick {
+		e.reply = p
+	}
 	if err == nil {
-		if e.states, err = a.changes(); err == nil {
+		if e.states, err = a.changes(); err == nil && e.reply != nil {
 			p.Body, err = c.encodeResult()
 		}
 		if err != nil {
@@ -314,6 +317,9 @@ func transactionOf(ctx context.Context) *activation {
 	}
 	return transaction(t)
 }
+
+// InTransaction reports whether ctx is of a turn that is a transaction: one of a Durable kind that may change States.
+func InTransaction(ctx context.Context) bool { return transactionOf(ctx) != nil }
 
 // tellLater keeps a Tell of a turn of a that is a transaction until that is stored.
 func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, arg unsafe.Pointer) error {

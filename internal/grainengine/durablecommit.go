@@ -223,6 +223,10 @@ func (a *activation) repeat(c *call) {
 	if c == nil {
 		return
 	}
+	if c.method.tick { // what its timer belongs to is gone
+		c.Future.Cancel(errRepeated)
+		return
+	}
 	if v := c.inbound(); v != nil {
 		v.refuse(graindir.Place{})
 		return

@@ -155,9 +155,21 @@ func (p *pool) work(a *activation) (panicked any) {
 		if panicked = a.perform(c); panicked != nil && p.kind.def.OnPanic != KeepOnPanic {
 			break // the deferred pull is for its successor after a restart; leave passes it on after a stop
 		}
+		if a.UserMessageCount() > 0 { // a tick of a timer, say, which does not wait until no call does
+			p.pullBehind(a)
+			break
+		}
 	}
 	normal = panicked == nil || p.kind.def.OnPanic == KeepOnPanic
 	return panicked
+}
+
+// pullBehind has the worker pull behind what is in its mailbox.
+func (p *pool) pullBehind(a *activation) {
+	p.mu.Lock()
+	a.told()
+	p.mu.Unlock()
+	a.post(&mail{msg: pull{}})
 }
 
 func (p *pool) find(id string) *activation {

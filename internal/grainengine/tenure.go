@@ -40,7 +40,9 @@ func (a *activation) ready(c *call, inner bool) bool {
 	case inner && (m.stale.Load() || m.durable != nil && m.durable.again.Load()):
 		return false // it is still in the mailbox
 	case m.stale.Load(), a.moved(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
-		m.unserved = append(m.unserved, c)
+		if !c.method.tick {
+			m.unserved = append(m.unserved, c)
+		}
 		return false
 	}
 	if v := c.inbound(); v != nil && v.nodeCloses() {
