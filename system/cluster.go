@@ -20,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/placing"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/remote"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/transfer"
@@ -51,9 +52,7 @@ type cluster struct {
 	prober    *waitcycles.Prober
 	lineage   *lineage.Lineage // nil where that is not durable
 	objects   *objects.Objects
-	watches   watches
-	bodies    bodies
-	lines     lines
+	actors    *remote.Actors
 	placer    *placing.Placer
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil
 	wake      chan struct{}         // capacity 1: wakes duties
@@ -141,7 +140,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 			wire.KindTaskCancel:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleCancel(refs.Of(p), b) },
 			wire.KindTaskFinal:   func(p *mesh.Peer, b []byte) error { return n.tasks.HandleFinal(refs.Of(p), b) },
 			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return c.placer.OnLoad(refs.Of(p), b) },
-			wire.KindActor:       c.onActor,
+			wire.KindActor:       func(p *mesh.Peer, b []byte) error { return c.actors.Receive(p, b) },
 		},
 		Questions: refs.Questions(),
 		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{
@@ -155,7 +154,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.Serve(r, to) }
 	m.Questions[wire.KindProbe] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.prober.Serve(r, to) }
-	m.Questions[wire.KindActorBody] = c.bodies.serve
+	m.Questions[wire.KindActorBody] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.actors.ServeBody(p, r, to) }
 	m.Questions[wire.KindAdmin] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.operator.Serve(p, r, to) }
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCallForget, wire.KindCallAsk, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(refs.Of(p), k, b) }
@@ -187,5 +186,5 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)
 	c.objects.PeerDown(p.Key(), cause)
-	c.bodies.down(mp)
+	c.actors.Down(mp)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/raysys/raysys/internal/placing"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/remote"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
@@ -36,9 +37,10 @@ func newCluster(n *Node) *cluster {
 		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
 		jobs: map[wire.JobKey]*core.Job{}, working: map[int]bool{},
 	}
-	c.ctx, c.lines.c = c.runner.Context(), c
+	c.ctx = c.runner.Context()
 	c.mesh = c.newMesh()
 	c.refs = refs.New(c.mesh, c.runner, (*nodeRuntime)(n), n.job)
+	c.actors = remote.New(remote.Config{Mesh: c.mesh, System: n.actors, Log: c.log})
 	c.placer = placing.New(placing.Config{
 		Namespace: n.cfg.Namespace, Table: n.cfg.Table, Strategies: c.cfg.Strategies, Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Wheel: n.wheel, Pool: n.pool,
 		Decisions: &n.decisions, Suspended: c.suspended,
@@ -121,8 +123,8 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.placer.Member = c.member
 	n.job.Run = c.member.Incarnation()
 	c.mesh.Joined(c.member)
-	n.actors.ProcessRegistry.Address = actorAddress(c.self()) // no actor has been spawned yet
-	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)
+	n.actors.ProcessRegistry.Address = remote.Address(c.self()) // no actor has been spawned yet
+	n.actors.ProcessRegistry.RegisterAddressResolver(c.actors.Resolve)
 	c.runner.Run(c.objects.Recover)
 	c.runner.Run(c.placer.TellLoad)
 	c.runner.Run(c.duties)
@@ -242,7 +244,7 @@ func (c *cluster) gone(k core.NodeKey, left bool) {
 	c.mesh.Gone(k, left)
 	c.refs.Gone(k)
 	c.objects.OwnerDied(k)
-	c.unwatch(k)
+	c.actors.Gone(k)
 	c.reg.Reap()
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/remote"
 )
 
 // Member is a node of the cluster by its record, which every node has.
@@ -39,7 +40,7 @@ func (n *Node) Members() ([]Member, <-chan struct{}) {
 		s := operate.Known(m)
 		actors := n.actors.Address()
 		if k := mesh.KeyOf(m); k != n.operator.Self() {
-			actors = actorAddress(k)
+			actors = remote.Address(k)
 		}
 		list = append(list, Member{s.Name, s.Incarnation, s.Address, actors, Role(s.Role), s.State, s.Version, s.Resources, s.Labels})
 	}

@@ -1,4 +1,4 @@
-package system
+package remote
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ const (
 
 // lines are the messages of other nodes that wait for the body of one before them: a line for each actor and peer.
 type lines struct {
-	c     *cluster
+	a     *Actors
 	count atomic.Int64 // of lines: the usual message looks at nothing else
 
 	mu    sync.Mutex // guards the rest, and is held while a line's messages are handed over, so that none comes between them
@@ -111,7 +111,7 @@ func (l *lines) ask(p *mesh.Peer, of *peerLines) {
 // came hands over what waits for nothing any more.
 func (l *lines) came(p *mesh.Peer, of *peerLines, m *inbound, err error) {
 	if err != nil && !mesh.Undelivered(err) {
-		l.c.log.Warn("a large message to an actor did not come", zap.Stringer("peer", p.Key()), zap.String("pid", m.to.String()), zap.String("type", m.name), zap.Error(err))
+		l.a.Log.Warn("a large message to an actor did not come", zap.Stringer("peer", p.Key()), zap.String("pid", m.to.String()), zap.String("type", m.name), zap.Error(err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,9 +120,9 @@ func (l *lines) came(p *mesh.Peer, of *peerLines, m *inbound, err error) {
 	line := of.actors[m.to.Id]
 	for len(line) > 0 && !line[0].open {
 		if m := line[0]; m.lost == nil {
-			l.c.hand(*m)
+			l.a.hand(*m)
 		} else if !mesh.Undelivered(m.lost) { // else its sender knows
-			l.c.node.actors.DeadLetter.SendUserMessage(m.to, &actor.MessageEnvelope{Message: m.lost, Sender: m.sender})
+			l.a.System.DeadLetter.SendUserMessage(m.to, &actor.MessageEnvelope{Message: m.lost, Sender: m.sender})
 		}
 		line[0] = nil
 		line = line[1:]

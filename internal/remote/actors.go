@@ -1,4 +1,4 @@
-package system
+package remote
 
 import (
 	"errors"
@@ -27,55 +27,85 @@ import (
 // it is told of its end, and of the end of its node. Messages are protobuf messages, or values of types registered with
 // raysys.Register. They have at most maxMessage bytes.
 
-// actorAddress is the Address of the PIDs of an incarnation. It ends with :0 because proto.Actor takes the address of a member
+// Config is the node whose actors these are.
+type Config struct {
+	Mesh   *mesh.Mesh
+	System *actor.ActorSystem
+	Log    *zap.Logger
+}
+
+// Actors join the actors of this node to those of other nodes.
+type Actors struct {
+	Config
+	watches watches
+	bodies  bodies
+	lines   lines
+}
+
+// New makes the Actors of a node.
+func New(c Config) *Actors {
+	a := &Actors{Config: c}
+	a.lines.a = a
+	return a
+}
+
+// ServeBody handles KindActorBody.
+func (a *Actors) ServeBody(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
+	return a.bodies.serve(p, r, to)
+}
+
+// Down is called when a connection is over.
+func (a *Actors) Down(p *mesh.Peer) { a.bodies.down(p) }
+
+// Address is the Address of the PIDs of an incarnation. It ends with :0 because proto.Actor takes the address of a member
 // apart into a host and a port.
-func actorAddress(k core.NodeKey) string {
+func Address(k core.NodeKey) string {
 	return string(k.Node) + "#" + strconv.FormatUint(k.Incarnation, 10) + ":0"
 }
 
-func parseActorAddress(s string) (core.NodeKey, bool) {
+func parseAddress(s string) (core.NodeKey, bool) {
 	node, inc, ok := strings.Cut(strings.TrimSuffix(s, ":0"), "#")
 	n, err := strconv.ParseUint(inc, 10, 64)
 	return core.NodeKey{Node: raysys.NodeID(node), Incarnation: n}, ok && err == nil && node != ""
 }
 
-// resolveAddress returns the process for a PID of another node; protoactor calls it.
-func (c *cluster) resolveAddress(pid *actor.PID) (actor.Process, bool) {
-	k, ok := parseActorAddress(pid.Address)
+// Resolve returns the process for a PID of another node; protoactor calls it.
+func (a *Actors) Resolve(pid *actor.PID) (actor.Process, bool) {
+	k, ok := parseAddress(pid.Address)
 	if !ok {
 		return nil, false
 	}
-	return remoteProcess{c, k}, true
+	return process{a, k}, true
 }
 
-// remoteProcess stands for all actors of another node: each call names one by its PID.
-type remoteProcess struct {
-	c  *cluster
+// process stands for all actors of another node: each call names one by its PID.
+type process struct {
+	a  *Actors
 	to core.NodeKey
 }
 
 // SendUserMessage implements actor.Process.
-func (p remoteProcess) SendUserMessage(pid *actor.PID, message any) {
+func (p process) SendUserMessage(pid *actor.PID, message any) {
 	header, msg, sender := actor.UnwrapEnvelope(message)
 	p.send(pid, sender, header, msg, false)
 }
 
 // SendSystemMessage implements actor.Process.
-func (p remoteProcess) SendSystemMessage(pid *actor.PID, message any) {
+func (p process) SendSystemMessage(pid *actor.PID, message any) {
 	switch m := message.(type) {
 	case *actor.Watch:
-		p.c.watches.add(p.to, pid, m.Watcher)
+		p.a.watches.add(p.to, pid, m.Watcher)
 	case *actor.Unwatch:
-		p.c.watches.remove(p.to, pid, m.Watcher)
+		p.a.watches.remove(p.to, pid, m.Watcher)
 	}
 	p.send(pid, nil, nil, message, true)
 }
 
 // Stop implements actor.Process.
-func (p remoteProcess) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
+func (p process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
 // send sends a message. Messages are sent in the order of the calls while the connection is up.
-func (p remoteProcess) send(pid, sender *actor.PID, header actor.ReadonlyMessageHeader, msg any, system bool) {
+func (p process) send(pid, sender *actor.PID, header actor.ReadonlyMessageHeader, msg any, system bool) {
 	frame, err := appendActorMessage(nil, pid, sender, msg, system)
 	if err == nil && header != nil && header.Length() > 0 {
 		for k, v := range header.ToMap() { // at the end, where earlier versions do not look
@@ -86,12 +116,12 @@ func (p remoteProcess) send(pid, sender *actor.PID, header actor.ReadonlyMessage
 		p.refused(pid, sender, msg, err)
 		return
 	}
-	refs.Connect(p.c.mesh, p.to, func(to *refs.Session, err error) {
+	refs.Connect(p.a.Mesh, p.to, func(to *refs.Session, err error) {
 		if err == nil {
 			err = to.Send(wire.Requests, wire.KindActor, frame)
 		}
 		if errors.Is(err, raysys.ErrTooLarge) {
-			err = p.c.bodies.send(to, frame, func() { p.undelivered(pid, sender, msg) })
+			err = p.a.bodies.send(to, frame, func() { p.undelivered(pid, sender, msg) })
 		}
 		switch {
 		case errors.Is(err, raysys.ErrTooLarge): // its header is
@@ -107,16 +137,16 @@ type failer interface{ Failed(error) }
 
 // refused is undelivered for a message that no other attempt can deliver. A failer hears why, whether it has sent the message or the
 // message was to be its answer.
-func (p remoteProcess) refused(pid, sender *actor.PID, msg any, err error) {
-	p.c.log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
-	if sender != nil && sender.Address == p.c.node.actors.Address() {
-		if f, ok := p.c.local(sender).(failer); ok {
+func (p process) refused(pid, sender *actor.PID, msg any, err error) {
+	p.a.Log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
+	if sender != nil && sender.Address == p.a.System.Address() {
+		if f, ok := p.a.local(sender).(failer); ok {
 			f.Failed(err)
 			return
 		}
 	}
 	p.undelivered(pid, sender, msg)
-	refs.Connect(p.c.mesh, p.to, func(to *refs.Session, down error) {
+	refs.Connect(p.a.Mesh, p.to, func(to *refs.Session, down error) {
 		if down == nil {
 			frame := appendAddressed(nil, pid, nil, 0)
 			frame = wire.AppendBytes(append(frame, formFailed), "")
@@ -126,17 +156,17 @@ func (p remoteProcess) refused(pid, sender *actor.PID, msg any, err error) {
 }
 
 // undelivered tells the sender as protoactor does for local PIDs: a dead letter, and Terminated for a watcher.
-func (p remoteProcess) undelivered(pid, sender *actor.PID, msg any) {
+func (p process) undelivered(pid, sender *actor.PID, msg any) {
 	if w, ok := msg.(*actor.Watch); ok {
-		p.c.watches.remove(p.to, pid, w.Watcher)
-		p.c.toLocal(w.Watcher, &actor.Terminated{Who: pid, Why: actor.TerminatedReason_AddressTerminated})
+		p.a.watches.remove(p.to, pid, w.Watcher)
+		p.a.toLocal(w.Watcher, &actor.Terminated{Who: pid, Why: actor.TerminatedReason_AddressTerminated})
 		return
 	}
-	p.c.node.actors.DeadLetter.SendUserMessage(pid, &actor.MessageEnvelope{Message: msg, Sender: sender})
+	p.a.System.DeadLetter.SendUserMessage(pid, &actor.MessageEnvelope{Message: msg, Sender: sender})
 }
 
-func (c *cluster) toLocal(pid *actor.PID, system any) {
-	if ref, ok := c.node.actors.ProcessRegistry.GetLocal(pid.Id); ok {
+func (a *Actors) toLocal(pid *actor.PID, system any) {
+	if ref, ok := a.System.ProcessRegistry.GetLocal(pid.Id); ok {
 		ref.SendSystemMessage(pid, system)
 	}
 }
@@ -226,12 +256,12 @@ func tooLarge(msg any, size int) error {
 	return fmt.Errorf("%w: %T has %d bytes encoded, and a message to another node at most %d: send several", raysys.ErrTooLarge, msg, size, maxMessage)
 }
 
-// onActor handles KindActor. A message of an unknown type is dropped with a line in the log: the sender may be a newer
+// Receive handles KindActor. A message of an unknown type is dropped with a line in the log: the sender may be a newer
 // version.
-func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
+func (a *Actors) Receive(p *mesh.Peer, frame []byte) error {
 	r := wire.NewReader(frame)
 	to, sender, flags := readAddressed(&r)
-	to.Address = c.node.actors.ProcessRegistry.Address
+	to.Address = a.System.ProcessRegistry.Address
 	form, name, body := r.Byte(), r.String(), r.Bytes()
 	var header map[string]string
 	for r.Err() == nil && r.Len() > 0 {
@@ -255,38 +285,38 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 		if err := of.Err(); err != nil {
 			return err
 		}
-		return c.lines.head(p, m)
+		return a.lines.head(p, m)
 	case formFailed:
 		of := wire.NewReader(body)
 		cause := wire.ReadError(&of)
-		if f, ok := c.local(to).(failer); ok && of.Err() == nil {
+		if f, ok := a.local(to).(failer); ok && of.Err() == nil {
 			f.Failed(cause)
 		}
 		return of.Err()
 	}
 	var err error
 	if m.content, err = readActorMessage(form, name, body); err != nil {
-		c.log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
+		a.Log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
 		return nil
 	}
 	if flags&flagSystem == 0 {
-		if c.lines.count.Load() == 0 || !c.lines.behind(p, m) {
-			c.hand(m)
+		if a.lines.count.Load() == 0 || !a.lines.behind(p, m) {
+			a.hand(m)
 		}
 		return nil
 	}
 	if !whole(m.content) {
 		return fmt.Errorf("%w: a %T of node %s names no actor", wire.ErrCorrupt, m.content, p.Node())
 	}
-	ref, ok := c.node.actors.ProcessRegistry.GetLocal(to.Id)
+	ref, ok := a.System.ProcessRegistry.GetLocal(to.Id)
 	switch m := m.content.(type) {
 	case *actor.Watch:
 		if !ok {
-			c.node.actors.Root.Send(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
+			a.System.Root.Send(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
 			return nil
 		}
 	case *actor.Terminated:
-		c.watches.remove(p.Key(), m.Who, to)
+		a.watches.remove(p.Key(), m.Who, to)
 	}
 	if ok {
 		ref.SendSystemMessage(to, m.content)
@@ -308,18 +338,18 @@ func whole(system any) bool {
 }
 
 // local is the process with a PID of this node: the dead letter process when there is no such actor.
-func (c *cluster) local(pid *actor.PID) actor.Process {
-	ref, _ := c.node.actors.ProcessRegistry.GetLocal(pid.Id)
+func (a *Actors) local(pid *actor.PID) actor.Process {
+	ref, _ := a.System.ProcessRegistry.GetLocal(pid.Id)
 	return ref
 }
 
 // hand hands a message of another node to its actor.
-func (c *cluster) hand(m inbound) {
+func (a *Actors) hand(m inbound) {
 	msg := m.content
 	if m.sender != nil || len(m.header) > 0 {
 		msg = &actor.MessageEnvelope{Header: m.header, Message: msg, Sender: m.sender}
 	}
-	c.local(m.to).SendUserMessage(m.to, msg)
+	a.local(m.to).SendUserMessage(m.to, msg)
 }
 
 func readActorMessage(form byte, name string, body []byte) (any, error) {
@@ -378,14 +408,14 @@ func (w *watches) remove(k core.NodeKey, watched, watcher *actor.PID) {
 	}
 }
 
-// unwatch tells the watchers of all actors of a dead incarnation that these have ended.
-func (c *cluster) unwatch(k core.NodeKey) {
-	c.watches.mu.Lock()
-	pairs := c.watches.m[k]
-	delete(c.watches.m, k)
-	c.watches.mu.Unlock()
+// Gone tells the watchers of all actors of a dead incarnation that these have ended.
+func (a *Actors) Gone(k core.NodeKey) {
+	a.watches.mu.Lock()
+	pairs := a.watches.m[k]
+	delete(a.watches.m, k)
+	a.watches.mu.Unlock()
 	for p := range pairs {
-		who := &actor.PID{Address: actorAddress(k), Id: p.watched}
-		c.toLocal(&actor.PID{Id: p.watcher}, &actor.Terminated{Who: who, Why: actor.TerminatedReason_AddressTerminated})
+		who := &actor.PID{Address: Address(k), Id: p.watched}
+		a.toLocal(&actor.PID{Id: p.watcher}, &actor.Terminated{Who: who, Why: actor.TerminatedReason_AddressTerminated})
 	}
 }
