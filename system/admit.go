@@ -9,26 +9,22 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/node"
 )
 
 // transport is how the node's connections are made.
-type transport struct {
-	link.Transport
-	print string // fingerprint of the node's key, "" without TLS
-}
-
-func (c *ClusterConfig) transport() (transport, error) {
+func (c *ClusterConfig) transport() (node.Transport, error) {
 	switch {
 	case c.parts.Network != nil:
-		return transport{Transport: c.parts.Network}, nil
+		return node.Transport{Transport: c.parts.Network}, nil
 	case c.TLS.set():
 		t, err := link.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.CA)
 		if err != nil {
-			return transport{}, err
+			return node.Transport{}, err
 		}
-		return transport{t, link.KeyFingerprint(t.Credentials().Certificate())}, nil
+		return node.Transport{Transport: t, Print: link.KeyFingerprint(t.Credentials().Certificate())}, nil
 	}
-	return transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
+	return node.Transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
 }
 
 // certified checks that the node's certificate allows its name, cluster and role: otherwise each other node would refuse it. A

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/standins"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -168,4 +171,19 @@ func (c *ClusterConfig) complete() error {
 		errs = append(errs, fmt.Errorf("TLS needs all of certificate (%q), key (%q) and CA (%q): set RAYSYS_TLS_CERT, RAYSYS_TLS_KEY and RAYSYS_TLS_CA", f.Cert, f.Key, f.CA))
 	}
 	return errors.Join(errs...)
+}
+
+// member is what package node knows of a Config for a cluster.
+func (cfg *Config) member() node.Config {
+	c := cfg.Cluster
+	return node.Config{
+		Cluster: c.Name, Role: string(c.Role), Namespace: cfg.Namespace, Table: cfg.Table, Strategies: c.Strategies, Consul: c.Consul, Listen: c.Listen, Advertise: c.Advertise,
+		Record: member.Info{
+			ID: cfg.Name, Role: c.Role.member(), Serves: c.Role == Both, Resources: cfg.Resources, Devices: cfg.Devices, Labels: c.Labels,
+			Version: Version(), Launch: c.Launch, Observer: c.Observer,
+		},
+		Cert: c.TLS.Cert, CA: c.TLS.CA, TTL: c.TTL, JoinTimeout: c.JoinTimeout, Durable: cfg.Lineage == LineageDurable, Supervisor: c.Supervisor, Parts: c.parts,
+		Store: c.Store, Open: c.open, Transport: c.transport,
+		Allow: func(cert *x509.Certificate, i member.Info) error { return allowed(cert, roleOf(i)) },
+	}
 }

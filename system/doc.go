@@ -22,12 +22,12 @@
 // Rules: New freezes the function table and reports every bad definition at once, with file and line; Close cancels what
 // runs, deactivates the grains and waits.
 //
-//	node, err := system.New(system.Config{})
+//	n, err := system.New(system.Config{})
 //	...
-//	err = node.Start(ctx)
-//	defer node.Close(context.Background())
+//	err = n.Start(ctx)
+//	defer n.Close(context.Background())
 //	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-//		v, err := square.Go(node.Context(r.Context()), 7).Get(node.Context(r.Context()))
+//		v, err := square.Go(n.Context(r.Context()), 7).Get(n.Context(r.Context()))
 //		...
 //	})
 //

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/shardlog"
 )
@@ -46,7 +47,8 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 		defer stop()
 		err = Run(ctx, cfg, func(ctx context.Context) error {
 			if cfg.Logger.Core().Enabled(zap.WarnLevel) {
-				fmt.Fprintln(stderr, NodeOf(ctx).whereabouts())
+				n := NodeOf(ctx)
+				fmt.Fprintln(stderr, node.Whereabouts(n.cluster, n.Resources().CPU))
 			}
 			return f(ctx)
 		})
@@ -83,21 +85,18 @@ func ExitCode(err error) int {
 }
 
 // ErrConfig: the node was not made, because its Config is invalid.
-var ErrConfig = errors.New("bad configuration")
+var ErrConfig = node.ErrConfig
 
-// configError matches ErrConfig; its text is that of the error alone.
-type configError struct{ error }
-
-func (e configError) Is(target error) bool { return target == ErrConfig }
-func (e configError) Unwrap() error        { return e.error }
+// ErrNotJoined: the node gave up joining its cluster, because the store could not be reached within Cluster.JoinTimeout.
+var ErrNotJoined = node.ErrNotJoined
 
 // refused tells the supervisor not to start the program again as it is, and makes the error match ErrConfig. The exit
 // code does not suffice: a panic ends a program with the same code.
 func refused(to io.Writer, err error) error {
 	if to != nil {
-		_, _ = fmt.Fprintln(to, toldMisconfigured) // a supervisor that is gone starts nothing again
+		_, _ = fmt.Fprintln(to, node.ToldMisconfigured) // a supervisor that is gone starts nothing again
 	}
-	return configError{err}
+	return node.Refused(err)
 }
 
 // supervisor is nil where there is none.
@@ -142,7 +141,7 @@ type rejoin struct{ last time.Duration }
 
 func (r *rejoin) next(n *Node) time.Duration {
 	ttl := n.cfg.Cluster.TTL
-	if n.cluster.hosted() {
+	if n.cluster.Hosted() {
 		r.last = 0
 	}
 	r.last = min(max(2*r.last, ttl/10), 6*ttl)
@@ -197,7 +196,7 @@ func (n *Node) serve(ctx context.Context) (again bool, err error) {
 			return false, n.Err()
 		}
 		grace, cancel := within(n.cfg.Grace-n.closeShare(), "drain")
-		err := n.cluster.drain(grace, requested)
+		err := n.drain.Run(grace, requested)
 		cancel()
 		if !errors.Is(err, ErrDrainCancelled) {
 			return false, err

@@ -33,7 +33,7 @@ func (n *Node) Members() ([]Member, <-chan struct{}) {
 	}
 	var changed <-chan struct{}
 	if n.cluster != nil {
-		changed = n.cluster.member.View().Changed() // before the members are read, so that no change is missed
+		changed = n.cluster.Member.View().Changed() // before the members are read, so that no change is missed
 	}
 	var list []Member
 	for _, m := range n.operator.Members() {

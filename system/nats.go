@@ -37,10 +37,10 @@ func (n *Node) NATS(ctx context.Context) (NATS, error) {
 	n.mu.Lock()
 	started := n.state >= stateStarted
 	n.mu.Unlock()
-	if !started || n.cluster.kv == nil {
+	if !started || n.cluster.KV == nil {
 		return NATS{}, fmt.Errorf("find NATS: %w: the node is not started", raysys.ErrClosed)
 	}
-	r, err := natskey.Read(ctx, n.cluster.kv)
+	r, err := natskey.Read(ctx, n.cluster.KV)
 	if err != nil {
 		return NATS{}, fmt.Errorf("find NATS: %w", err)
 	}

@@ -19,15 +19,13 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/placing"
-	"github.com/raysys/raysys/internal/refs"
-	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
-	"github.com/raysys/raysys/internal/waitcycles"
 	"github.com/raysys/raysys/internal/wheel"
 )
 
@@ -43,16 +41,16 @@ type Node struct {
 	job     *core.Job
 	top     *core.Turn // above every driver; cancelled by Close
 	roots   atomic.Uint64
-	cluster *cluster         // nil without a cluster
+	cluster *node.Cluster    // nil without a cluster
 	objects *objects.Objects // from Start on
 	drawn   bool             // its name was left out
-	solo    *solo            // nil with one
+	solo    *node.Solo       // nil with one
 	groups  *placing.Groups
 	// decisions of placement that are remembered.
 	decisions operate.Decisions
 	operator  *operate.Operator
-	pace      pace
-	drain     drain
+	pace      node.Pace
+	drain     node.Drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
 	health    nodedevices.Health
 	unseen    *nodelog.Failures
@@ -130,14 +128,17 @@ func New(cfg Config) (*Node, error) {
 		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}
 	if cfg.Cluster != nil {
-		n.cluster = newCluster(n)
-		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), n.cluster.placer.PlaceTask, n.cluster.placer.LoadChanged, n.cluster.placer.RestChanged
-		gc.Conditions = n.cluster.placer.Affinity.Resolve
-		tc.Bandwidth = n.pace.bandwidth
-		gc.Cluster, gc.States, gc.Hosts = n.cluster.placer.Locator(), states{n}, cfg.Cluster.Role.hosts()
+		n.cluster = node.New(cfg.member(), n.parts())
+		pl := n.cluster.Placer
+		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), pl.PlaceTask, pl.LoadChanged, pl.RestChanged
+		gc.Conditions = pl.Affinity.Resolve
+		tc.Bandwidth = n.pace.Bandwidth
+		gc.Cluster, gc.States, gc.Hosts = pl.Locator(), states{n}, cfg.Cluster.Role.hosts()
 	} else {
-		n.solo = newSolo(n)
-		n.job.Run, n.job.Tasks = n.solo.run, taskengine.NewNames(n.job)
+		n.solo = node.NewSolo(node.SoloConfig{
+			Name: cfg.Name, Namespace: cfg.Namespace, Data: cfg.Data, Resources: cfg.Resources, Devices: cfg.Devices, Clock: (*nodeRuntime)(n), Actors: n.actors, Log: n.log,
+		})
+		n.job.Run, n.job.Tasks = n.solo.Run, taskengine.NewNames(n.job)
 		gc.States = states{n}
 	}
 	gc.Retainer = retainer{n}
@@ -149,31 +150,40 @@ func New(cfg Config) (*Node, error) {
 	gc.Line = n.tasks.Line()
 	n.grains = grainengine.NewEngine(gc)
 	n.groups.Engines(n.tasks, n.grains)
-	if c := n.cluster; c != nil {
-		c.prober = waitcycles.New(waitcycles.Config{Self: c.self, Peer: func(k core.NodeKey) *refs.Session { return refs.To(c.mesh, k) }, Refs: c.refs, Tasks: n.tasks, Grains: n.grains, Runner: c.runner})
-		n.job.Prober = c.prober
-	}
 	n.health = nodedevices.Health{Log: n.log, Changed: n.sickChanged, Short: n.grains.Short}
 	n.operator = n.operate()
+	if n.cluster != nil {
+		n.cluster.Engines(n.tasks, n.grains, n.groups, n.operator)
+	} else {
+		n.solo.Engines(n.tasks, n.groups)
+	}
 	gc.Line.OnShort(func() {
 		n.grains.Short()
 		if n.cluster != nil {
-			n.cluster.placer.WaitsShort()
+			n.cluster.Placer.WaitsShort()
 		}
 	})
 	return n, nil
+}
+
+// parts are what the node's part in its cluster is given of the node.
+func (n *Node) parts() node.Parts {
+	return node.Parts{
+		Log: n.log, Job: n.job, Clock: (*nodeRuntime)(n), Actors: n.actors, Wheel: n.wheel, Pool: n.pool, Decisions: &n.decisions, Drain: &n.drain,
+		Objects: n.openObjects, Stop: n.stop, Ended: n.Err,
+	}
 }
 
 // newGroups makes the node's placement groups.
 func newGroups(n *Node) *placing.Groups {
 	c := placing.GroupsConfig{Name: n.cfg.Name, Waits: n.cfg.WaitForResources, Wheel: n.wheel, Pool: n.pool, Decisions: &n.decisions}
 	if in := n.cluster; in != nil {
-		c.Self, c.Alive, c.Open = in.self, in.alive, func() (*registry.Registry, error) { return in.reg, nil }
-		c.Runner, c.Placer = in.runner, in.placer
+		c.Self, c.Alive, c.Open = in.Self, in.Mesh.Alive, n.registry
+		c.Runner, c.Placer = in.Runner, in.Placer
 	} else {
-		self := core.NodeKey{Node: n.cfg.Name, Incarnation: n.solo.run}
-		c.Self, c.Alive, c.Open = func() core.NodeKey { return self }, soloMembers{n.solo}.Alive, n.solo.open
-		c.Runner = n.solo.runner
+		self := core.NodeKey{Node: n.cfg.Name, Incarnation: n.solo.Run}
+		c.Self, c.Alive, c.Open = func() core.NodeKey { return self }, n.solo.Alive, n.registry
+		c.Runner = n.solo.Runner
 	}
 	return placing.NewGroups(c)
 }
@@ -199,7 +209,7 @@ func (n *Node) join(ctx context.Context) error {
 	var err error
 	switch {
 	case n.cluster != nil:
-		err = n.cluster.join(ctx)
+		err = n.cluster.Join(ctx)
 	default:
 		var o *objects.Objects
 		if o, err = n.openObjects(); err == nil {
@@ -304,9 +314,9 @@ func (n *Node) Close(ctx context.Context) error {
 	n.stop(raysys.ErrClosed)
 	err := errors.Join(n.tasks.Close(ctx), n.grains.Close(ctx))
 	if n.cluster != nil {
-		err = errors.Join(err, n.cluster.leave(ctx))
+		err = errors.Join(err, n.cluster.Leave(ctx))
 	} else {
-		err = errors.Join(err, n.solo.close())
+		err = errors.Join(err, n.solo.Close())
 		if n.objects != nil {
 			err = errors.Join(err, n.objects.Close())
 		}

@@ -32,7 +32,7 @@ type ObjectConfig struct {
 func (n *Node) openObjects() (*objects.Objects, error) {
 	cfg := n.cfg.Objects
 	oc := objects.Config{
-		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Job: n.job, Clock: (*nodeRuntime)(n), Log: n.log, Fetched: n.pace.saw, Records: n.registry,
+		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Job: n.job, Clock: (*nodeRuntime)(n), Log: n.log, Fetched: n.pace.Saw, Records: n.registry,
 		Store: objectstore.Config{Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Cluster: "local"},
 	}
 	var err error
@@ -40,13 +40,13 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 		return nil, err
 	}
 	if c := n.cluster; c != nil {
-		oc.Store.FS = c.cfg.parts.Files
-		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the node has no incarnation in the cluster yet
+		oc.Store.FS = n.cfg.Cluster.parts.Files
+		oc.Store.Cluster, oc.Store.Incarnation = n.cfg.Cluster.Name, uint64(time.Now().UnixNano()) // the node has no incarnation in the cluster yet
 		oc.Cluster = &objects.Cluster{
-			Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Directory: c.directory, View: func() *member.View { return c.member.View() },
+			Mesh: c.Mesh, Refs: c.Refs, Runner: c.Runner, Directory: c.Directory, View: func() *member.View { return c.Member.View() },
 			Unused: func(name string, then func()) {
-				if c.lineage != nil {
-					c.lineage.Unused(name, then)
+				if c.Lineage != nil {
+					c.Lineage.Unused(name, then)
 				}
 			},
 		}
@@ -66,7 +66,7 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 // and by the id of its store without one.
 func (n *Node) objectFiles(store *objectstore.Config) (objects.Files, error) {
 	if c := n.cluster; c != nil {
-		f := objects.Files{StoreID: c.reg.Layout().ID, Directory: c.directory}
+		f := objects.Files{StoreID: c.Registry.Layout().ID, Directory: c.Directory}
 		switch {
 		case store.Dir == "":
 			f.Missing = "it has no directory that stays: give Config.Objects.Spill, or RAYSYS_SPILL"
@@ -78,7 +78,7 @@ func (n *Node) objectFiles(store *objectstore.Config) (objects.Files, error) {
 	if n.cfg.Data == "" {
 		return objects.Files{Missing: "names are kept in memory: give Config.Data, or RAYSYS_DATA"}, nil
 	}
-	reg, err := n.solo.open()
+	reg, err := n.solo.Open()
 	if err != nil {
 		return objects.Files{}, err
 	}

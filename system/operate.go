@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/registry"
@@ -81,6 +82,38 @@ func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error
 	return n.operator.Explain(ctx, id)
 }
 
+// ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
+var ErrDrainCancelled = node.ErrDrainCancelled
+
+// ErrNoSuchNode: no node of that name is in the cluster.
+var ErrNoSuchNode = operate.ErrNoSuchNode
+
+// DrainRequested returns a channel that is closed when an operator asks this node to drain (raysys drain NODE). Main
+// follows it; a program that owns its main decides itself. After a drain that was cancelled the next request closes
+// another channel.
+func (n *Node) DrainRequested() <-chan struct{} { return n.drain.Requested() }
+
+// Drain makes the node ready to leave its cluster: it takes nothing new, hands over its shards, moves its grains and
+// returns tasks that have not started to their owners, and waits for the running ones. Calls are not lost: they follow
+// their grains. Close comes after it. An error says what was not done before ctx ended; it matches ErrDrainCancelled
+// when the node stays. Objects that no other node could take are not an error: see Drained.
+func (n *Node) Drain(ctx context.Context) error { return n.drain.Run(ctx, false) }
+
+// Drained returns the outcome of the last Drain.
+func (n *Node) Drained() inspect.Drained { return n.drain.Outcome() }
+
+// Kill ends the node as the end of its process would: the node hands over nothing, does not leave its cluster, and
+// tells no other node. Its session ends with its TTL, or when other nodes find that its address refuses them. Once
+// nothing is sent any more, the work on the node is cancelled with cause, and Kill waits for it as Close does. It is
+// for tests.
+func (n *Node) Kill(ctx context.Context, cause error) error {
+	if n.cluster != nil {
+		n.cluster.Kill(cause)
+	}
+	n.stop(cause)
+	return n.Close(ctx)
+}
+
 // DrainNode asks a node to drain and leave. It returns when the drain has begun, with the node's incarnation, for AwaitDrained.
 // The error matches ErrNoSuchNode when the cluster has no node of that name.
 func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
@@ -122,21 +155,21 @@ func (n *operated) Cluster() *operate.Cluster {
 		return nil
 	}
 	return &operate.Cluster{
-		Name: c.cfg.Name, Started: c.info.Started, Log: c.log, Runner: c.runner, Mesh: c.mesh, Refs: c.refs, Network: c.network, Member: c.member,
-		Registry: c.reg, Lineage: c.lineage,
+		Name: n.cfg.Cluster.Name, Started: c.Info.Started, Log: c.Log, Runner: c.Runner, Mesh: c.Mesh, Refs: c.Refs, Network: c.Network, Member: c.Member,
+		Registry: c.Registry, Lineage: c.Lineage,
 	}
 }
 
 func (n *operated) Started() time.Time             { return (*Node)(n).startedAt() }
 func (n *operated) Objects() *objects.Objects      { return n.objects }
 func (n *operated) LedGroups() []registry.LedGroup { return (*Node)(n).allGroups() }
-func (n *operated) AskDrain() bool                 { return (*Node)(n).askDrain() }
-func (n *operated) CancelDrain() error             { return (*Node)(n).cancelDrain() }
-func (n *operated) Holding() []string              { return n.cluster.holding() }
-func (n *operated) WhyNoHost() string              { return n.cluster.whyNoHost() }
+func (n *operated) AskDrain() bool                 { return n.drain.Ask() }
+func (n *operated) CancelDrain() error             { return n.drain.Cancel() }
+func (n *operated) Holding() []string              { return n.drain.Holding() }
+func (n *operated) WhyNoHost() string              { return n.cluster.WhyNoHost() }
 
 // AwaitDrain implements operate.Node.
-func (n *operated) AwaitDrain(tell func(inspect.Drained)) error { return (*Node)(n).awaitDrain(tell) }
+func (n *operated) AwaitDrain(tell func(inspect.Drained)) error { return n.drain.Await(tell) }
 
 // ExplainBundle implements operate.Node.
 func (n *operated) ExplainBundle(o *core.Options, w *raysys.Waiting) { n.groups.Explain(o, w) }
@@ -144,13 +177,13 @@ func (n *operated) ExplainBundle(o *core.Options, w *raysys.Waiting) { n.groups.
 // ExplainTask implements operate.Node.
 func (n *operated) ExplainTask(w *taskengine.Waiting) {
 	if c := n.cluster; c != nil {
-		c.placer.ExplainTask(w)
+		c.Placer.ExplainTask(w)
 	}
 }
 
 // ExplainGrain implements operate.Node.
 func (n *operated) ExplainGrain(w *grainengine.Waiting) {
 	if c := n.cluster; c != nil {
-		c.placer.ExplainGrain(w)
+		c.Placer.ExplainGrain(w)
 	}
 }

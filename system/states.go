@@ -8,20 +8,18 @@ import (
 // registry returns the node's registry. A node without a cluster opens its store for it.
 func (n *Node) registry() (*registry.Registry, error) {
 	if n.cluster != nil {
-		return n.cluster.reg, nil
+		return n.cluster.Registry, nil
 	}
-	return n.solo.open()
+	return n.solo.Open()
 }
 
 // allGroups are the placement groups of the shards that this node leads. A node without a cluster that has not opened its
 // store has none.
 func (n *Node) allGroups() []registry.LedGroup {
 	if c := n.cluster; c != nil {
-		return c.reg.Groups()
+		return c.Registry.Groups()
 	}
-	n.solo.mu.Lock()
-	reg := n.solo.reg
-	n.solo.mu.Unlock()
+	reg := n.solo.Registry()
 	if reg == nil {
 		return nil
 	}
@@ -77,5 +75,5 @@ func (s states) Lease() error {
 	if s.n.cluster == nil {
 		return nil
 	}
-	return s.n.cluster.suspended()
+	return s.n.cluster.Suspended()
 }

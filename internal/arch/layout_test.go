@@ -92,8 +92,11 @@ var layers = []layer{
 	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
 
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
-	{"internal/operate/...", words("std third . inspect internal/core internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/tally placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
+	{"internal/operate/...", words("std third . inspect internal/core internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/tally internal/node placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
 	{"internal/placing/...", words("std . internal/core internal/wire internal/wheel internal/goroutines internal/ledger internal/loadreport internal/graindir internal/member internal/runner internal/mesh internal/refs internal/registry internal/nodedevices internal/taskengine internal/grainengine internal/groupengine placement internal/placing/..."), "it joins what placement decides by to who asks: engines, leaders and groups; how a node is assembled is nothing to it"},
+	{"internal/remote/...", words("std third . internal/core internal/codec internal/wire internal/mesh internal/refs internal/remote/..."), "PIDs of other nodes: what an actor is, and which nodes there are, is nothing to it"},
+	{"internal/tlsfiles/...", words("std third internal/link internal/tlsfiles/..."), "it looks at files: what a node writes to its record, and which sessions end, it is given"},
+	{"internal/node/...", words("std third . inspect internal/core internal/wire internal/wheel internal/goroutines internal/graindir internal/standins internal/link internal/tlsfiles internal/member internal/runner internal/mesh internal/remote internal/transfer internal/objects internal/refs internal/registry internal/lineage internal/nodedevices internal/taskengine internal/grainengine internal/placing internal/waitcycles store store/consul store/embedded internal/shardlog placement internal/node/..."), "it joins the parts of a node to its cluster: how they are made, and what operators ask, is nothing to it"},
 	{"internal/waitcycles/...", words("std . internal/core internal/wire internal/mesh internal/refs internal/runner internal/waitcycles/..."), "it asks nodes what work waits for; of the engines it declares the three methods that it needs"},
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "system knows everybody below it and nobody who uses it"},
@@ -112,7 +115,7 @@ var layers = []layer{
 }
 
 var fences = []fence{
-	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... internal/actortest system/... docs/... tools/benchproto/..."), "actors stay behind raysys' own API"},
+	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... internal/remote/... internal/node/... internal/actortest system/... docs/... tools/benchproto/..."), "actors stay behind raysys' own API"},
 	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
 	{"github.com/nats-io/...", words("stream/... tools/benchnats/..."), "NATS carries events and what is foreign, never a Go-to-Go call; who does not import stream does not link it"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
@@ -122,7 +125,7 @@ var fences = []fence{
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
 	{module + "/testkit/...", words("testkit/... examples/... cmd/raysys-lab/..."), "the command that runs nodes has no tests in it: it is small, and soon built"},
 	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},
-	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/... internal/nodelog/... internal/nodedevices/... internal/operate/..."), "logging is handed in where a node is assembled"},
+	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/... internal/nodelog/... internal/nodedevices/... internal/operate/... internal/node/... internal/remote/... internal/tlsfiles/..."), "logging is handed in where a node is assembled"},
 }
 
 // sibling is what a sibling may import: itself, the leaves of all, and leaves that are its own.

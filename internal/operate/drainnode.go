@@ -11,10 +11,11 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/node"
 )
 
 // ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
-var ErrDrainCancelled = errors.New("the drain was cancelled")
+var ErrDrainCancelled = node.ErrDrainCancelled
 
 // ErrNoSuchNode: no node of that name is in the cluster.
 var ErrNoSuchNode = errors.New("no such node")

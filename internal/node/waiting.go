@@ -1,4 +1,4 @@
-package system
+package node
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ const (
 	waitingMost  = 5 * time.Minute
 )
 
-// sayWaiting logs why the work of this driver does not begin.
-func (c *cluster) sayWaiting() {
+// sayWaiting logs why the work of a driver does not begin.
+func sayWaiting(c *Cluster) {
 	tick := time.NewTicker(waitingLook)
 	defer tick.Stop()
 	var since, next time.Time // zero while nothing waits
@@ -26,29 +26,29 @@ func (c *cluster) sayWaiting() {
 		case <-c.ctx.Done():
 			return
 		}
-		what, now := c.waitsFor(), time.Now()
+		what, now := waitsFor(c), time.Now()
 		switch {
 		case what == "":
 			since, pause = time.Time{}, waitingFirst
 		case since.IsZero():
 			since, next = now, now.Add(waitingFirst)
 		case !now.Before(next):
-			c.log.Warn("work waits", zap.String("for", what), zap.Duration("since", now.Sub(since).Round(time.Second)))
+			c.Log.Warn("work waits", zap.String("for", what), zap.Duration("since", now.Sub(since).Round(time.Second)))
 			pause = min(2*pause, waitingMost)
 			next = now.Add(pause)
 		}
 	}
 }
 
-// waitsFor names what the work of this node waits for before it can begin; "" when it waits for nothing.
-func (c *cluster) waitsFor() string {
+// waitsFor names what the work of a node waits for before it can begin; "" when it waits for nothing.
+func waitsFor(c *Cluster) string {
 	workers, _ := c.capacity()
 	if workers > 0 {
-		return c.node.tasks.Stuck()
+		return c.tasks.Stuck()
 	}
-	queued, calls := c.node.tasks.Load().Queued, int(c.placer.Homeless.Load())+c.reg.Waiting()
+	queued, calls := c.tasks.Load().Queued, int(c.Placer.Homeless.Load())+c.Registry.Waiting()
 	if queued+calls == 0 {
 		return ""
 	}
-	return fmt.Sprintf("a worker (%s, %s): no node of cluster %s runs work, start one with raysys node", count(float64(queued), "task"), count(float64(calls), "call"), c.cfg.Name)
+	return fmt.Sprintf("a worker (%s, %s): no node of cluster %s runs work, start one with raysys node", count(float64(queued), "task"), count(float64(calls), "call"), c.cfg.Cluster)
 }

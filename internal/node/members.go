@@ -1,4 +1,4 @@
-package system
+package node
 
 import (
 	"github.com/raysys/raysys/internal/core"
@@ -9,27 +9,27 @@ import (
 )
 
 // clusterMembers implements registry.Members.
-type clusterMembers struct{ c *cluster }
+type clusterMembers struct{ c *Cluster }
 
-func (m clusterMembers) Self() core.NodeKey                    { return m.c.self() }
-func (m clusterMembers) Leader(shard int) (core.NodeKey, bool) { return m.c.leader(shard) }
-func (m clusterMembers) Alive(k core.NodeKey) bool             { return m.c.alive(k) }
-func (m clusterMembers) Suspended() error                      { return m.c.suspended() }
+func (m clusterMembers) Self() core.NodeKey                    { return m.c.Self() }
+func (m clusterMembers) Leader(shard int) (core.NodeKey, bool) { return m.c.Leader(shard) }
+func (m clusterMembers) Alive(k core.NodeKey) bool             { return m.c.Mesh.Alive(k) }
+func (m clusterMembers) Suspended() error                      { return m.c.Suspended() }
 
 // Nodes implements registry.Members.
-func (m clusterMembers) Nodes() ([]placement.Node, registry.Moment) { return m.c.placer.Nodes() }
+func (m clusterMembers) Nodes() ([]placement.Node, registry.Moment) { return m.c.Placer.Nodes() }
 
 // Since implements registry.Members.
 func (m clusterMembers) Since(at registry.Moment, reported func(core.NodeKey)) registry.Moment {
-	return m.c.placer.Since(at, reported)
+	return m.c.Placer.Since(at, reported)
 }
 
 // Reported implements registry.Members.
-func (m clusterMembers) Reported(n *placement.Node) { m.c.placer.Reported(n) }
+func (m clusterMembers) Reported(n *placement.Node) { m.c.Placer.Reported(n) }
 
 // Connect implements registry.Members.
 func (m clusterMembers) Connect(to core.NodeKey, done func(*mesh.Questions, error)) {
-	refs.Connect(m.c.mesh, to, func(p *refs.Session, err error) {
+	refs.Connect(m.c.Mesh, to, func(p *refs.Session, err error) {
 		if err != nil {
 			done(nil, err)
 			return

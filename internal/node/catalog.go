@@ -1,4 +1,4 @@
-package system
+package node
 
 import (
 	"context"
@@ -28,27 +28,27 @@ const catalogLimit = 2 * time.Second
 func serviceName(cluster string) string { return "raysys-" + cluster }
 
 // service is this node's entry. A later incarnation of the node replaces it, so that a restarted node has one entry.
-func (c *cluster) service() consul.Service {
-	host, port, _ := net.SplitHostPort(c.info.Address) // Join has checked it
+func service(c *Cluster) consul.Service {
+	host, port, _ := net.SplitHostPort(c.Info.Address) // Join has checked it
 	number, _ := strconv.Atoi(port)
-	role := string(c.cfg.Role)
+	role := c.cfg.Role
 	return consul.Service{
-		ID: serviceName(c.cfg.Name) + "-" + string(c.info.ID), Name: serviceName(c.cfg.Name), Address: host, Port: number,
+		ID: serviceName(c.cfg.Cluster) + "-" + string(c.Info.ID), Name: serviceName(c.cfg.Cluster), Address: host, Port: number,
 		Tags: []string{role},
 		Meta: map[string]string{
-			"node": string(c.info.ID), "role": role, "version": c.info.Version, "incarnation": strconv.FormatUint(c.self().Incarnation, 10),
+			"node": string(c.Info.ID), "role": role, "version": c.Info.Version, "incarnation": strconv.FormatUint(c.Self().Incarnation, 10),
 		},
 		TTL: 3 * c.cfg.TTL,
 	}
 }
 
 // enlist keeps the node in the catalog until the cluster ends.
-func (c *cluster) enlist(in catalog) {
-	s, listed, said := c.service(), false, false
+func enlist(c *Cluster, in catalog) {
+	s, listed, said := service(c), false, false
 	tick := time.NewTicker(c.cfg.TTL)
 	defer tick.Stop()
 	for {
-		err := c.inCatalog(c.ctx, func(ctx context.Context) error {
+		err := inCatalog(c.ctx, func(ctx context.Context) error {
 			if listed {
 				if err := in.Pass(ctx, s.ID, ""); !errors.Is(err, store.ErrNotFound) {
 					return err
@@ -60,7 +60,7 @@ func (c *cluster) enlist(in catalog) {
 		case err == nil:
 			listed, said = true, false
 		case c.ctx.Err() == nil && !said:
-			c.log.Warn("cannot register the node in Consul's catalog; the node works without", zap.String("service", s.Name), zap.Error(err))
+			c.Log.Warn("cannot register the node in Consul's catalog; the node works without", zap.String("service", s.Name), zap.Error(err))
 			said = true
 		}
 		select {
@@ -68,14 +68,14 @@ func (c *cluster) enlist(in catalog) {
 		case <-c.ctx.Done():
 			if listed && c.killed.Load() == nil {
 				// An entry that stays turns critical, and Consul removes it.
-				_ = c.inCatalog(context.Background(), func(ctx context.Context) error { return in.Deregister(ctx, s.ID) })
+				_ = inCatalog(context.Background(), func(ctx context.Context) error { return in.Deregister(ctx, s.ID) })
 			}
 			return
 		}
 	}
 }
 
-func (c *cluster) inCatalog(ctx context.Context, f func(context.Context) error) error {
+func inCatalog(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, catalogLimit)
 	defer cancel()
 	return f(ctx)

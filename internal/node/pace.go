@@ -1,13 +1,13 @@
-package system
+package node
 
 import (
 	"sync"
 	"time"
 )
 
-// pace measures how fast objects are fetched to this node. Placement estimates the time to move a value by it. Other
+// Pace measures how fast objects are fetched to this node. Placement estimates the time to move a value by it. Other
 // nodes learn it with this node's load.
-type pace struct {
+type Pace struct {
 	mu   sync.Mutex // guards the rest
 	rate float64    // bytes per second, over the last few objects
 	told int64      // the rate that other nodes are told
@@ -16,8 +16,8 @@ type pace struct {
 // paceSize is the least size of an object that is measured: the fetch of a smaller one is mostly questions and answers.
 const paceSize = 1 << 20
 
-// saw takes a fetch of an object into account.
-func (p *pace) saw(bytes int64, took time.Duration) {
+// Saw takes a fetch of an object into account.
+func (p *Pace) Saw(bytes int64, took time.Duration) {
 	if bytes < paceSize || took <= 0 {
 		return
 	}
@@ -34,8 +34,8 @@ func (p *pace) saw(bytes int64, took time.Duration) {
 	}
 }
 
-// bandwidth returns the rate that other nodes are told, in bytes per second; 0 while it is unknown.
-func (p *pace) bandwidth() int64 {
+// Bandwidth returns the rate that other nodes are told, in bytes per second; 0 while it is unknown.
+func (p *Pace) Bandwidth() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.told
