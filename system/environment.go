@@ -65,6 +65,15 @@ func (e *environment) boolean(name string) bool {
 	return b
 }
 
+// off reads on, the default, or off.
+func (e *environment) off(name string) bool {
+	v := e.get(name)
+	if v != "" && v != "on" && v != "off" {
+		e.bad(name, v, "on or off")
+	}
+	return v == "off"
+}
+
 func (e *environment) duration(name string) time.Duration {
 	v := e.get(name)
 	if v == "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/nodelog"
@@ -27,6 +28,7 @@ import (
 	"github.com/raysys/raysys/internal/placing"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
+	"github.com/raysys/raysys/internal/worklog"
 )
 
 // Node runs tasks and grains in this process.
@@ -53,6 +55,7 @@ type Node struct {
 	drain     node.Drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
 	health    nodedevices.Health
+	lines     *worklog.Lines
 	unseen    *nodelog.Failures
 	panics    *nodelog.Failures
 
@@ -151,7 +154,8 @@ func New(cfg Config) (*Node, error) {
 	n.grains = grainengine.NewEngine(gc)
 	n.groups.Engines(n.tasks, n.grains)
 	n.health = nodedevices.Health{Log: n.log, Changed: n.sickChanged, Short: n.grains.Short}
-	n.operator = n.operate()
+	n.lines = newLines(n)
+	n.operator = newOperator(n)
 	if n.cluster != nil {
 		n.cluster.Engines(n.tasks, n.grains, n.groups, n.operator)
 	} else {
@@ -171,6 +175,11 @@ func (n *Node) parts() node.Parts {
 	return node.Parts{
 		Log: n.log, Job: n.job, Clock: (*nodeRuntime)(n), Actors: n.actors, Wheel: n.wheel, Pool: n.pool, Decisions: &n.decisions, Drain: &n.drain,
 		Objects: n.openObjects, Stop: n.stop, Ended: n.Err,
+		Up: func(p *mesh.Peer) {
+			if in := n.cfg.Cluster; in.Role.drives() && !in.Observer && roleOf(n.cluster.Mesh.Info(p.Key())).hosts() {
+				n.operator.Hearing.From(p)
+			}
+		},
 	}
 }
 
@@ -311,6 +320,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.floor = nil
 	n.mu.Unlock()
 	defer close(n.closed)
+	n.operator.Hearing.Last(ctx)
 	n.stop(raysys.ErrClosed)
 	err := errors.Join(n.tasks.Close(ctx), n.grains.Close(ctx))
 	if n.cluster != nil {
@@ -325,6 +335,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.wheel.Stop()
 	n.pool.Close()
 	n.actors.Shutdown()
+	n.lines.Close()
 	n.unseen.Close()
 	n.panics.Close()
 	n.log.Info("node closed", zap.String("node", string(n.cfg.Name)), zap.Error(err))

@@ -9,10 +9,12 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/node"
+	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/worklog"
 )
 
 // Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
@@ -137,14 +139,44 @@ func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error
 	return n.operator.Holding(ctx, name)
 }
 
+// Logs asks all nodes, or one, for what raysys node has kept of what their programs wrote, for up to 3 s or as long as ctx lasts: the last
+// lines, by time. With follow it goes on until ctx ends, and calls follow with each of these lines and of those that come, of nodes that join
+// too; calls do not overlap. A node that does not answer, or whose output nothing keeps, is in Silent. The error matches ErrNoSuchNode when the cluster
+// has no node of that name.
+func (n *Node) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error) {
+	return operate.Logs(ctx, n.operator, q, follow)
+}
+
+// newLines makes the node's part of what work writes.
+func newLines(n *Node) *worklog.Lines {
+	c := n.cfg.lines
+	c.Node, c.Log = n.cfg.Name, nodelog.Slog(n.log)
+	if n.cluster != nil {
+		c.Run, c.Drivers = n.cluster.Runner.Run, func() map[uint64]raysys.NodeID { return driversOf(n.cluster) }
+		c.Own = func() uint64 { return n.cluster.Self().Incarnation }
+	}
+	return worklog.New(c)
+}
+
+// driversOf are the members that drive, by their incarnation.
+func driversOf(c *node.Cluster) map[uint64]raysys.NodeID {
+	all := map[uint64]raysys.NodeID{}
+	for _, m := range c.Member.View().Nodes() {
+		if roleOf(m.Info).drives() && !m.Info.Observer {
+			all[m.Incarnation] = m.ID
+		}
+	}
+	return all
+}
+
 // operated implements operate.Node for a Node.
 type operated Node
 
-// operate makes the node's operator.
-func (n *Node) operate() *operate.Operator {
+// newOperator makes the node's operator.
+func newOperator(n *Node) *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Namespace: n.cfg.Namespace, Version: Version(), Resources: n.cfg.Resources, Devices: n.cfg.DeviceSource, Job: n.job,
-		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.Client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n,
+		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.Client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n, Lines: n.lines,
 	})
 }
 

@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -16,6 +17,7 @@ type nodeRuntime Node
 
 var (
 	_ core.Runtime        = (*nodeRuntime)(nil)
+	_ core.Loggers        = (*nodeRuntime)(nil)
 	_ core.WhyRuntime     = (*nodeRuntime)(nil)
 	_ core.DeviceWatcher  = (*nodeRuntime)(nil)
 	_ taskengine.Runtime  = (*nodeRuntime)(nil)
@@ -46,6 +48,9 @@ func (n *nodeRuntime) Unblock(t *core.Turn) {
 	}
 	n.tasks.Unblock(t)
 }
+
+// Logger implements core.Loggers.
+func (n *nodeRuntime) Logger(t *core.Turn) *slog.Logger { return n.lines.Logger(t) }
 
 // WatchDevices implements core.DeviceWatcher.
 func (n *nodeRuntime) WatchDevices(uuids []string, sick func(uuid, cause string)) (stop func()) {

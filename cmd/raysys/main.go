@@ -4,6 +4,7 @@
 //	raysys status    show nodes, shards and grains
 //	raysys memory    show which objects are held, where, by whom and why
 //	raysys list      list streams: how far their subscriptions are
+//	raysys logs      show what the programs of nodes wrote
 //	raysys drain     empty a node and let it go
 //	raysys doctor    look for what keeps a cluster from working
 //	raysys local     run a cluster on this host, to try things
@@ -54,7 +55,7 @@ func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdo
 
 func root(on cluster) *cobra.Command {
 	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
-	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), groupsCommand(on), listCommand(on), memoryCommand(on), whyCommand(on), explainCommand(on), drainCommand(on), doctorCommand(on))
+	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), groupsCommand(on), listCommand(on), logsCommand(on), memoryCommand(on), whyCommand(on), explainCommand(on), drainCommand(on), doctorCommand(on))
 	return cmd
 }
 

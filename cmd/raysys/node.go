@@ -36,6 +36,7 @@ type nodeFlags struct {
 	labels    string
 	log       string
 	logFormat string
+	logDir    string
 	join      time.Duration
 
 	objectMemory string
@@ -58,7 +59,7 @@ func nodeCommand(on cluster) *cobra.Command {
 		Short: "Keep a program running as a worker of the cluster",
 		Long: `Start PROGRAM as a worker of the cluster and keep it running. The program needs no flags: it takes everything from
 RAYSYS_* variables, which this command sets from its own flags. What the program writes is passed on with the node's name
-before each line.
+before each line, and kept in files of 16 MiB at most, which raysys logs reads.
 
 A program that dies is reported to the cluster at once and started again, later each time; an exit with 0 that nobody asked
 for is a death too. SIGTERM and SIGINT drain it, and raysys drain from elsewhere; a second signal kills it. One that dies five
@@ -99,6 +100,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.lineageMemory, "lineage-memory", "", "most that this may take, such as 1GiB or 2% (default 256MiB)")
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
 	flags.StringVar(&f.logFormat, "log-format", "", "form of its log: terminal (short, coloured) or json (default: terminal where this command writes to one)")
+	flags.StringVar(&f.logDir, "log-dir", "", "folder for two files of 8 MiB, NAME.log and NAME.old.log, with what the program writes (default: one in the folder for temporary files, gone with this command)")
 	flags.DurationVar(&f.join, "join-timeout", 0, "how long the program tries to reach Consul before it exits with 3 (default: for ever)")
 	flags.DurationVar(&f.grace, "grace", 5*time.Minute, "how long a drain may take")
 	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
@@ -223,13 +225,13 @@ func replaced(e supervise.Exit) error {
 
 func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []string) error {
 	node := raysys.NodeID(f.name)
-	if f.logFormat == "" && readByPerson(cmd.ErrOrStderr()) { // the program writes to a pipe, and cannot know
-		if err := cmd.Flags().Set("log-format", "terminal"); err != nil {
-			return err
-		}
-	}
 	lines := supervise.NewLines(f.name + " | ")
 	own := supervise.NewLines("raysys " + f.name + ": ")
+	kept, err := keepLog(cmd, f, lines, own.Writer(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	defer kept.close()
 	gpus := watchGPUs(cmd.Context(), f, own.Writer(cmd.ErrOrStderr()))
 	defer gpus.stop()
 	if gpus.count > 0 {
@@ -242,11 +244,10 @@ func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []s
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lines: lines, Feed: gpus.feed,
 	}
 	cfg := supervise.Config{
-		Name: node, Launch: program.Launch, Talk: own.Writer(cmd.ErrOrStderr()),
+		Name: node, Launch: program.Launch, Talk: kept.talk,
 		Final: replaced, Grace: f.grace, Settled: f.settled, RestartMin: f.restartMin, RestartMax: f.restartMax,
 	}
 	if on.reporter != nil {
-		var err error
 		if cfg.Reporter, err = on.reporter(*f.at, node); err != nil {
 			return fmt.Errorf("make reporter: %w", err)
 		}

@@ -106,6 +106,10 @@ func (o *oddCluster) Waits(context.Context, int) (inspect.Waits, error) {
 	return filled[inspect.Waits](), o.bad()
 }
 
+func (o *oddCluster) Logs(context.Context, inspect.LogQuery, func(inspect.LogLine)) (inspect.Logs, error) {
+	return filled[inspect.Logs](), o.bad()
+}
+
 func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun func()) (client.Drain, error) {
 	begun()
 	return filled[client.Drain](), o.bad()
@@ -113,7 +117,7 @@ func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun fun
 
 // TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
 func TestOddNames(t *testing.T) {
-	for _, line := range []string{"status", "memory", "why x", "explain x", "groups", "groups remove x", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "drain n"} {
+	for _, line := range []string{"status", "memory", "why x", "explain x", "groups", "groups remove x", "list streams", "logs", "list tasks", "list grains", "list objects", "list groups", "list waits", "drain n"} {
 		for _, fails := range []bool{false, true} {
 			o := &oddCluster{fails: fails}
 			on := cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return o, nil }}

@@ -101,6 +101,10 @@ func (c *fakeCluster) Groups(_ context.Context, limit int) (inspect.Groups, erro
 	return g, c.err
 }
 
+func (c *fakeCluster) Logs(context.Context, inspect.LogQuery, func(inspect.LogLine)) (inspect.Logs, error) {
+	return inspect.Logs{}, c.err
+}
+
 func (c *fakeCluster) Streams(context.Context) (inspect.Streams, error) {
 	return inspect.Streams{Cluster: c.at.Cluster, Parts: []inspect.StreamPart{{Node: "a", Stream: "orders", To: "account", Lag: 7}}}, c.err
 }

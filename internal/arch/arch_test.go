@@ -313,6 +313,8 @@ func TestOffence(t *testing.T) {
 		{"internal/nodelog", "<system", false},
 		{"internal/nodedevices", "<placement/devices", true},
 		{"internal/nodedevices", "<internal/taskengine", false},
+		{"internal/worklog", "<internal/nodelog", true},
+		{"internal/worklog", "<internal/mesh", false},
 		{"internal/operate", "<inspect", true},
 		{"internal/operate", "<system", false},
 		{"internal/placing", "<internal/taskengine", true},

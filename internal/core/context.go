@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -181,4 +182,31 @@ func (c hookContext) Value(key any) any {
 		return c.turn.values
 	}
 	return c.turn.innerValue(key)
+}
+
+// Loggers is a Runtime whose work has loggers.
+type Loggers interface {
+	// Logger returns that of a turn.
+	Logger(t *Turn) *slog.Logger
+}
+
+// Logger is raysys.Logger. It makes no turn for a context that was derived, as it submits nothing.
+func Logger(ctx context.Context) *slog.Logger {
+	var t *Turn
+	if s, ok := ctx.(TurnSource); ok {
+		t = s.Turn()
+	} else if ctx != nil {
+		t, _ = ctx.Value(turnKey{}).(*Turn)
+	}
+	return LoggerOf(t)
+}
+
+// LoggerOf is Logger for a turn, which may be nil.
+func LoggerOf(t *Turn) *slog.Logger {
+	if t != nil {
+		if r, ok := t.job.Runtime.(Loggers); ok {
+			return r.Logger(t)
+		}
+	}
+	return slog.Default()
 }

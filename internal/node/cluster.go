@@ -81,6 +81,7 @@ type Parts struct {
 	Drain     *Drain
 	Objects   func() (*objects.Objects, error) // opens them: the registry and the directory are there
 	Stop      func(cause error)                // ends the node's work
+	Up        func(*mesh.Peer)                 // hears of a connection before work is sent there
 	Ended     func() error                     // why the node ended; nil while it runs
 }
 
@@ -258,6 +259,7 @@ func (c *Cluster) newMesh() *mesh.Mesh {
 func (c *Cluster) up(mp *mesh.Peer) {
 	p := refs.Of(mp)
 	c.Placer.Changed()
+	c.parts.Up(mp)
 	c.tasks.PeerUp(p, placing.Offer(c.Mesh.Info(p.Key())))
 	c.grains.PeerUp(p)
 	c.Registry.Retry()

@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/internal/worklog"
 )
 
 // adminOp is an operation that an operator asks of a node. The numbers are on the wire.
@@ -35,6 +36,7 @@ const (
 	adminGroups  adminOp = 9 // the placement groups of the shards that the node leads
 	adminList    adminOp = 10
 	adminAsk     adminOp = 11 // a question of those in ask.go
+	adminLines   adminOp = 30 // a driver asks for what its work writes; answered when there is something
 )
 
 // adminRequest is an operation with its parameters.
@@ -42,7 +44,7 @@ type adminRequest struct {
 	op    adminOp
 	limit int    // memory, groups: how many objects or groups to list
 	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group; list, ask: its name
-	query []byte // ask: as JSON
+	query []byte // ask, lines: as JSON
 }
 
 func (q adminRequest) append(dst []byte) []byte {
@@ -53,7 +55,7 @@ func (q adminRequest) append(dst []byte) []byte {
 	if q.named() {
 		dst = wire.AppendBytes(dst, q.id)
 	}
-	if q.op == adminAsk {
+	if q.op == adminAsk || q.op == adminLines {
 		dst = wire.AppendBytes(dst, q.query)
 	}
 	return dst
@@ -67,7 +69,7 @@ func readAdminRequest(r *wire.Reader) adminRequest {
 	if q.named() {
 		q.id = r.String()
 	}
-	if q.op == adminAsk {
+	if q.op == adminAsk || q.op == adminLines {
 		q.query = []byte(r.String())
 	}
 	return q
@@ -96,6 +98,7 @@ type adminAnswer struct {
 	Explain []raysys.Scheduling `json:"explain,omitempty"`
 	Groups  *ledGroups          `json:"groups,omitempty"`
 	List    json.RawMessage     `json:"list,omitempty"`
+	Lines   *worklog.Batch      `json:"lines,omitempty"`
 	Error   string              `json:"error,omitempty"`
 }
 
@@ -197,6 +200,8 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	switch q.op {
 	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList, adminAsk:
 		c.Runner.Run(func() { reply(o.perform(c.Runner.Context(), q)) }) // it waits for other nodes, or lists many objects
+	case adminLines:
+		giveLines(o, p.Key(), q, reply)
 	case adminAwait:
 		if err := o.Node.AwaitDrain(func(d inspect.Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
 			reply(adminAnswer{}, err)

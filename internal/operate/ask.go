@@ -45,6 +45,8 @@ func questionOf(name string) question {
 		return asked(own.work)
 	case "waits":
 		return asked(own.waits)
+	case "logs":
+		return asked(own.logs)
 	case "grains":
 		return asked(own.grains)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/worklog"
 	"github.com/raysys/raysys/placement/devices"
 )
 
@@ -38,6 +39,7 @@ type Config struct {
 	Decisions *Decisions
 	Now       func() int64
 	Node      Node
+	Lines     *worklog.Lines
 	Listed    any // what functions of package listed are given: the *system.Node
 }
 
@@ -77,14 +79,19 @@ type Cluster struct {
 type Operator struct {
 	Config
 	trying  atomic.Bool // see ways
-	reports sync.Map    // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
+	Hearing Hearing
+	reports sync.Map // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
 }
 
 // own is what the node of an Operator says of itself.
 type own struct{ *Operator }
 
 // New makes the operator of a node.
-func New(c Config) *Operator { return &Operator{Config: c} }
+func New(c Config) *Operator {
+	o := &Operator{Config: c}
+	o.Hearing.o = o
+	return o
+}
 
 func (o *Operator) clusterName() string {
 	if c := o.Node.Cluster(); c != nil {

@@ -55,6 +55,10 @@ type Cluster interface {
 	Waits(ctx context.Context, limit int) (inspect.Waits, error)
 	// Streams asks all nodes how far the subscriptions are that they deliver. Nodes that do not answer are in it.
 	Streams(ctx context.Context) (inspect.Streams, error)
+	// Logs asks all nodes, or one, for the last lines that their programs wrote. Nodes that have none to give are in it. ErrNotFound when there
+	// is none of that name.
+	// With follow it goes on until ctx ends, and calls follow with these lines and those that come.
+	Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error)
 	// Drain empties the node, and calls begun once that has begun. With wait it returns when the node has left, else at once. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (Drain, error)

@@ -85,9 +85,9 @@ func (c *Command) Launch() (Process, error) {
 		other := make(chan struct{}) // closed when standard error has ended
 		go func() {
 			defer close(other)
-			c.Lines.Copy(c.Stderr, errR)
+			c.Lines.copy("stderr", c.Stderr, errR)
 		}()
-		c.Lines.Copy(c.Stdout, outR)
+		c.Lines.copy("stdout", c.Stdout, outR)
 		<-other
 	}()
 	return p, nil

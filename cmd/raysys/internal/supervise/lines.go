@@ -24,6 +24,10 @@ var causes = [][]byte{[]byte("panic: "), []byte("fatal error: ")}
 // Lines puts a prefix before every line of several streams and keeps the lines whole. The zero value is no use: make it
 // with NewLines.
 type Lines struct {
+	// Keep, where it is set, is given each line of a program with the name of the stream, and returns what is passed on of it: any number of
+	// lines. Calls do not overlap.
+	Keep func(stream string, line []byte) []byte
+
 	prefix []byte
 	mu     sync.Mutex // guards the writers of all streams, and the rest
 	last   []string
@@ -35,12 +39,15 @@ func NewLines(prefix string) *Lines { return &Lines{prefix: []byte(prefix)} }
 
 // Copy passes lines on from r to w until r ends. When w fails it goes on reading, so that the program never waits for
 // a reader that is gone.
-func (l *Lines) Copy(w io.Writer, r io.Reader) {
+func (l *Lines) Copy(w io.Writer, r io.Reader) { l.copy("", w, r) }
+
+// copy is Copy for a stream of that name.
+func (l *Lines) copy(stream string, w io.Writer, r io.Reader) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')
 		if len(line) > 0 {
-			l.line(w, line)
+			l.line(stream, w, line)
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
@@ -48,11 +55,25 @@ func (l *Lines) Copy(w io.Writer, r io.Reader) {
 	}
 }
 
-func (l *Lines) line(w io.Writer, line []byte) {
+func (l *Lines) line(stream string, w io.Writer, line []byte) {
 	line = bytes.TrimRight(line, "\r\n")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// One write for each line: others may write to the same file.
+	if l.Keep == nil {
+		l.pass(w, line)
+		return
+	}
+	shown := l.Keep(stream, line)
+	if len(shown) == 0 && len(line) == 0 {
+		l.pass(w, line)
+	}
+	for one := range bytes.Lines(shown) {
+		l.pass(w, bytes.TrimSuffix(one, []byte{'\n'}))
+	}
+}
+
+// pass passes on a line, in one write: others may write to the same file.
+func (l *Lines) pass(w io.Writer, line []byte) {
 	w.Write(slices.Concat(l.prefix, line, []byte{'\n'}))
 	l.remember(line)
 }

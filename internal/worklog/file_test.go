@@ -1,0 +1,171 @@
+package worklog
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// all reads the lines from a position on.
+func all(t *testing.T, folder string, from int64) (lines []string, end int64) {
+	t.Helper()
+	end, err := read(folder, "n", from, func(line []byte, _ int64) bool {
+		lines = append(lines, string(line))
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines, end
+}
+
+// TestFile: the last lines are in two bounded files, and a position means the same line before and after a file was full and the command
+// was started again.
+func TestFile(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "deep", "down")
+	f, err := Open(folder, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.limit = 1000
+	var positions []int64
+	line := func(i int) string { return fmt.Sprintf("line %03d %s", i, strings.Repeat("x", i%7)) }
+	const n = 500
+	for i := range n {
+		if i%60 == 30 { // the command ends, in the middle of a line, and starts again
+			if _, err := f.f.WriteString("half a li"); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if f, err = Open(folder, "n"); err != nil {
+				t.Fatal(err)
+			}
+			f.limit = 1000
+		}
+		positions = append(positions, f.begins+f.size)
+		if f.size+int64(len(line(i))) >= f.limit {
+			positions[i] = f.begins + f.size // the same in the next file
+		}
+		if err := f.Add([]byte(line(i))); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := all(t, folder, positions[i])
+		if len(got) != 1 || got[0] != line(i) {
+			t.Fatalf("from %d there is %q, want %q", positions[i], got, line(i))
+		}
+	}
+	defer f.Close()
+	got, last := all(t, folder, 0)
+	if first := n - len(got); len(got) < 50 || got[0] != line(first) || got[len(got)-1] != line(n-1) {
+		t.Errorf("%d lines are there, from %q to %q", len(got), got[0], got[len(got)-1])
+	}
+	for i := n - len(got); i < n; i++ {
+		if some, _ := all(t, folder, positions[i]); len(some) != n-i || some[0] != line(i) {
+			t.Errorf("from the position of line %d there are %d lines", i, len(some))
+		}
+	}
+	if e, err := end(folder, "n"); err != nil || e != last {
+		t.Errorf("the end is %d, %v; want %d", e, err, last)
+	}
+	files, err := os.ReadDir(folder)
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, d := range files {
+		if i, err := d.Info(); err != nil || i.Size() > 1100 {
+			t.Errorf("%s has %d bytes, %v", d.Name(), i.Size(), err)
+		}
+	}
+}
+
+// TestForeignFile: a file that is something else is replaced, and no lines are read from it.
+func TestForeignFile(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "n.log"), []byte("mine\nmine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(folder, "n", 0, nil); err == nil || !strings.Contains(err.Error(), "n.log") {
+		t.Errorf("%v", err)
+	}
+	f, err := Open(folder, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, _ := all(t, folder, 0); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestKeeper: each line is kept as JSON; shown is what came, or what people read; marks are kept and not shown.
+func TestKeeper(t *testing.T) {
+	log := `{"ts":"2026-01-02T15:04:05.678Z","level":"info","msg":"up","n":1}`
+	for _, pretty := range []bool{false, true} {
+		folder := t.TempDir()
+		k, err := NewKeeper(folder, "n", pretty)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for _, line := range []string{"plain", log, markPrefix + "7", "no end" + markPrefix + "8", markPrefix + "x"} {
+			s, err := k.Keep("stdout", []byte(line))
+			if err != nil {
+				t.Error(err)
+			}
+			shown = append(shown, string(s))
+		}
+		want := []string{"plain", log, "", "no end", markPrefix + "x"}
+		if pretty {
+			l, _ := Parse([]byte(log))
+			want[1] = string(View{Colour: true}.Append(nil, &l))
+		}
+		if !slices.Equal(shown, want) {
+			t.Errorf("shown:\n%q\nwant\n%q", shown, want)
+		}
+		var kept []string
+		marks := uint64(0)
+		lines, _ := all(t, folder, 0)
+		for _, line := range lines {
+			if m, ok := isMark([]byte(line)); ok {
+				marks += m.Mark
+				continue
+			}
+			l, ok := Parse([]byte(line))
+			if !ok || l.Output == "" && isPlain([]byte(line)) || l.Output != "" && !isPlain([]byte(line)) || time.Since(l.Time) < -time.Minute {
+				t.Errorf("kept: %s", line)
+			}
+			kept = append(kept, l.Output+":"+l.Text)
+		}
+		if want := []string{"stdout:plain", ":up", "stdout:no end", "stdout:" + markPrefix + "x"}; !slices.Equal(kept, want) || marks != 15 {
+			t.Errorf("kept: %q, marks %d", kept, marks)
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		// What cannot be kept is shown, and told of once.
+		if _, err := k.Keep("stdout", []byte("a")); err == nil || !strings.Contains(err.Error(), "keep the log") {
+			t.Errorf("%v", err)
+		}
+		if s, err := k.Keep("stdout", []byte("b")); err != nil || !bytes.Equal(s, []byte("b")) {
+			t.Errorf("%q, %v", s, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewKeeper(file, "n", false)
+	if err == nil {
+		t.Error("a file is no folder")
+	}
+	if s, err := k.Keep("stdout", []byte("b")); err != nil || string(s) != "b" || k.Close() != nil {
+		t.Errorf("%q, %v", s, err)
+	}
+}
