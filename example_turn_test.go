@@ -28,6 +28,19 @@ func ExampleBranch() {
 	// Output: [1 5 13]
 }
 
+var welcome = tasks.Define("welcome", func(ctx context.Context, name string) (string, error) {
+	raysys.Logger(ctx).Info("greeting", "name", name) // on standard error of the node and of its driver: 12:00:00.000 INFO (welcome node-2) greeting {"name": "Ada"}
+	return "hello " + name, nil
+})
+
+// Logger says where the work runs, what it is and whose, in each line.
+func ExampleLogger() {
+	ctx, stop := serve()
+	defer stop()
+	fmt.Println(welcome.Go(ctx, "Ada").Get(ctx))
+	// Output: hello Ada <nil>
+}
+
 var roll = tasks.Define("roll", func(ctx context.Context, sides int) (int, error) {
 	return 1 + raysys.Rand(ctx).IntN(sides), nil
 })

@@ -173,6 +173,7 @@ func (c *Child) call(ctx context.Context, m *message) (message, error) {
 	if err := c.ready(ctx); err != nil {
 		return message{}, err
 	}
+	c.run.serves(ctx)
 	reply, err := c.run.exchange(ctx, m)
 	if c.run.broken {
 		c.stop()

@@ -364,7 +364,7 @@ func TestPythonHangs(t *testing.T) {
 	}
 }
 
-// TestPythonPrints: what a child prints is logged in lines, with the grain's name.
+// TestPythonPrints: what a child prints is logged in lines, as of the call that it serves.
 func TestPythonPrints(t *testing.T) {
 	needs(t)
 	core, logs := observer.New(zap.InfoLevel)
@@ -374,15 +374,21 @@ func TestPythonPrints(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	lines := map[string][]string{}
-	for _, e := range logs.FilterField(zap.String("grain", "box/a")).All() {
-		lines[e.Message] = append(lines[e.Message], e.ContextMap()["line"].(string))
+	lines, functions := map[string][]string{}, map[string]bool{}
+	for _, e := range logs.All() {
+		if output, ok := e.ContextMap()["output"].(string); ok {
+			lines[output] = append(lines[output], e.Message)
+			functions[fmt.Sprint(e.ContextMap()["function"])] = true
+		}
+	}
+	if !functions["box/a.prints"] {
+		t.Errorf("of the calls %v", functions)
 	}
 	want := []string{"made by ['-c']", "a library prints this", `"\x00\x01\xff binary"`, strings.Repeat("x", 4096), strings.Repeat("x", 904), "no end of line"}
-	if got := lines["process output"]; fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := lines["stdout"]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q", got)
 	}
-	if got := lines["process error output"]; fmt.Sprint(got) != "[a warning]" {
+	if got := lines["stderr"]; fmt.Sprint(got) != "[a warning]" {
 		t.Errorf("%q", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/subprocess"
 	"github.com/raysys/raysys/system"
 )
@@ -48,6 +49,7 @@ type running struct {
 	seen  bool // a turn has found it up
 
 	stderr *output
+	turn   atomic.Pointer[core.Turn] // that began it, or called it last: what it prints is that work's
 
 	// Set before up is closed, and nil where there is no process.
 	cmd      *exec.Cmd
@@ -71,9 +73,9 @@ func launch(ctx context.Context, cfg *Config, name string) (*running, error) {
 	r := &running{name: name, limit: cfg.maxFrame(), patience: cfg.heartbeat(), begun: time.Now(), kill: kill, up: make(chan struct{})}
 	env := append(inherited(os.Environ()), fmt.Sprint("PYTHONHASHSEED=", cfg.seed(name)))
 	env = append(append(env, cfg.Env...), raysys.DeviceEnv(ctx)...)
-	log := node.Log().With("grain", name)
-	stdout := &output{line: func(s string) { log.Info("process output", "line", s) }}
-	r.stderr = &output{line: func(s string) { log.Info("process error output", "line", s) }}
+	r.serves(ctx)
+	stdout := &output{line: func(s string) { core.LoggerOf(r.turn.Load()).Info(s, "output", "stdout") }}
+	r.stderr = &output{line: func(s string) { core.LoggerOf(r.turn.Load()).Info(s, "output", "stderr") }}
 	r.does(fmt.Sprintf("waiting for others: %d children start at a time", cap(starts)))
 	go r.start(life, cfg, env, stdout, starts)
 	go func() {
@@ -84,6 +86,13 @@ func launch(ctx context.Context, cfg *Config, name string) (*running, error) {
 		}
 	}()
 	return r, nil
+}
+
+// serves says whose work the child does.
+func (r *running) serves(ctx context.Context) {
+	if t, _, err := core.TurnOf(ctx); err == nil {
+		r.turn.Store(t)
+	}
 }
 
 // inherited is what of the node's environment its children get. Settings of the node and of its store have tokens and passwords.

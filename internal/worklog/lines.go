@@ -217,6 +217,7 @@ type box struct {
 	wait    func(Batch)
 	timer   *time.Timer // runs while lines are held back
 	asked   bool
+	crowded bool  // there was another driver since plain output was looked at
 	from    int64 // plain output: the position of what was not looked at
 }
 
@@ -291,6 +292,11 @@ func (l *Lines) Take(driver core.NodeKey, q Question, reply func(Batch)) {
 		l.drop(b)(Batch{})
 	}
 	if !b.asked && l.cfg.Folder != "" {
+		for other, o := range l.boxes { // what follows may be of the new driver
+			if other != run && o.asked {
+				o.crowded = true
+			}
+		}
 		b.from, _ = end(l.cfg.Folder, string(l.cfg.Node)) // without files there is nothing to read either
 	}
 	b.asked = true

@@ -181,20 +181,28 @@ func TestPlain(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer k.Close()
+		var mu sync.Mutex
+		keep := func(stream string, line []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, err := k.Keep(stream, line); err != nil {
+				t.Error(err)
+			}
+		}
 		b := newBench(folder)
 		b.mark = func(n uint64) { // the outputs are read by another process
 			time.AfterFunc(marked/2, func() {
-				k.Keep("stdout", []byte("late words"))
-				k.Keep("stdout", fmt.Append(nil, markPrefix, n))
-				k.Keep("stderr", fmt.Append(nil, markPrefix, n))
+				keep("stdout", []byte("late words"))
+				keep("stdout", fmt.Append(nil, markPrefix, n))
+				keep("stderr", fmt.Append(nil, markPrefix, n))
 			})
 		}
-		k.Keep("stdout", []byte("before"))
+		keep("stdout", []byte("before"))
 		next := b.ask(Question{})
-		k.Keep("stdout", []byte("words"))
-		k.Keep("stderr", []byte("more"))
-		k.Keep(Supervisor, []byte("of the supervisor"))
-		k.Keep("stderr", []byte(said("g", "logged")))
+		keep("stdout", []byte("words"))
+		keep("stderr", []byte("more"))
+		keep(Supervisor, []byte("of the supervisor"))
+		keep("stderr", []byte(said("g", "logged")))
 		if got := texts(<-next); fmt.Sprint(got) != "[words more]" {
 			t.Errorf("%q", got)
 		}
@@ -205,12 +213,14 @@ func TestPlain(t *testing.T) {
 		b.drivers[8] = "e"
 		b.mu.Unlock()
 		next = b.ask(Question{Had: 2})
-		k.Keep("stdout", []byte("whose"))
+		keep("stdout", []byte("whose"))
 		<-time.After(10 * lookEvery)
 		b.mu.Lock()
 		delete(b.drivers, 8)
 		b.mu.Unlock()
-		k.Keep("stdout", []byte("mine"))
+		keep("stdout", []byte("still whose"))
+		<-time.After(2 * lookEvery)
+		keep("stdout", []byte("mine"))
 		if got := texts(<-next); fmt.Sprint(got) != "[mine]" {
 			t.Errorf("%q", got)
 		}

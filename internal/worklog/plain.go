@@ -38,8 +38,9 @@ func (l *Lines) lookAll() (asked bool) {
 // look puts plain output into the box of the sole driver. With several drivers nobody knows whose it is.
 func (l *Lines) look(run uint64, b *box) {
 	folder, node := l.cfg.Folder, string(l.cfg.Node)
-	if !l.sole(run) {
+	if sole := l.sole(run); !sole || b.crowded {
 		b.from, _ = end(folder, node)
+		b.crowded = !sole
 		return
 	}
 	b.from, _ = read(folder, node, b.from, func(line []byte, _ int64) bool {
@@ -60,6 +61,7 @@ func isPlain(line []byte) bool {
 // last answers a driver that ends, once all is kept that this process wrote so far.
 func (l *Lines) last(run uint64, b *box) {
 	l.mu.Lock()
+	l.look(run, b)
 	l.marks++
 	mark := l.marks
 	l.mu.Unlock()
