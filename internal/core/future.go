@@ -71,6 +71,7 @@ type CPUSlot struct {
 	Pool    CPUPool                // what that is of; nil for the node
 	Within  *Bundle                // what the task that runs submits is in this group; nil for none
 	Batch   atomic.Pointer[Future] // the queue entry of many tasks that it is working off
+	Noted   any                    // what the engine that made it notes of its tasks; nil for the slot of a grain
 }
 
 // Init makes c the future of work submitted by up as its seq-th submission.

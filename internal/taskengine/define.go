@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/internal/taskwire"
 )
 
@@ -44,6 +45,7 @@ type definition struct {
 	argOffset  uintptr // of the argument, in a record
 	recordSize uintptr // with value and argument
 	inSize     uintptr // the same of an inbound task
+	tally      tally.Cache
 
 	// What is compiled for the types of each function. call calls the program's and puts the value into its place, records makes n
 	// records, and empty drops the argument of one.

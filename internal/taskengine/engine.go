@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/runqueue"
+	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -45,6 +46,8 @@ type Config struct {
 	Lineage       bool
 	LineageMemory int64
 
+	// Tally counts what runs; nil for one of the engine's own.
+	Tally *tally.Tally
 	// Runtime is the node's, for its clock.
 	Runtime core.Runtime
 	// MakeRoom is called some times a second while so many tasks of one CPU wait here, at most as many as the node has CPUs, and
@@ -104,13 +107,15 @@ type Engine struct {
 	shaped  atomic.Int32 // tasks that wait in the line
 	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
 	spare   atomic.Pointer[core.CPUSlot]
+	slots   tally.Slots
 	fetches fetches
 	held    heldTasks
 	bundles bundles
 
 	yielding yielding
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex      // guards the rest
+	spares  []*core.CPUSlot // beside spare
 	idle    []*worker
 	live    int             // workers that are not stopped
 	room    []chan struct{} // one per waiting submitter, closed when there may be room
@@ -139,6 +144,9 @@ func NewEngine(cfg Config) *Engine {
 	}
 	if cfg.QueueInbound == 0 {
 		cfg.QueueInbound = forwarding.MaxFlights
+	}
+	if cfg.Tally == nil {
+		cfg.Tally = &tally.Tally{}
 	}
 	total := ledger.Of(core.Resources(cfg.Resources))
 	if cfg.Devices == nil {
@@ -319,12 +327,27 @@ func (e *Engine) takeSlot() *core.CPUSlot {
 	if s := e.spare.Swap(nil); s != nil {
 		return s
 	}
-	return &core.CPUSlot{CPU: oneCPU}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if last := len(e.spares) - 1; last >= 0 {
+		s := e.spares[last]
+		e.spares = e.spares[:last]
+		return s
+	}
+	s := &core.CPUSlot{CPU: oneCPU}
+	s.Noted = e.slots.New(s, true)
+	return s
 }
 
 func (e *Engine) giveSlot(s *core.CPUSlot) {
-	if s.Blocked.Load() == 0 {
-		e.spare.Store(s)
+	n := s.Noted.(*tally.Slot)
+	n.Rest() // also after a task that ended the goroutine
+	if s.Blocked.Load() != 0 {
+		e.slots.Drop(n)
+	} else if other := e.spare.Swap(s); other != nil {
+		e.mu.Lock()
+		e.spares = append(e.spares, other)
+		e.mu.Unlock()
 	}
 	e.line.GiveCPU(oneCPU)
 }

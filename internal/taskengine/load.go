@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/loadreport"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // Load returns how busy this node is.
@@ -72,6 +73,7 @@ type meter struct {
 	began int64 // 0 while the worker has nothing to do
 	ran   int64
 	group int64
+	skip  int64 // short tasks that no clock is read for, on a node without peers
 }
 
 const (
@@ -82,10 +84,21 @@ const (
 )
 
 // take is called when the worker begins a task.
-func (m *meter) take(x *exchange) {
-	if m.began == 0 {
-		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
+func (m *meter) take(e *Engine, noted *tally.Slot) {
+	if m.began != 0 {
+		return
 	}
+	if m.skip > 0 && e.net.Load() == nil {
+		m.skip--
+		return
+	}
+	m.begin(max(e.now(), 1), 1, noted)
+}
+
+// begin begins a group of so many tasks.
+func (m *meter) begin(now, group int64, noted *tally.Slot) {
+	m.began, m.ran, m.group = now, 0, group
+	noted.Group(now)
 }
 
 // serve records whether the CPU of s serves this node from now on.
@@ -101,20 +114,27 @@ func (x *exchange) serve(s *core.CPUSlot, own bool) {
 }
 
 // tick is called when the task c, or one of the batch c, has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
-func (m *meter) tick(x *exchange, s *core.CPUSlot, c *core.Future) {
+func (m *meter) tick(e *Engine, s *core.CPUSlot, noted *tally.Slot, c *core.Future) {
 	if s.Waited.Load() {
 		s.Waited.Store(false)
-		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
+		now := max(e.now(), 1)
+		if m.began != 0 {
+			noted.AddUp(now-m.began, m.ran+1)
+		}
+		m.begin(now, 1, noted)
 		return
 	}
 	if m.ran++; m.ran < m.group || m.began == 0 {
 		return
 	}
-	now := max(x.rt.Now(), 1)
+	now := max(e.now(), 1)
 	mean := max((now-m.began)/m.ran, 1)
-	if t, ok := c.Work().(entered); ok {
-		x.means.learn(mean, t.entry())
+	if x := e.net.Load(); x != nil {
+		if t, ok := c.Work().(entered); ok {
+			x.means.learn(mean, t.entry())
+		}
 	}
-	m.began, m.ran = now, 0
-	m.group = min(max(groupTime/mean, 1), maxGroup)
+	noted.AddUp(now-m.began, m.ran)
+	m.begin(now, min(max(groupTime/mean, 1), maxGroup), noted)
+	m.skip = m.group - 1
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // spec is what all submissions of one handle share.
@@ -160,11 +161,13 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 		d.releaseFetchPermit()
 	}
 	if cause := r.cancelled(); cause != nil {
+		tallyOf(e, r).Ended(tally.Cancelled, 1)
 		r.drop()
 		r.Future.Cancel(cause)
 		return false
 	}
 	r.Future.SetSlot(s)
+	n := begin(e, r, s)
 	back, err := r.lend()
 	if err == nil {
 		err = r.call()
@@ -173,13 +176,13 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 		back()
 	}
 	if err != nil {
-		r.failed(core.HandOverError(r.Future.Up().Job(), err))
+		n.end(e, r, r.failed(core.HandOverError(r.Future.Up().Job(), err)), err)
 		return false
 	}
 	if j := r.Future.Up().Job(); j.Inspect != nil {
 		if err = core.HandOver(j, "result of task "+r.Name(), r.spec.value, r.Future.ValueAt()); err != nil {
 			r.Future.Forget()
-			r.failed(err)
+			n.end(e, r, r.failed(err), err)
 			return false
 		}
 	}
@@ -189,10 +192,86 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 			r.Future.Forget()
 			r.drop()
 			r.Future.Cancel(cause)
+			n.end(e, r, tally.Cancelled, nil)
 			return false
 		}
 	}
+	if r.Future.Settled() { // from outside, while it ran
+		n.end(e, r, tally.Cancelled, nil)
+	} else {
+		n.end(e, r, tally.OK, nil)
+	}
 	return true
+}
+
+// tallyOf is what counts the runs of the task's function.
+func tallyOf(e *Engine, r *record) *tally.Function {
+	return r.spec.tally.Of(e.cfg.Tally, tally.TaskKind, r.spec.entry.Name)
+}
+
+// noted is one run while it is noted.
+type noted struct {
+	of     *tally.Function
+	slot   *tally.Slot // nil for that of a grain
+	before *core.Future
+	alone  bool  // it is counted by itself, not by the worker's group
+	began  int64 // where it is timed by itself
+}
+
+// begin notes that r runs on s.
+func begin(e *Engine, r *record, s *core.CPUSlot) (n noted) {
+	n.of = tallyOf(e, r)
+	n.slot, _ = s.Noted.(*tally.Slot)
+	stripe := uint(0)
+	if n.alone = n.slot == nil; !n.alone {
+		stripe, n.before = n.slot.Stripe, n.slot.Begin(&r.Future)
+		n.alone = n.slot.Alone.Load() || s.Depth.Load() != 0
+	}
+	if n.alone && n.of.Timed(stripe) {
+		n.began = e.now()
+	}
+	return n
+}
+
+// end notes that the run has ended, with err where it failed.
+func (n *noted) end(e *Engine, r *record, o tally.Outcome, err error) {
+	if o != tally.OK {
+		count(n.of, r, o, err)
+	}
+	switch {
+	case !n.alone: // the worker clears it at rest
+		n.slot.Ran(n.of, o == tally.OK)
+		return
+	case n.began != 0:
+		n.of.Sampled(e.now() - n.began)
+	}
+	stripe := uint(0)
+	if n.slot != nil {
+		stripe = n.slot.Stripe
+		n.slot.End(n.before)
+	}
+	if o == tally.OK {
+		n.of.OK(stripe)
+	}
+}
+
+// count counts a run that did not end well.
+func count(f *tally.Function, r *record, o tally.Outcome, err error) {
+	if err == nil || o == tally.Cancelled {
+		f.Ended(o, 1)
+		return
+	}
+	var why error
+	var failed *raysys.TaskError
+	if why = err; errors.As(err, &failed) {
+		why = failed.Err
+		if _, own := why.(*raysys.PanicError); own && o == tally.Error {
+			o = tally.Panic
+		}
+	}
+	f.Failed(o, time.Now(), func() tally.Example {
+		return tally.Example{Text: why.Error(), ID: r.Future.ID().String(), Stack: raysys.Stack(err)}
+	})
 }
 
 // lend gives the function a copy of its argument in strict mode, which back, if it is not nil, checks: another attempt
@@ -269,7 +348,9 @@ func (r *record) call() (err error) {
 			return
 		}
 		// runtime.Goexit, as testing's FailNow calls: the goroutine ends, and no caller above will settle the future.
-		r.settleFailed(r.taskError(errGoexit, debug.Stack()))
+		err = r.taskError(errGoexit, debug.Stack())
+		count(tallyOf(engineOf(r.Future.Up()), r), r, tally.Error, err)
+		r.settleFailed(err)
 	}()
 	err = r.spec.call(r)
 	normal = true
@@ -293,20 +374,21 @@ func (r *record) taskError(err error, stack []byte) error {
 }
 
 // failed settles the task with err, or arranges another attempt.
-func (r *record) failed(err error) {
+func (r *record) failed(err error) tally.Outcome {
 	// An error that only reports the task's own end is that end.
 	if cause := r.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		r.drop()
 		r.Future.Cancel(cause)
-		return
+		return tally.Cancelled
 	}
 	o := &r.spec.opts
 	attempt := r.attempt()
 	if o.RetryIf == nil || r.counted(attempt) > o.Retries || !accepts(o.RetryIf, err) {
 		r.settleFailed(err)
-		return
+		return tally.Error
 	}
 	r.again(attempt, 1)
+	return tally.Retried
 }
 
 func (r *record) settleFailed(err error) {
@@ -329,6 +411,7 @@ func accepts(f func(error) bool, err error) (ok bool) {
 // the queue stays until a worker reaches it; its memory is released now. So is that of a task that waits for its inputs.
 func (r *record) Dropped(queued bool) {
 	e := engineOf(r.Future.Up())
+	tallyOf(e, r).Ended(tally.Cancelled, 1)
 	if !queued {
 		e.unhold(&r.Future)
 		if d := r.deps(); d != nil {

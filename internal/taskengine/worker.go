@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/runqueue"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // worker is one actor that runs tasks. It holds CPUs from the message that starts it until it finds no more tasks,
@@ -16,6 +17,7 @@ type worker struct {
 	engine  *Engine
 	pid     *actor.PID
 	slot    *core.CPUSlot // of the current job and those before it that held as much
+	noted   *tally.Slot   // of slot
 	meter   meter
 	inbound bool          // the last task was one of another node's
 	corked  *peer         // by the answer to that one; nil when there is none
@@ -78,11 +80,15 @@ func (w *worker) work(j *job) {
 	}
 	// A goroutine that an earlier task left behind in a Get keeps the slot it gave its CPU from.
 	if w.slot == nil || w.slot.CPU != cpu || w.slot.Pool != nil || pool != nil || w.slot.Blocked.Load() != 0 {
+		w.forgetSlot()
 		w.slot = &core.CPUSlot{CPU: cpu, Pool: pool}
+		w.noted = w.engine.slots.New(w.slot, false)
+		w.slot.Noted = w.noted
 		if pool != nil {
 			w.slot.Within = j.hold.Need().Bundle.Children()
 		}
 	}
+	w.noted.Alone.Store(!j.pull)
 	if j.pull {
 		w.pull()
 	} else if j.ran = j.future.Start(); j.ran {
@@ -91,11 +97,20 @@ func (w *worker) work(j *job) {
 			j.future.TurnFor().SetDevices(devices)
 		}
 		w.run(j.future.Work().(runner))
+		w.noted.Rest()
 		w.uncork(true)
 	} else {
 		w.engine.started(0)
 	}
 	returned = true
+}
+
+// forgetSlot is called when nothing runs on the slot of the worker any more.
+func (w *worker) forgetSlot() {
+	if w.noted != nil {
+		w.noted.Rest()
+		w.engine.slots.Drop(w.noted)
+	}
 }
 
 func (w *worker) ended(j *job, returned bool) {
@@ -109,6 +124,9 @@ func (w *worker) ended(j *job, returned bool) {
 		e.live--
 	}
 	e.mu.Unlock()
+	if !keep {
+		w.forgetSlot()
+	}
 	switch {
 	case !returned:
 		e.passOn(w.slot)
@@ -151,6 +169,9 @@ func (w *worker) pull() {
 		if looking {
 			e.searching.Store(0)
 		}
+		w.meter.began = 0
+		w.noted.AddUp(0, 0)
+		w.noted.Rest()
 		if x := e.net.Load(); x != nil {
 			w.rest(x)
 			x.serve(w.slot, true) // the next holder of the CPU sets it again
@@ -160,6 +181,8 @@ func (w *worker) pull() {
 		x := e.net.Load()
 		c := w.next(x)
 		if c == nil {
+			w.meter.began = 0
+			w.noted.Rest()
 			if x != nil {
 				w.rest(x)
 			}
@@ -203,11 +226,7 @@ func (w *worker) pull() {
 		}
 		if b, ok := c.Work().(batch); ok {
 			w.slot.Batch.Store(c)
-			yield := w.yields
-			if x != nil {
-				yield = w.done
-			}
-			all := b.runAll(w.slot, yield)
+			all := b.runAll(w.slot, w.done)
 			w.slot.Batch.Store(nil)
 			w.charged()
 			if !all {
@@ -222,9 +241,7 @@ func (w *worker) pull() {
 			w.run(c.Work().(runner))
 		}
 		w.charged()
-		if x != nil {
-			w.meter.tick(x, w.slot, c)
-		}
+		w.meter.tick(e, w.slot, w.noted, c)
 		if w.owes() {
 			return
 		}
@@ -238,7 +255,10 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 		return w.nextOfMixed(x)
 	}
 	if x == nil {
-		return w.engine.queue.Pop()
+		if c = w.engine.queue.Pop(); c != nil {
+			w.meter.take(w.engine, w.noted)
+		}
+		return c
 	}
 	if !w.inbound {
 		c = x.inbound.Pop()
@@ -252,7 +272,7 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 		w.inbound = c != nil
 	}
 	if c != nil {
-		w.meter.take(x)
+		w.meter.take(w.engine, w.noted)
 		x.serve(w.slot, !w.inbound)
 	}
 	return c
@@ -262,7 +282,9 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 	o, own := &w.engine.order, w.engine.queue
 	if x == nil {
-		c, _ = o.Pop(own, nil, &w.charge)
+		if c, _ = o.Pop(own, nil, &w.charge); c != nil {
+			w.meter.take(w.engine, w.noted)
+		}
 		return c
 	}
 	w.inbound = false
@@ -278,7 +300,7 @@ func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 		c = x.deferred.pop(x.e)
 	}
 	if c != nil {
-		w.meter.take(x)
+		w.meter.take(w.engine, w.noted)
 		x.serve(w.slot, !w.inbound)
 	}
 	return c
@@ -293,7 +315,6 @@ func (w *worker) charged() {
 
 // rest is called when there is no task: what is to be sent goes now.
 func (w *worker) rest(x *exchange) {
-	w.meter.began = 0
 	x.serve(w.slot, false)
 	x.workerIdle()
 	w.uncork(true)
@@ -316,9 +337,9 @@ func (w *worker) uncork(now bool) {
 	}
 }
 
-// done is yields for a node with peers: it is called after each task of a batch.
+// done is called after each task of a batch; see yields.
 func (w *worker) done() bool {
-	w.meter.tick(w.engine.net.Load(), w.slot, w.slot.Batch.Load())
+	w.meter.tick(w.engine, w.slot, w.noted, w.slot.Batch.Load())
 	return w.yields()
 }
 
