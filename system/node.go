@@ -26,6 +26,7 @@ import (
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/placing"
+	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/worklog"
@@ -117,12 +118,13 @@ func New(cfg Config) (*Node, error) {
 	id := raysys.TaskID(n.job.ID)
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
+	counts := &tally.Tally{}
 	tc := taskengine.Config{
-		Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
+		Tally: counts, Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
 	}
 	gc := grainengine.Config{
-		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
+		Tally: counts, Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
 		Unseen: n.unseen.Happened, WaitForResources: cfg.WaitForResources,
 		Warn: func(event, grain, detail string) {
 			n.log.Warn(event, zap.String("node", string(cfg.Name)), zap.String("grain", grain), zap.String("detail", detail))

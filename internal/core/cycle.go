@@ -7,6 +7,7 @@ type Blocked struct {
 	on     []*Future
 	need   int
 	serial atomic.Uint64 // names this wait to other nodes; 0 until one asks
+	Of     *Future       // of the turn that waits, where it runs in place what it waits for and the engine knows it
 }
 
 // SetBlocked records that t waits for c while it runs c in place, and returns what undoes it. For engines. A grain's
@@ -18,6 +19,14 @@ func (t *Turn) SetBlocked(b *Blocked, c *Future) (undo *Blocked) {
 		t.job.Runtime.Block(t.base)
 	}
 	return undo
+}
+
+// RunsInPlace returns the work that c, which it submitted, runs in place of; nil where there is none.
+func RunsInPlace(c *Future) *Future {
+	if b := c.up.base.block.Load(); b != nil && b.Of != nil && len(b.on) == 1 && b.on[0] == c {
+		return b.Of
+	}
+	return nil
 }
 
 // RestoreBlocked ends SetBlocked.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // call is the record of one grain call: future, mail and the method's context in one allocation, 128 bytes with an int argument
@@ -98,7 +99,6 @@ func callOf(c *core.Future) *call {
 func (c *call) queueAt(a *activation) { c.act.Store(a) }
 func (c *call) queuedAt() *activation { return c.act.Load() }
 func (c *call) isReadOnly() bool      { return c.method.readOnly }
-func (c *call) isReentrant() bool     { return c.method.reentrant }
 
 // ValueType says what the Future's value is.
 func (c *call) ValueType() *core.ValueType { return c.method.value }
@@ -150,6 +150,13 @@ func (c *call) Break(chain []string) bool {
 	return true
 }
 
+// Dropped implements core.Droppable: the call has settled before its turn.
+func (c *call) Dropped(bool) {
+	if c.act.Load() != nil { // else it is another node's to count
+		tallyOf(engineOf(c.Future.Up()), c.method).Ended(tally.Cancelled, 1)
+	}
+}
+
 // Describe tells a new turn what it is; see core.Future.Turn.
 func (c *call) Describe(t *core.Turn) { t.SetKind(core.TurnGrain, c.act.Load()) }
 
@@ -158,6 +165,7 @@ var (
 	_ core.Limited   = (*call)(nil)
 	_ core.Describer = (*call)(nil)
 	_ core.Stoppable = (*call)(nil)
+	_ core.Droppable = (*call)(nil)
 	_ core.Limited   = (*retried)(nil)
 	_ core.Stoppable = (*retried)(nil)
 )

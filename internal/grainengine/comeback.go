@@ -62,7 +62,7 @@ func (b *comeback) look() {
 		case b.over():
 			return
 		case !t.IsBlocked() || !up.CalledUnder(t):
-		case b.call.isReentrant():
+		case b.call.method.reentrant:
 			if b.act.admitChain(b.call, false) {
 				return
 			}

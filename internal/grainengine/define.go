@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // Kind is the handle of a grain kind: what grains.Kind is made of.
@@ -142,6 +143,8 @@ type method struct {
 	// effect is what a task that calls the method has done by that, unless the method is readOnly or idempotent: such a task is not run again in silence.
 	effect *core.Effect
 
+	tally *tally.Cache // of all variants of the method
+
 	readOnly, idempotent, reentrant bool
 	later                           bool // it may keep its calls
 	tick                            bool // its calls are ticks of timers
@@ -213,7 +216,7 @@ func (k Kind) declare(name string, isNil bool, m *method) Func {
 		m.bad = m.usable()
 	}
 	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, programsCaller+1)
-	m.effect = &core.Effect{Method: m.entry.Name}
+	m.effect, m.tally = &core.Effect{Method: m.entry.Name}, &tally.Cache{}
 	m.entry.Impl = newVariants(m)
 	return Func{m}
 }

@@ -26,12 +26,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		return nil
 	}
 	up := c.Future.Up()
-	if err := up.Cancelled(); err != nil {
-		c.Future.Cancel(err)
-		return nil
-	}
-	if c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
-		c.Future.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
+	if refuseEnded(a, c) {
 		return nil
 	}
 	if t := c.Future.OwnTurn(); t != nil && t.Attached() != any(a) {

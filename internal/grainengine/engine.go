@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // Config is what an Engine is given.
@@ -28,6 +29,9 @@ type Config struct {
 	Now    func() int64                 // the runtime's clock, exact
 	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // called with a hook's error; nil to ignore
+
+	// Tally counts what runs; nil for one of the engine's own.
+	Tally *tally.Tally
 
 	// Warn is called with what the operator should know of a grain; nil to ignore.
 	Warn func(event, grain, detail string)
@@ -84,6 +88,9 @@ type Engine struct {
 
 // NewEngine makes the engine of one node. It starts nothing.
 func NewEngine(cfg Config) *Engine {
+	if cfg.Tally == nil {
+		cfg.Tally = &tally.Tally{}
+	}
 	return &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
 }
 

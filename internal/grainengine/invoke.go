@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 func (c *call) do(a *activation) (panicked any) {
@@ -18,12 +21,7 @@ func (c *call) do(a *activation) (panicked any) {
 		return nil
 	}
 	up := c.Future.Up()
-	if err := up.Cancelled(); err != nil {
-		c.Future.Cancel(err)
-		return nil
-	}
-	if c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
-		c.Future.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
+	if refuseEnded(a, c) {
 		return nil
 	}
 	panicked, err := c.invoke(a)
@@ -61,6 +59,20 @@ func (c *call) do(a *activation) (panicked any) {
 	return panicked
 }
 
+// refuseEnded cancels a call that has started, if nothing waits for it any more.
+func refuseEnded(a *activation, c *call) bool {
+	err := c.Future.Up().Cancelled()
+	if err == nil && c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
+		err = fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline)
+	}
+	if err == nil {
+		return false
+	}
+	tallyOf(a.kind.engine, c.method).Ended(tally.Cancelled, 1)
+	c.Future.Cancel(err)
+	return true
+}
+
 func (c *call) cancelled() error {
 	if t := c.Future.OwnTurn(); t != nil {
 		return t.Cancelled()
@@ -76,6 +88,7 @@ func (c *call) handOverResult() error {
 // invoke calls the method, which puts its result into the place of the value.
 func (c *call) invoke(a *activation) (panicked any, err error) {
 	normal := false
+	of, stripe, began := tallyOf(a.kind.engine, c.method), stripeOf(a), int64(0)
 	defer func() {
 		if normal {
 			return
@@ -85,6 +98,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		}
 		if panicked = recover(); panicked != nil {
 			err = c.taskError(&raysys.PanicError{Value: core.SoundPanic(panicked)}, debug.Stack())
+			count(of, c, tally.Panic, err)
 			if tell := c.Future.Up().Job().Panicked; tell != nil {
 				tell(c.Name(), err)
 			}
@@ -100,6 +114,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 			a.rollBack()
 		}
 		err = c.taskError(errGoexit, debug.Stack())
+		count(of, c, tally.Error, err)
 		if c.method.later && a.returned(c, err) == errKept {
 			a.keepCall(c)
 			return
@@ -109,15 +124,51 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 	if s := a.slot(); s != nil {
 		c.Future.SetSlot(s)
 	}
+	if of.Timed(stripe) {
+		began = a.kind.engine.cfg.Now()
+	}
 	err = c.method.call(a.state, &c.Future)
 	normal = true
-	if err != nil && err != errKept {
+	if began != 0 {
+		of.Sampled(a.kind.engine.cfg.Now() - began)
+	}
+	switch {
+	case err == nil && !c.Future.Settled():
+		of.OK(stripe)
+	case err == nil:
+		of.Ended(tally.Cancelled, 1) // from outside, while it ran
+	case err != errKept: // else Later counts it
 		err = c.taskError(core.Sound(err), nil)
+		count(of, c, tally.Error, err)
 	}
 	if c.method.later {
 		err = a.returned(c, err)
 	}
 	return nil, err
+}
+
+// tallyOf is what counts the calls of the method.
+func tallyOf(e *Engine, m *method) *tally.Function {
+	return m.tally.Of(e.cfg.Tally, tally.CallKind, m.entry.Name)
+}
+
+// stripeOf says in which of a method's counters the calls of an activation count.
+func stripeOf(a *activation) uint { return uint(uintptr(unsafe.Pointer(a)) >> 9) }
+
+// count counts a call that failed with err, which says where it comes from. An error that only reports the call's own end is that end.
+func count(of *tally.Function, c *call, o tally.Outcome, err error) {
+	if o == tally.Error && c.cancelled() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		of.Ended(tally.Cancelled, 1)
+		return
+	}
+	why := err
+	var failed *raysys.TaskError
+	if errors.As(err, &failed) {
+		why = failed.Err
+	}
+	of.Failed(o, time.Now(), func() tally.Example {
+		return tally.Example{Text: why.Error(), ID: c.Future.ID().String(), Work: c.Name(), Stack: raysys.Stack(err)}
+	})
 }
 
 // clock is exact for deadlines that the program chose, and else the cheap one.

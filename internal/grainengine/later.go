@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // A method of LaterMethod is given its call, and may keep it: then the call settles after the turn.
@@ -172,9 +173,12 @@ func (l *Later) settle(err error) error {
 		err = refused
 	}
 	first := false
+	of := tallyOf(l.act.kind.engine, l.call.method)
 	if err == nil {
+		of.OK(stripeOf(l.act))
 		first = l.call.resolve()
 	} else {
+		count(of, l.call, tally.Error, err)
 		first = c.Fail(err)
 		c.Forget()
 	}
@@ -255,6 +259,12 @@ func (l *Later) callerEnded() { l.call.Future.Cancel(l.call.Future.Up().Cancelle
 
 // Resolved implements core.Resolved: the call has settled.
 func (l *Later) Resolved(*core.Waiter) {
+	l.mu.Lock()
+	ended := l.state != laterSettled
+	l.mu.Unlock()
+	if ended { // by other than Settle and Fail, which count it
+		tallyOf(l.act.kind.engine, l.call.method).Ended(tally.Cancelled, 1)
+	}
 	l.leave()
 	l.call.dropArg()
 }

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 	"unsafe"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // A turn may hang, and its grain then takes no further call. Turns note nothing for that: a look every few seconds remembers which
@@ -198,4 +201,47 @@ func foldStack(g string) (folded string, names []string) {
 	state, _, _ = strings.Cut(state, "]")
 	state, _, _ = strings.Cut(state, ",")
 	return strings.Join(append(slices.Clone(names), "["+state+"]"), ";"), names
+}
+
+// Functions is what the node has counted of each method, with what runs and waits now.
+func Functions(e *Engine) []tally.Row {
+	now, m := e.cfg.Now(), tally.Merge(e.cfg.Tally, tally.CallKind)
+	e.kinds.Range(func(_, v any) bool {
+		for _, a := range v.(*boundKind).activations() {
+			if c := a.current.Load(); c != nil {
+				running(m, c)
+			}
+			if g := a.gate.Load(); g != nil {
+				g.mu.Lock()
+				for _, p := range g.inner {
+					running(m, p.call)
+				}
+				g.mu.Unlock()
+			}
+			if a.waits() == 0 {
+				continue
+			}
+			for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
+				if c, ok := e.msg.(*call); ok && c.Future.Pending() {
+					m.Row(c.method.entry.Name).Waits(sinceMade(c, now))
+				}
+			}
+		}
+		return true
+	})
+	return m.Rows()
+}
+
+func running(m *tally.Merged, f *core.Future) {
+	if c := callOf(f); c != nil {
+		m.Row(c.method.entry.Name).Running++
+	}
+}
+
+// sinceMade is how long ago the call was made, about; 0 where it has no deadline.
+func sinceMade(c *call, now int64) time.Duration {
+	if c.until == 0 {
+		return 0
+	}
+	return max(time.Duration(now-c.until)+c.Limit(), 0)
 }

@@ -1,7 +1,7 @@
 // Package tally is what a node counts of the work that it runs: how often, with what outcome, for how long, and what failed.
 //
 //	engines: Function.Ended, Function.Took, Tally.Failed ──► Tally ──► Tally.Rows, Tally.Failures ──► commands, metrics
-//	engines: what runs and what waits, looked at when asked ─────────► Row.Running, Row.Waiting; Task
+//	engines: what runs and what waits, looked at when asked ─────────► Row.Running, Row.Waiting
 //
 // The nouns:
 //
@@ -9,7 +9,7 @@
 //   - A [Function] counts one function, or one method of a grain kind. A [Row] is what it had counted at a moment.
 //   - [Times] are how long runs took, in buckets of which each is an eighth wider than the one below.
 //   - A [Failure] is failures of one function whose texts differ in digits alone.
-//   - A [Task] is one piece of work that runs or waits, as an engine shows it.
+//   - A [Slot] is what an engine notes of the tasks on one CPU, by plain stores.
 //
 // What each task or call costs is bounded by what the engines were measured to bear: an atomic addition to a counter that few
 // goroutines share, and two readings of the clock for one short run in [Sample].

@@ -13,9 +13,9 @@ import (
 type Slot struct {
 	CPU *core.CPUSlot
 	// Alone says that no worker runs groups of tasks on the slot: each run is counted, and perhaps timed, by itself.
-	Alone  atomic.Bool
-	Stripe uint // of a Function's counters
+	Alone atomic.Bool
 
+	stripe  uint // of a Function's counters
 	running *core.Future
 	began   int64 // of the group of tasks that the running one is in, on the runtime's clock; 0 where there is none
 
@@ -40,6 +40,17 @@ const (
 	// longGroup is what a group takes in which one long task is to be told from the short ones beside it.
 	longGroup = int64(time.Millisecond)
 )
+
+// Counter says in which counter of a function the runs of the slot count, which may be nil.
+func (s *Slot) Counter() uint {
+	if s == nil {
+		return 0
+	}
+	return s.stripe
+}
+
+// Running is what runs on the slot, for the goroutine that has it.
+func (s *Slot) Running() *core.Future { return get(&s.running) }
 
 // Begin notes that c runs on the slot, and returns what ran on it before, for End.
 func (s *Slot) Begin(c *core.Future) (before *core.Future) {
@@ -156,7 +167,7 @@ func (l *Slots) New(s *core.CPUSlot, alone bool) *Slot {
 		l.all = map[*Slot]struct{}{}
 	}
 	l.made++
-	n := &Slot{CPU: s, Stripe: l.made}
+	n := &Slot{CPU: s, stripe: l.made}
 	n.Alone.Store(alone)
 	l.all[n] = struct{}{}
 	return n
@@ -181,7 +192,7 @@ func (l *Slots) Look(now int64) {
 }
 
 // Each shows what runs, and since when at least. Where a worker runs it, that is when its group began.
-func (l *Slots) Each(now int64, f func(s *Slot, c *core.Future, since int64)) {
+func (l *Slots) Each(now int64, f func(c *core.Future, since int64)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.all {
@@ -196,7 +207,7 @@ func (l *Slots) Each(now int64, f func(s *Slot, c *core.Future, since int64)) {
 		if began := getTime(&s.began); began != 0 && !s.Alone.Load() && s.CPU.Depth.Load() == 0 {
 			since = began
 		}
-		f(s, c, min(since, now))
+		f(c, min(since, now))
 	}
 }
 

@@ -131,6 +131,12 @@ func (c Counts) Runs() (n uint64) {
 // Failed is how many runs ended in an error or a panic, and were not repeated.
 func (c Counts) Failed() uint64 { return c[Error] + c[Panic] }
 
+// Waits counts one that has waited so long.
+func (r *Row) Waits(d time.Duration) {
+	r.Waiting++
+	r.Oldest = max(r.Oldest, d)
+}
+
 // Plus returns the row of both nodes.
 func (r Row) Plus(o Row) Row {
 	for i, n := range o.Outcomes {
@@ -172,6 +178,44 @@ func (t *Tally) Rows(kind Kind) (rows []Row) {
 		}
 		return true
 	})
+	return byName(rows)
+}
+
+// Merged are the rows of one kind while an engine fills them.
+type Merged struct {
+	kind Kind
+	rows map[string]*Row
+}
+
+// Merge begins with what is counted.
+func Merge(t *Tally, kind Kind) *Merged {
+	m := &Merged{kind, map[string]*Row{}}
+	for _, r := range t.Rows(kind) {
+		m.rows[r.Name] = &r
+	}
+	return m
+}
+
+// Row is that of a function, of which nothing may have run yet.
+func (m *Merged) Row(name string) *Row {
+	r := m.rows[name]
+	if r == nil {
+		r = &Row{Name: name, Kind: m.kind}
+		m.rows[name] = r
+	}
+	return r
+}
+
+// Rows are all, by name.
+func (m *Merged) Rows() []Row {
+	rows := make([]Row, 0, len(m.rows))
+	for _, r := range m.rows {
+		rows = append(rows, *r)
+	}
+	return byName(rows)
+}
+
+func byName(rows []Row) []Row {
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Name, b.Name) })
 	return rows
 }

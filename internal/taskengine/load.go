@@ -81,6 +81,8 @@ const (
 	// to long ones is seen after the first of them at most maxGroup tasks later.
 	groupTime = int64(50 * time.Microsecond)
 	maxGroup  = 16
+	// maxAlone is maxGroup of a node without peers, where nobody waits for the change.
+	maxAlone = 64
 )
 
 // take is called when the worker begins a task.
@@ -128,13 +130,14 @@ func (m *meter) tick(e *Engine, s *core.CPUSlot, noted *tally.Slot, c *core.Futu
 		return
 	}
 	now := max(e.now(), 1)
-	mean := max((now-m.began)/m.ran, 1)
+	mean, most := max((now-m.began)/m.ran, 1), int64(maxAlone)
 	if x := e.net.Load(); x != nil {
+		most = maxGroup
 		if t, ok := c.Work().(entered); ok {
 			x.means.learn(mean, t.entry())
 		}
 	}
 	noted.AddUp(now-m.began, m.ran)
-	m.begin(now, min(max(groupTime/mean, 1), maxGroup), noted)
-	m.skip = m.group - 1
+	m.begin(now, min(max(groupTime/mean, 1), most), noted)
+	m.skip = min(m.group, maxGroup) - 1
 }

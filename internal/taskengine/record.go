@@ -136,7 +136,11 @@ func (r *record) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, taken b
 		defer slot.Depth.Add(-1)
 	}
 	if t.Kind() != core.TurnRoot {
-		prev := t.SetBlocked(new(core.Blocked), &r.Future)
+		b := new(core.Blocked)
+		if own, ok := slot.Noted.(*tally.Slot); ok {
+			b.Of = own.Running()
+		}
+		prev := t.SetBlocked(b, &r.Future)
 		defer t.RestoreBlocked(prev)
 	}
 	r.run(slot)
@@ -167,7 +171,14 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 		return false
 	}
 	r.Future.SetSlot(s)
-	n := begin(e, r, s)
+	own, _ := s.Noted.(*tally.Slot)
+	n := noted{slot: own}
+	if own != nil && !own.Alone.Load() && s.Depth.Load() == 0 {
+		n.group = true
+		own.Begin(&r.Future) // the worker clears it at rest
+	} else {
+		n.begin(e, r)
+	}
 	back, err := r.lend()
 	if err == nil {
 		err = r.call()
@@ -196,9 +207,12 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 			return false
 		}
 	}
-	if r.Future.Settled() { // from outside, while it ran
+	switch {
+	case r.Future.Settled(): // from outside, while it ran
 		n.end(e, r, tally.Cancelled, nil)
-	} else {
+	case n.group:
+		own.Ran(tallyOf(e, r), true)
+	default:
 		n.end(e, r, tally.OK, nil)
 	}
 	return true
@@ -211,47 +225,40 @@ func tallyOf(e *Engine, r *record) *tally.Function {
 
 // noted is one run while it is noted.
 type noted struct {
-	of     *tally.Function
-	slot   *tally.Slot // nil for that of a grain
-	before *core.Future
-	alone  bool  // it is counted by itself, not by the worker's group
-	began  int64 // where it is timed by itself
+	slot   *tally.Slot  // nil for that of a grain
+	group  bool         // it is counted with the worker's group, not by itself
+	before *core.Future // what ran on the slot; of one that is counted by itself
+	began  int64        // where it is timed by itself
 }
 
-// begin notes that r runs on s.
-func begin(e *Engine, r *record, s *core.CPUSlot) (n noted) {
-	n.of = tallyOf(e, r)
-	n.slot, _ = s.Noted.(*tally.Slot)
-	stripe := uint(0)
-	if n.alone = n.slot == nil; !n.alone {
-		stripe, n.before = n.slot.Stripe, n.slot.Begin(&r.Future)
-		n.alone = n.slot.Alone.Load() || s.Depth.Load() != 0
+// begin notes that r runs, and is counted by itself.
+func (n *noted) begin(e *Engine, r *record) {
+	if n.slot != nil {
+		n.before = n.slot.Begin(&r.Future)
 	}
-	if n.alone && n.of.Timed(stripe) {
+	if tallyOf(e, r).Timed(n.slot.Counter()) {
 		n.began = e.now()
 	}
-	return n
 }
 
 // end notes that the run has ended, with err where it failed.
 func (n *noted) end(e *Engine, r *record, o tally.Outcome, err error) {
+	of := tallyOf(e, r)
 	if o != tally.OK {
-		count(n.of, r, o, err)
+		count(of, r, o, err)
 	}
-	switch {
-	case !n.alone: // the worker clears it at rest
-		n.slot.Ran(n.of, o == tally.OK)
+	if n.group {
+		n.slot.Ran(of, o == tally.OK)
 		return
-	case n.began != 0:
-		n.of.Sampled(e.now() - n.began)
 	}
-	stripe := uint(0)
+	if n.began != 0 {
+		of.Sampled(e.now() - n.began)
+	}
 	if n.slot != nil {
-		stripe = n.slot.Stripe
 		n.slot.End(n.before)
 	}
 	if o == tally.OK {
-		n.of.OK(stripe)
+		of.OK(n.slot.Counter())
 	}
 }
 

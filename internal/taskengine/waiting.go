@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/runqueue"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // Waiting is a task and where it waits on this node, but for the name of the node.
@@ -258,6 +259,7 @@ func EachTask(e *Engine, f func(Seen)) {
 			show(t.Future, core.StageLine, since)
 		}
 	})
+	eachRunning(e, show)
 	if x == nil {
 		return
 	}
@@ -331,5 +333,46 @@ func (e *Engine) Tick() {
 	if x := e.net.Load(); x != nil {
 		x.means.weigh(e.queue, x.inbound)
 	}
+	look(e, e.now())
+}
+
+// Tally is what the node counts, of tasks and of calls.
+func Tally(e *Engine) *tally.Tally { return e.cfg.Tally }
+
+// Functions is what the node has counted of each function, with what runs and waits now.
+func Functions(e *Engine) []tally.Row {
+	now, m := e.now(), tally.Merge(e.cfg.Tally, tally.TaskKind)
+	EachTask(e, func(t Seen) {
+		since := now
+		if t.Since != 0 {
+			since = t.Since
+		}
+		switch name := t.Future.Work().Name(); t.Stage {
+		case core.StageSent: // the node that has it says it
+		case core.StageRunning:
+			m.Row(name).Running++
+		default:
+			m.Row(name).Waits(time.Duration(now - since))
+		}
+	})
+	look(e, now)
+	return m.Rows()
+}
+
+// look remembers what runs and waits now, for the next question. On a node of a cluster Tick does, too.
+func look(e *Engine, now int64) {
+	e.slots.Look(now)
 	e.order.Tick()
+}
+
+// eachRunning shows the tasks of this node that have begun here and not ended, with those that run others in place, one within the other.
+func eachRunning(e *Engine, show func(c *core.Future, stage string, since int64)) {
+	e.slots.Each(e.now(), func(c *core.Future, since int64) {
+		for c != nil {
+			if _, inbound := c.Work().(*inboundTask); !inbound {
+				show(c, core.StageRunning, since)
+			}
+			c = core.RunsInPlace(c)
+		}
+	})
 }
