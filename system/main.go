@@ -167,12 +167,12 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 		}
 	default:
 		again, err = n.serve(ctx)
-		grace = n.closeShare()
+		grace = closeShare(n.cfg.Grace)
 	}
 	end, cancel := within(grace, "end")
 	if drives { // else its supervisor waits no longer
 		cancel()
-		end, cancel = n.ends(grace)
+		end, cancel = ends(n, grace)
 	}
 	defer cancel()
 	if closed := n.Close(end); !again {
@@ -195,7 +195,7 @@ func (n *Node) serve(ctx context.Context) (again bool, err error) {
 			}
 			return false, n.Err()
 		}
-		grace, cancel := within(n.cfg.Grace-n.closeShare(), "drain")
+		grace, cancel := within(n.cfg.Grace-closeShare(n.cfg.Grace), "drain")
 		err := n.drain.Run(grace, requested)
 		cancel()
 		if !errors.Is(err, ErrDrainCancelled) {
@@ -204,12 +204,12 @@ func (n *Node) serve(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// closeShare is the part of Grace that is left for Close. A node that used up all of it for the drain would be killed
+// closeShare is the part of a Grace that is left for Close. A node that used up all of it for the drain would be killed
 // by its supervisor before it has left the cluster.
-func (n *Node) closeShare() time.Duration { return min(n.cfg.Grace/10, closeGrace) }
+func closeShare(grace time.Duration) time.Duration { return min(grace/10, closeGrace) }
 
 // ends returns a context for Close, which ends when no grain has been deactivated for d: a program may have any number of them.
-func (n *Node) ends(d time.Duration) (context.Context, context.CancelFunc) {
+func ends(n *Node, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	live := n.grains.Live()
 	go func() { // ends with ctx

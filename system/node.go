@@ -133,7 +133,7 @@ func New(cfg Config) (*Node, error) {
 		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}
 	if cfg.Cluster != nil {
-		n.cluster = node.New(cfg.member(), n.parts())
+		n.cluster = node.New(cfg.member(), partsOf(n))
 		pl := n.cluster.Placer
 		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), pl.PlaceTask, pl.LoadChanged, pl.RestChanged
 		gc.Conditions = pl.Affinity.Resolve
@@ -172,8 +172,8 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// parts are what the node's part in its cluster is given of the node.
-func (n *Node) parts() node.Parts {
+// partsOf are what a node's part in its cluster is given of the node.
+func partsOf(n *Node) node.Parts {
 	return node.Parts{
 		Log: n.log, Job: n.job, Clock: (*nodeRuntime)(n), Actors: n.actors, Wheel: n.wheel, Pool: n.pool, Decisions: &n.decisions, Drain: &n.drain,
 		Objects: n.openObjects, Stop: n.stop, Ended: n.Err,
@@ -260,12 +260,6 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	n.state, n.began = stateStarting, time.Now()
 	return nil
-}
-
-func (n *Node) startedAt() time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.began
 }
 
 // sickChanged has what waits for a device look again. In a cluster what waits in the line does at each tick.

@@ -36,7 +36,7 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 		Store: objectstore.Config{Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Cluster: "local"},
 	}
 	var err error
-	if oc.Files, err = n.objectFiles(&oc.Store); err != nil {
+	if oc.Files, err = objectFiles(n, &oc.Store); err != nil {
 		return nil, err
 	}
 	if c := n.cluster; c != nil {
@@ -62,9 +62,9 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 	return o, nil
 }
 
-// objectFiles says what this node has for raysys.OnDisk. Its files are found again by the name of the node in a cluster,
+// objectFiles says what a node has for raysys.OnDisk. Its files are found again by the name of the node in a cluster,
 // and by the id of its store without one.
-func (n *Node) objectFiles(store *objectstore.Config) (objects.Files, error) {
+func objectFiles(n *Node, store *objectstore.Config) (objects.Files, error) {
 	if c := n.cluster; c != nil {
 		f := objects.Files{StoreID: c.Registry.Layout().ID, Directory: c.Directory}
 		switch {

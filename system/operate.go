@@ -192,13 +192,30 @@ func (n *operated) Cluster() *operate.Cluster {
 	}
 }
 
-func (n *operated) Started() time.Time             { return (*Node)(n).startedAt() }
-func (n *operated) Objects() *objects.Objects      { return n.objects }
-func (n *operated) LedGroups() []registry.LedGroup { return (*Node)(n).allGroups() }
-func (n *operated) AskDrain() bool                 { return n.drain.Ask() }
-func (n *operated) CancelDrain() error             { return n.drain.Cancel() }
-func (n *operated) Holding() []string              { return n.drain.Holding() }
-func (n *operated) WhyNoHost() string              { return n.cluster.WhyNoHost() }
+// Started implements operate.Node.
+func (n *operated) Started() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.began
+}
+
+func (n *operated) Objects() *objects.Objects { return n.objects }
+
+// LedGroups implements operate.Node. A node without a cluster that has not opened its store has none.
+func (n *operated) LedGroups() []registry.LedGroup {
+	if c := n.cluster; c != nil {
+		return c.Registry.Groups()
+	}
+	if reg := n.solo.Registry(); reg != nil {
+		return reg.Groups()
+	}
+	return nil
+}
+
+func (n *operated) AskDrain() bool     { return n.drain.Ask() }
+func (n *operated) CancelDrain() error { return n.drain.Cancel() }
+func (n *operated) Holding() []string  { return n.drain.Holding() }
+func (n *operated) WhyNoHost() string  { return n.cluster.WhyNoHost() }
 
 // AwaitDrain implements operate.Node.
 func (n *operated) AwaitDrain(tell func(inspect.Drained)) error { return n.drain.Await(tell) }

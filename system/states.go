@@ -13,19 +13,6 @@ func (n *Node) registry() (*registry.Registry, error) {
 	return n.solo.Open()
 }
 
-// allGroups are the placement groups of the shards that this node leads. A node without a cluster that has not opened its
-// store has none.
-func (n *Node) allGroups() []registry.LedGroup {
-	if c := n.cluster; c != nil {
-		return c.Registry.Groups()
-	}
-	reg := n.solo.Registry()
-	if reg == nil {
-		return nil
-	}
-	return reg.Groups()
-}
-
 // states implements graindir.States over the registry: a grain's State lies in the shard of its placement.
 type states struct{ n *Node }
 

@@ -60,7 +60,7 @@ var grown = map[string]int{
 	"placement.View":                        45,
 	"rl":                                    29,
 	"store/storetest.suite":                 34,
-	"system.Node":                           50,
+	"system.Node":                           40,
 	"testkit":                               30,
 	"testkit.Cluster":                       48,
 }
