@@ -41,7 +41,7 @@ func (l *Later[R]) Settle(v R) error { return grainengine.Settle(&l.l, v) }
 // Settle.
 func (l *Later[R]) Fail(err error) error { return l.l.Fail(err) }
 
-// Because says what the call waits for, in `raysys explain`. why is asked while the call is kept, by any goroutine: it may
+// Because says what the call waits for, in `raysys get`. why is asked while the call is kept, by any goroutine: it may
 // lock what a turn locks as it calls Settle.
 func (l *Later[R]) Because(why func() string) { l.l.Because(why) }
 

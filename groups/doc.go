@@ -20,8 +20,8 @@
 //     that the task comes from, or with its own where that has gone; one that a grain makes with the node on which the grain is. The end of a task
 //     removes no group: "defer g.Remove(ctx)" does. A further attempt of a task makes another, and those go that earlier attempts have made in the same place.
 //
-//  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free. The command "raysys groups" lists the
-//     groups of a cluster, and removes one.
+//  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free. The command "raysys list groups" lists the
+//     groups of a cluster, and "raysys cancel" removes one.
 //
 //  5. A grain is put into a bundle by the call that has it activated: the first decides, and other calls reach the grain where it is.
 //     It holds there what grains.Holds says, and takes no Placement and no grains.Label into account. It goes with the group, and calls that

@@ -65,6 +65,23 @@ func (n *Node) Waits(ctx context.Context, limit int) (inspect.Waits, error) {
 	return operate.Waits(ctx, n.operator, limit)
 }
 
+// Get says all that the nodes know of a text: of tasks and values whose ids begin so, of the grain with that KIND/KEY, and of jobs, objects
+// and placement groups with that name. The error matches raysys.ErrNotFound where that is nothing.
+func (n *Node) Get(ctx context.Context, text string) (inspect.Found, error) {
+	return operate.Get(ctx, n.operator, text)
+}
+
+// Cancel ends the job, the task or the placement group with that name, with that id, or whose id begins so. The error matches
+// raysys.ErrNotFound where there is none that has not ended, and raysys.ErrBadOption where text fits several, which it names.
+func (n *Node) Cancel(ctx context.Context, text string) (inspect.Thing, error) {
+	return operate.Cancel(ctx, n.operator, text)
+}
+
+// Stack asks a node for the stacks of its goroutines.
+func (n *Node) Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error) {
+	return operate.Stack(ctx, n.operator, node)
+}
+
 // Ways has every node try to connect to every other node that is no driver, and returns the outcomes. A node that does
 // not answer is left out; Status lists it.
 func (n *Node) Ways(ctx context.Context) ([]inspect.Way, error) {
@@ -212,10 +229,11 @@ func (n *operated) LedGroups() []registry.LedGroup {
 	return nil
 }
 
-func (n *operated) AskDrain() bool     { return n.drain.Ask() }
-func (n *operated) CancelDrain() error { return n.drain.Cancel() }
-func (n *operated) Holding() []string  { return n.drain.Holding() }
-func (n *operated) WhyNoHost() string  { return n.cluster.WhyNoHost() }
+func (n *operated) Registry() (*registry.Registry, error) { return (*Node)(n).registry() }
+func (n *operated) AskDrain() bool                        { return n.drain.Ask() }
+func (n *operated) CancelDrain() error                    { return n.drain.Cancel() }
+func (n *operated) Holding() []string                     { return n.drain.Holding() }
+func (n *operated) WhyNoHost() string                     { return n.cluster.WhyNoHost() }
 
 // AwaitDrain implements operate.Node.
 func (n *operated) AwaitDrain(tell func(inspect.Drained)) error { return n.drain.Await(tell) }

@@ -46,7 +46,7 @@ import (
 //	listed NODE [ABSENT...]   the nodes of the cluster in Consul's catalog, passing: NODE is, ABSENT are not
 //	consul stop|start         the script's own server
 //	killserver NAME N         SIGKILL the N-th process of a server of raysys local, which the file talk names
-//	explained FILE PATTERN    wait until raysys explain says so of the id in the file, of which it gets 12 digits
+//	explained FILE PATTERN    wait until raysys get says so of the id in the file, of which it gets 12 digits
 func clusterParams(dir string, server *consulserver.Server, set ...string) testscript.Params {
 	return testscript.Params{
 		Dir:                 filepath.Join("testdata", dir),
@@ -164,7 +164,7 @@ func explained(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: explained FILE PATTERN")
 	}
 	await(ts, false, []string{args[0], "[0-9a-f]{32}"})
-	until(ts, false, []string{args[1], "raysys", "explain", ts.ReadFile(args[0])[:12]})
+	until(ts, false, []string{args[1], "raysys", "get", ts.ReadFile(args[0])[:12]})
 }
 
 func killServer(ts *testscript.TestScript, neg bool, args []string) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCompletion: the help names it, and Tab after drain and memory gives the names of the nodes, once.
+// TestCompletion: the help names it, and Tab after drain, stack and --node gives the names of the nodes, once.
 func TestCompletion(t *testing.T) {
 	f := &fakeCluster{}
 	if out, _, code := ask(t, f.cluster(nil), "--help"); code != 0 || !strings.Contains(out, "completion ") {
@@ -18,7 +18,8 @@ func TestCompletion(t *testing.T) {
 		names string
 	}{
 		{[]string{"drain", ""}, nil, "a\tworker\nb\tworker\n"},
-		{[]string{"memory", ""}, nil, "a\tworker\nb\tworker\n"},
+		{[]string{"stack", ""}, nil, "a\tworker\nb\tworker\n"},
+		{[]string{"list", "tasks", "--node", ""}, nil, "a\tworker\nb\tworker\n"},
 		{[]string{"drain", "a", ""}, nil, ""},
 		{[]string{"drain", "--consul", "x", ""}, nil, ""},
 		{[]string{"drain", ""}, errors.New("away"), ""},

@@ -2,9 +2,11 @@
 //
 //	raysys node      keep a program running as a worker
 //	raysys status    show nodes, shards and grains
-//	raysys memory    show which objects are held, where, by whom and why
-//	raysys list      list streams: how far their subscriptions are
+//	raysys list      list tasks, grains, objects, placement groups, streams, and who waits for what
+//	raysys get       say all that is known of a task, a value, a grain, a job or a placement group
+//	raysys stack     show the stacks of a node's goroutines
 //	raysys logs      show what the programs of nodes wrote
+//	raysys cancel    end a job, a task or a placement group
 //	raysys drain     empty a node and let it go
 //	raysys doctor    look for what keeps a cluster from working
 //	raysys local     run a cluster on this host, to try things
@@ -55,7 +57,7 @@ func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdo
 
 func root(on cluster) *cobra.Command {
 	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
-	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), groupsCommand(on), listCommand(on), logsCommand(on), memoryCommand(on), whyCommand(on), explainCommand(on), drainCommand(on), doctorCommand(on))
+	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on), stackCommand(on), logsCommand(on), cancelCommand(on), drainCommand(on), doctorCommand(on))
 	return cmd
 }
 

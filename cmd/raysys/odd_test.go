@@ -74,20 +74,20 @@ func (o *oddCluster) Memory(context.Context, raysys.NodeID, int) (client.Memory,
 	return filled[client.Memory](), o.bad()
 }
 
-func (o *oddCluster) Why(context.Context, string) (raysys.Explanation, error) {
-	return filled[raysys.Explanation](), o.bad()
+func (o *oddCluster) Get(context.Context, string) (inspect.Found, error) {
+	return filled[inspect.Found](), o.bad()
 }
 
-func (o *oddCluster) Explain(context.Context, string) (raysys.Scheduling, error) {
-	return filled[raysys.Scheduling](), o.bad()
+func (o *oddCluster) Cancel(context.Context, string) (inspect.Thing, error) {
+	return filled[inspect.Thing](), o.bad()
+}
+
+func (o *oddCluster) Stack(context.Context, raysys.NodeID) (inspect.Stacks, error) {
+	return filled[inspect.Stacks](), o.bad()
 }
 
 func (o *oddCluster) Groups(context.Context, int) (inspect.Groups, error) {
 	return filled[inspect.Groups](), o.bad()
-}
-
-func (o *oddCluster) RemoveGroup(context.Context, string) (inspect.GroupStatus, error) {
-	return filled[inspect.GroupStatus](), o.bad()
 }
 
 func (o *oddCluster) Streams(context.Context) (inspect.Streams, error) {
@@ -117,7 +117,7 @@ func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun fun
 
 // TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
 func TestOddNames(t *testing.T) {
-	for _, line := range []string{"status", "memory", "why x", "explain x", "groups", "groups remove x", "list streams", "logs", "list tasks", "list grains", "list objects", "list groups", "list waits", "drain n"} {
+	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "drain n"} {
 		for _, fails := range []bool{false, true} {
 			o := &oddCluster{fails: fails}
 			on := cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return o, nil }}
@@ -134,7 +134,7 @@ func TestOddNames(t *testing.T) {
 			}
 		}
 	}
-	out, _, _ := ask(t, cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return &oddCluster{}, nil }}, "explain", "x", "-o", "json")
+	out, _, _ := ask(t, cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return &oddCluster{}, nil }}, "list", "tasks", "-o", "json")
 	if !strings.Contains(out, `key\u001b[2J\nerror: forged\t`) {
 		t.Errorf("JSON has another name: %q", out)
 	}

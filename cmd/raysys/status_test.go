@@ -56,24 +56,55 @@ func (c *fakeCluster) Status(context.Context) (client.Status, error) {
 	return client.Status{Cluster: c.at.Cluster, Nodes: nodes}, c.err
 }
 
-func (c *fakeCluster) Why(_ context.Context, ref string) (raysys.Explanation, error) {
-	if ref != "ab" {
-		return raysys.Explanation{}, fmt.Errorf("%w: no node knows %s", client.ErrNotFound, ref)
-	}
+func (c *fakeCluster) Get(_ context.Context, text string) (inspect.Found, error) {
+	f := inspect.Found{Cluster: c.at.Cluster}
 	e := raysys.Explanation{ID: "abcd", Name: "fill", State: "ready", Size: 1 << 20, Owner: "a", Copies: []raysys.NodeID{"b"}, Submitter: "c", Attempt: 2, Recipe: true}
 	e.Inputs = []raysys.Explanation{{ID: "ef", Name: "object", State: "released", NoRecipe: "it is no task's value"}}
-	return e, c.err
-}
-
-func (c *fakeCluster) Explain(_ context.Context, id string) (raysys.Scheduling, error) {
-	if id != "ab" {
-		return raysys.Scheduling{}, fmt.Errorf("%w: %s waits nowhere", client.ErrNotFound, id)
-	}
-	return raysys.Scheduling{ID: "abcd", Name: "train", Waits: []raysys.Waiting{{
+	w := raysys.Scheduling{ID: "abcd", Name: "train", Waits: []raysys.Waiting{{
 		Node: "a", Stage: core.StageLine, For: "what others hold of this node", Waited: 2 * time.Second, Asks: raysys.Resources{GPU: 2}, Labels: map[string]string{"zone": "west"},
 		Short: []string{"GPU 2: 2 asked for, 1 of 8 such devices free"}, Before: 3, First: []string{"fill ef"},
 		Nodes: []raysys.NodeFit{{Node: "b", Never: true, Why: "without the labels zone=west"}},
-	}}, Placed: []raysys.Placed{{Time: time.Unix(0, 0), By: "c", Node: "a", Reasons: []string{"balanced: only a is left"}}}}, c.err
+	}}, Placed: []raysys.Placed{{Time: time.Unix(0, 0), By: "c", Node: "a", Reasons: []string{"balanced: only a is left"}}}}
+	task := inspect.Thing{Kind: inspect.ThingTask, ID: "abcd", Value: &e, Scheduling: &w}
+	grain := inspect.Thing{Kind: inspect.ThingGrain, ID: "a/b", Grains: []inspect.Grain{{Kind: "a", Key: "b", Node: "n", Mailbox: 2, Turn: "pay", Lasts: 5 * time.Second}}, States: []inspect.State{
+		{Name: "Money", Bytes: 12, JSON: json.RawMessage(`{"X":1}`)}, {Name: "Odd", Bytes: 9, Why: "it is no JSON", Text: "map[]", Cut: 3},
+	}}
+	switch text {
+	case "ab":
+		f.Things = []inspect.Thing{task}
+	case "a/b":
+		f.Things = []inspect.Thing{grain, {Kind: inspect.ThingJob, ID: "ef", Name: "a/b"}}
+		f.Silent = []string{"z: no answer within 3s"}
+	default:
+		return f, fmt.Errorf("%w: nothing is known of %s", client.ErrNotFound, text)
+	}
+	f.Count = len(f.Things)
+	return f, c.err
+}
+
+func (c *fakeCluster) Cancel(ctx context.Context, text string) (inspect.Thing, error) {
+	switch text {
+	case "training":
+		return inspect.Thing{Kind: inspect.ThingGroup, ID: "a1", Name: text}, c.err
+	case "ab":
+		return inspect.Thing{Kind: inspect.ThingTask, ID: "abcd"}, c.err
+	case "a/b":
+		return inspect.Thing{}, fmt.Errorf("%w: a/b fits several things, give the id of one: job ef, grain a/b", raysys.ErrBadOption)
+	case "slow":
+		<-ctx.Done()
+		return inspect.Thing{}, ctx.Err()
+	}
+	return inspect.Thing{}, fmt.Errorf("%w: nothing is known of %s", client.ErrNotFound, text)
+}
+
+func (c *fakeCluster) Stack(_ context.Context, node raysys.NodeID) (inspect.Stacks, error) {
+	switch node {
+	case "b":
+		return inspect.Stacks{}, fmt.Errorf("%w: b: no answer within 3s", raysys.ErrUnreachable)
+	case "c":
+		return inspect.Stacks{}, fmt.Errorf("%w: there are a and b", client.ErrNotFound)
+	}
+	return inspect.Stacks{Node: node, PID: 7, Goroutines: 3, Stacks: []inspect.Stack{{Count: 3, State: "chan receive", Waits: 2, Frames: []string{"main.wait main.go:3"}, By: "main.main"}}}, c.err
 }
 
 func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (client.Memory, error) {
@@ -131,17 +162,6 @@ func (c *fakeCluster) Waits(context.Context, int) (inspect.Waits, error) {
 	return inspect.Waits{Cluster: c.at.Cluster, Count: 1, Waits: []inspect.Task{
 		{ID: "ab", Function: "train", Node: "a", State: inspect.TaskBlocked, On: []inspect.WaitsOn{{ID: "cd", Name: "step"}}, Open: 1},
 	}, Ends: []inspect.Task{{ID: "cd", Function: "step", Node: "b", State: inspect.TaskRunning, Lasts: time.Minute}}}, c.err
-}
-
-func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error) {
-	switch id {
-	case "training":
-		return inspect.GroupStatus{ID: "a1", Name: id}, c.err
-	case "slow":
-		<-ctx.Done()
-		return inspect.GroupStatus{}, ctx.Err()
-	}
-	return inspect.GroupStatus{}, fmt.Errorf("%w: no placement group has the name or the id %s", client.ErrNotFound, id)
 }
 
 func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (d client.Drain, err error) {
@@ -206,35 +226,42 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"status", "--consul", "x"}, code: 2, talk: "give HOST:PORT"},
 		{args: []string{"status", "now"}, code: 2, talk: "takes no argument"},
 		{args: []string{"status", "--print-config"}, code: 0, out: "timeout   10s"},
-		{args: []string{"memory"}, code: 0, out: "b does not answer: no answer within 3s\n"},
-		{args: []string{"memory", "a", "--limit", "1"}, code: 0, out: "total: 3 objects, 3 MiB; 2 are not listed: raise --limit\n"},
-		{args: []string{"memory", "a", "-o", "json", "--limit", "0"}, code: 0, out: `"objects":[],"total":{"objects":3,"bytes":3145728,"listed":0}}`},
-		{args: []string{"memory", "b"}, code: 3, out: "b does not answer", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
-		{args: []string{"memory", "c"}, code: 5, talk: "error: read memory: not found: there are a and b: run raysys status\n"},
-		{args: []string{"memory", "a", "b"}, code: 2, talk: "takes the name of one node, or none for all"},
-		{args: []string{"memory", "a/b"}, code: 2, talk: `NODE "a/b"`},
-		{args: []string{"memory", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
-		{args: []string{"why", "ab"}, code: 0, out: "fill abcd: ready, 1048576 bytes, owned by a, copies on b\n  submitted by c, attempt 2\n  made again when it is lost\n  object ef: released\n    not made again: it is no task's value\n"},
-		{args: []string{"why", "ab", "-o", "json"}, code: 0, out: `{"id":"abcd","name":"fill","state":"ready","size":1048576,"owner":"a","copies":["b"],"submitter":"c","attempt":2,"recipe":true,"inputs":[{`},
-		{args: []string{"why", "x"}, code: 5, talk: "error: why x: not found: no node knows x: run raysys memory\n"},
-		{args: []string{"explain", "ab"}, code: 0, out: "train abcd\n  on a: what others hold of this node, for 2s\n    asks for GPU 2, label zone=west\n    short: GPU 2: 2 asked for, 1 of 8 such devices free\n    3 before it\n      fill ef\n    b: never, without the labels zone=west\n  placed on a by c at 1970-01-01 00:00:00.000\n    balanced: only a is left\n"},
-		{args: []string{"explain", "ab", "-o", "json"}, code: 0, out: `{"id":"abcd","name":"train","waits":[{"node":"a","stage":"line","for":"what others hold of this node","waited":2000000000,"asks":{"cpu":0,"gpu":2,"memory":0},`},
-		{args: []string{"explain", "kind/key"}, code: 5, talk: "error: explain kind/key: not found: kind/key waits nowhere: run raysys status\n"},
-		{args: []string{"explain", "a", "b"}, code: 2, talk: "takes the id of one task"},
-		{args: []string{"groups"}, code: 0, out: "total: 2 placement groups\n"},
-		{args: []string{"groups", "--limit", "1"}, code: 0, out: "total: 2 placement groups; 1 are not listed: raise --limit\n"},
-		{args: []string{"groups", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
-		{args: []string{"groups", "-o", "json", "--limit", "1"}, code: 0, out: `{"cluster":"default","count":2,"groups":[{"id":"a1","strategy":"PACK","state":"held","owner":"a","detached":false,"bundles":null}]}`},
-		{args: []string{"groups", "training"}, code: 2, talk: "takes no argument"},
-		{args: []string{"groups"}, err: errors.New("odd"), code: 1, talk: "read placement groups: odd"},
-		{args: []string{"groups"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
-		{args: []string{"groups", "remove", "training"}, code: 0, talk: "group \"training\" is removed\n"},
-		{args: []string{"groups", "remove", "x"}, code: 5, talk: "error: remove group x: not found: no placement group has the name or the id x: run raysys groups\n"},
-		{args: []string{"groups", "remove"}, code: 2, talk: "takes the name or the id of one placement group"},
-		{args: []string{"groups", "remove", "slow", "--timeout", "1ms"}, code: 4, talk: "timed out after 1ms: remove group slow"},
-		{args: []string{"why"}, code: 2, talk: "takes the id of one value"},
-		{args: []string{"memory"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
-		{args: []string{"memory"}, err: errors.New("odd"), code: 1, talk: "read memory: odd"},
+		{args: []string{"list", "objects"}, code: 0, out: "b does not answer: no answer within 3s\n"},
+		{args: []string{"list", "objects", "--node", "a", "--limit", "1"}, code: 0, out: "total: 3 objects, 3 MiB; 2 are not listed: raise --limit\n"},
+		{args: []string{"list", "objects", "--node", "a", "-o", "json", "--limit", "0"}, code: 0, out: `"objects":[],"total":{"objects":3,"bytes":3145728,"listed":0}}`},
+		{args: []string{"list", "objects", "--node", "b"}, code: 3, out: "b does not answer", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
+		{args: []string{"list", "objects", "--node", "c"}, code: 5, talk: "error: list objects: not found: there are a and b\n"},
+		{args: []string{"list", "objects", "a"}, code: 2, talk: "takes no argument"},
+		{args: []string{"list", "objects", "--node", "a/b"}, code: 2, talk: `--node "a/b"`},
+		{args: []string{"list", "objects", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
+		{args: []string{"list", "groups"}, code: 0, out: "total: 2 placement groups\n"},
+		{args: []string{"list", "groups", "--limit", "1"}, code: 0, out: "total: 2 placement groups; 1 are not listed: raise --limit\n"},
+		{args: []string{"list", "groups", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
+		{args: []string{"list", "groups", "-o", "json", "--limit", "1"}, code: 0, out: `{"cluster":"default","count":2,"groups":[{"id":"a1","strategy":"PACK","state":"held","owner":"a","detached":false,"bundles":null}]}`},
+		{args: []string{"list", "groups", "training"}, code: 2, talk: "takes no argument"},
+		{args: []string{"list", "groups"}, err: errors.New("odd"), code: 1, talk: "list groups: odd"},
+		{args: []string{"list", "groups"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
+		{args: []string{"list", "objects"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
+		{args: []string{"list", "objects"}, err: errors.New("odd"), code: 1, talk: "list objects: odd"},
+		{args: []string{"get", "ab"}, code: 0, out: "train abcd\n  on a: what others hold of this node, for 2s\n    asks for GPU 2, label zone=west\n    short: GPU 2: 2 asked for, 1 of 8 such devices free\n    3 before it\n      fill ef\n    b: never, without the labels zone=west\n  placed on a by c at 1970-01-01 00:00:00.000\n    balanced: only a is left\nfill abcd: ready, 1048576 bytes, owned by a, copies on b\n  submitted by c, attempt 2\n  made again when it is lost\n  object ef: released\n    not made again: it is no task's value\n"},
+		{args: []string{"get", "ab", "-o", "json"}, code: 0, out: `{"cluster":"default","count":1,"things":[{"kind":"task","id":"abcd","scheduling":{"id":"abcd","name":"train","waits":[{"node":"a","stage":"line",`},
+		{args: []string{"get", "a/b"}, code: 0, out: "grain a/b a/b\na/b on n: 2 messages in the mailbox, in pay for 5s at least\nState Money, 12 bytes\n  {\"X\":1}\nState Odd, 9 bytes: it is no JSON\n  map[]\n  3 bytes more\n\njob \"a/b\" ef\nz: no answer within 3s: what it knows is missing\n"},
+		{args: []string{"get", "x"}, code: 5, talk: "error: not found: nothing is known of x: run raysys list\n"},
+		{args: []string{"get"}, code: 2, talk: "raysys get takes the id of a task or a value"},
+		{args: []string{"get", "a", "b"}, code: 2, talk: "raysys get takes the id of a task or a value"},
+		{args: []string{"get", "ab"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
+		{args: []string{"cancel", "training"}, code: 0, talk: "group \"training\" is cancelled\n"},
+		{args: []string{"cancel", "ab"}, code: 0, talk: "task abcd is cancelled\n"},
+		{args: []string{"cancel", "ab", "-o", "json"}, code: 0, out: `{"kind":"task","id":"abcd"}`},
+		{args: []string{"cancel", "a/b"}, code: 2, talk: "a/b fits several things, give the id of one: job ef, grain a/b"},
+		{args: []string{"cancel", "x"}, code: 5, talk: "error: cancel x: not found: nothing is known of x: run raysys list\n"},
+		{args: []string{"cancel"}, code: 2, talk: "raysys cancel takes the name or the id of one job"},
+		{args: []string{"cancel", "slow", "--timeout", "1ms"}, code: 4, talk: "timed out after 1ms: cancel slow"},
+		{args: []string{"stack", "a"}, code: 0, out: "node a, process 7: 3 goroutines, 1 stacks\n\n3: chan receive, 2 minutes\n  main.wait main.go:3\n  started by main.main\n"},
+		{args: []string{"stack", "a", "-o", "json"}, code: 0, out: `{"node":"a","pid":7,"goroutines":3,"stacks":[{"count":3,`},
+		{args: []string{"stack", "b"}, code: 3, talk: "error: cluster unreachable: stack b: "},
+		{args: []string{"stack", "c"}, code: 5, talk: "error: stack c: not found: there are a and b: run raysys status\n"},
+		{args: []string{"stack"}, code: 2, talk: "takes the name of one node"},
 		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, streams, waits"},
 		{args: []string{"list", "nothing"}, code: 2, talk: "takes what to list: there are tasks"},
 		{args: []string{"list", "tasks"}, code: 0, out: "TASK  FUNCTION  NODE  STATE    LASTS  WAITS FOR  ATTEMPT  OF NODE  NAME\nab    train     a     running  1m0s   -          2        d        -\n\nb: no answer within 3s: what is there is missing\ntotal: 9 tasks; 8 are not listed: raise --limit, or give a filter\n"},

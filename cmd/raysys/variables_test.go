@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -74,6 +75,7 @@ func flagVariables(top *cobra.Command) map[string]string {
 				found[cli.Variable(f.Name)] = f.Name
 			}
 		})
+		maps.Copy(found, flagVariables(c))
 	}
 	return found
 }

@@ -83,7 +83,7 @@ func (e *Engine) look() {
 	l.seen, l.timer = seen, nil
 	l.mu.Unlock()
 	if len(late) > 0 {
-		stacks := goroutineStacks()
+		stacks := GoroutineStacks()
 		for _, a := range late {
 			if what, since, _ := a.explainTurn(0); what != "" {
 				a.warn("turn past its deadline", fmt.Sprintf("%s, for %v at least; its goroutines: %s", what, since.Round(time.Second), strings.Join(a.stacks(stacks), " | ")))
@@ -144,8 +144,8 @@ func (a *activation) explainTurn(calls int) (what string, since time.Duration, l
 // maxStacks bounds the text of all goroutines that is looked through.
 const maxStacks = 64 << 20
 
-// goroutineStacks is a stack of each goroutine of the process.
-func goroutineStacks() []string {
+// GoroutineStacks is a stack of each goroutine of the process.
+func GoroutineStacks() []string {
 	for buf := make([]byte, 1<<20); ; buf = make([]byte, 2*len(buf)) {
 		if n := runtime.Stack(buf, true); n < len(buf) || len(buf) >= maxStacks {
 			return strings.Split(string(buf[:n]), "\n\n")

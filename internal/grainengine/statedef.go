@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/staterecord"
 )
 
 // stateDef is one State field of a kind's struct.
@@ -114,4 +116,33 @@ func (d stateDef) bindIn(g any, c *cell) {
 	v := reflect.ValueOf(g).Elem().FieldByIndex(d.path)
 	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr()))
 	v.Interface().(stateField).bind(c, v.Elem().Field(0).Addr().Interface())
+}
+
+// StoredValue decodes a stored State of a kind of the table. v is a pointer to the value; it holds no references. known is false where the
+// table has no such State.
+func StoredValue(t *raysys.Table, kindName, state string, record []byte) (v any, known bool, err error) {
+	entry := t.Lookup("grain", kindName)
+	if entry == nil {
+		return nil, false, nil
+	}
+	k := entry.Impl.(*kind)
+	i := slices.IndexFunc(k.states, func(d stateDef) bool { return d.name == state })
+	if i < 0 {
+		return nil, false, nil
+	}
+	g, c := k.make(), new(cell)
+	k.states[i].bindIn(g, c)
+	field := reflect.ValueOf(g).Elem().FieldByIndex(k.states[i].path)
+	v = reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Field(0).Addr().Interface()
+	return v, true, staterecord.Open(record, c.value, nil)
+}
+
+// StatesOf names the States of a kind of the table.
+func StatesOf(t *raysys.Table, kindName string) (names []string) {
+	if entry := t.Lookup("grain", kindName); entry != nil {
+		for _, d := range entry.Impl.(*kind).states {
+			names = append(names, d.name)
+		}
+	}
+	return names
 }

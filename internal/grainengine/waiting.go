@@ -184,7 +184,7 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 		}
 		w := raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox", calls+a.waits())}
 		if turn, since, late := a.explainTurn(calls); late {
-			w.For, w.Waited, w.Stacks = "its turn: it is "+turn, since, a.stacks(goroutineStacks())
+			w.For, w.Waited, w.Stacks = "its turn: it is "+turn, since, a.stacks(GoroutineStacks())
 		} else if since > 0 {
 			w.For, w.Waited = "nothing: it is "+turn, since
 		}

@@ -2,6 +2,8 @@ package lineage
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -34,22 +36,43 @@ func (l *Lineage) EndTask(c *core.Future) func() {
 	if !k.Named() {
 		return nil
 	}
-	return func() {
-		there := make(chan struct{})
-		tries := 0
-		l.change(registry.CancelTask(k, appendFailure(nil, k.ID, raysys.ErrCancelled)), &tries, func(e registry.TaskEntry) {
-			if e.Exists {
-				l.cfg.Refs.TakeAt(e.Record.Submitter, k.Run, k.ID)
-			}
-			close(there)
-		})
-		late := make(chan struct{})
-		l.cfg.Runner.After(cancelPatience, func() { close(late) })
-		select {
-		case <-there:
-		case <-late:
-		case <-l.cfg.Runner.Context().Done():
+	return func() { end(l, k) }
+}
+
+// EndNamed ends the detached task of a namespace that has a name, as EndTask does. The error matches raysys.ErrNotFound where there is none,
+// or it has settled.
+func EndNamed(ctx context.Context, l *Lineage, namespace, name string) error {
+	k := registry.NamedTask(namespace, name)
+	rec, err := l.find(ctx, k)
+	switch {
+	case err != nil:
+		return err
+	case rec == nil || rec.Name != name:
+		return fmt.Errorf("%w: no task has the name", raysys.ErrNotFound)
+	case len(rec.Outcome) > 0:
+		return fmt.Errorf("%w: the task with the name has settled", raysys.ErrNotFound)
+	}
+	k.ID = rec.Start.ID
+	end(l, k)
+	return nil
+}
+
+// end has the record of a task say that it is cancelled, and its submitter look.
+func end(l *Lineage, k registry.TaskKey) {
+	there := make(chan struct{})
+	tries := 0
+	l.change(registry.CancelTask(k, appendFailure(nil, k.ID, raysys.ErrCancelled)), &tries, func(e registry.TaskEntry) {
+		if e.Exists {
+			l.cfg.Refs.TakeAt(e.Record.Submitter, k.Run, k.ID)
 		}
+		close(there)
+	})
+	late := make(chan struct{})
+	l.cfg.Runner.After(cancelPatience, func() { close(late) })
+	select {
+	case <-there:
+	case <-late:
+	case <-l.cfg.Runner.Context().Done():
 	}
 }
 

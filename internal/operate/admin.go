@@ -182,6 +182,9 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
+	if q.op == adminAsk && q.id == "cancel" {
+		o.asked("cancel task "+string(q.query), p.Key())
+	}
 	if verb := map[adminOp]string{adminDrain: "drain this node", adminStay: "cancel the drain of this node"}[q.op]; verb != "" {
 		o.asked(verb, p.Key())
 	}

@@ -43,6 +43,16 @@ func questionOf(name string) question {
 		return asked(own.tasks)
 	case "work":
 		return asked(own.work)
+	case "grain":
+		return asked(own.grainOf)
+	case "states":
+		return asked(own.states)
+	case "decode":
+		return asked(own.decode)
+	case "cancel":
+		return asked(own.cancel)
+	case "stack":
+		return asked(own.stack)
 	case "waits":
 		return asked(own.waits)
 	case "logs":

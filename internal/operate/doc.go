@@ -1,6 +1,6 @@
 // Package operate answers what operators ask of a node: the commands of raysys, and programs by the methods of system.Node.
 //
-//		Node.Status, Tasks, Grains, Waits, Memory, Groups, Streams, Ways, Why, Explain, DrainNode ...
+//		Node.Status, Tasks, Grains, Waits, Get, Memory, Groups, Streams, Ways, Why, Explain, DrainNode ...
 //		        │
 //		     Operator ── askAll: every member at once ──▶ KindAdmin ──▶ Serve ── perform ──▶ engines, registry, objects, mesh
 //		        │                                                                     │

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,25 +31,7 @@ func (o *Operator) ExplainWork(ctx context.Context, c *core.Future) (raysys.Sche
 // grain by its kind/key. The error matches raysys.ErrNotFound when it waits nowhere and no decision about it is remembered, and
 // names some ids when several begin so.
 func (o *Operator) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
-	var list []raysys.Scheduling
-	var silent []string
-	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminExplain, id: id}) {
-		if a.err != nil {
-			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
-		}
-		list = append(list, a.answer.Explain...)
-	}
-	all := map[string]*raysys.Scheduling{}
-	for _, s := range list {
-		one := all[s.ID]
-		if one == nil {
-			one = &raysys.Scheduling{ID: s.ID, Name: s.Name}
-			all[s.ID] = one
-		}
-		one.Name = cmp.Or(one.Name, s.Name)
-		one.Waits, one.Placed = append(one.Waits, s.Waits...), append(one.Placed, s.Placed...)
-	}
-	slices.Sort(silent)
+	all, silent := schedulings(ctx, o, id)
 	switch len(all) {
 	case 0:
 		err := fmt.Errorf("%w: %s waits nowhere, and is not in the last %d decisions that each node remembers: it runs where it was submitted, has ended, or never was",
@@ -59,16 +42,37 @@ func (o *Operator) Explain(ctx context.Context, id string) (raysys.Scheduling, e
 		return raysys.Scheduling{}, err
 	case 1:
 		for _, s := range all {
-			own{o}.order(s)
 			return *s, nil
 		}
 	}
-	var ids []string
-	for id := range all {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
+	ids := slices.Sorted(maps.Keys(all))
 	return raysys.Scheduling{}, fmt.Errorf("%d tasks have ids that begin with %s: give more of one of %s", len(ids), id, strings.Join(ids[:min(len(ids), 8)], ", "))
+}
+
+// schedulings are all answers, by id.
+func schedulings(ctx context.Context, o *Operator, id string) (all map[string]*raysys.Scheduling, silent []string) {
+	var list []raysys.Scheduling
+	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminExplain, id: id}) {
+		if a.err != nil {
+			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
+		}
+		list = append(list, a.answer.Explain...)
+	}
+	all = map[string]*raysys.Scheduling{}
+	for _, s := range list {
+		one := all[s.ID]
+		if one == nil {
+			one = &raysys.Scheduling{ID: s.ID, Name: s.Name}
+			all[s.ID] = one
+		}
+		one.Name = cmp.Or(one.Name, s.Name)
+		one.Waits, one.Placed = append(one.Waits, s.Waits...), append(one.Placed, s.Placed...)
+	}
+	slices.Sort(silent)
+	for _, s := range all {
+		own{o}.order(s)
+	}
+	return all, silent
 }
 
 // order puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.

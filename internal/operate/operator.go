@@ -49,6 +49,7 @@ type Node interface {
 	Started() time.Time
 	Objects() *objects.Objects // nil before Start
 	LedGroups() []registry.LedGroup
+	Registry() (*registry.Registry, error)
 	AskDrain() bool // false where its program does not drain on request
 	CancelDrain() error
 	AwaitDrain(tell func(inspect.Drained)) error

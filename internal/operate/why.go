@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,8 +92,28 @@ func merged(e, submitter core.Explanation) core.Explanation {
 // Why asks all nodes what they know of the value whose id begins with prefix: the id of a task, or of an object as raysys
 // memory shows it. Where no node knows one, prefix is taken for the name of a detached task. The error matches raysys.ErrNotFound when no node knows one, and names some when they know several.
 func (o *Operator) Why(ctx context.Context, prefix string) (raysys.Explanation, error) {
+	byID, silent := explanations(ctx, o, prefix)
+	switch len(byID) {
+	case 0:
+		if named, err := namedTasks(ctx, o, prefix); len(named) > 0 || err != nil {
+			return explanation(&append(named, namedTask{})[0].Explanation), err
+		}
+		if len(silent) > 0 {
+			return raysys.Explanation{}, fmt.Errorf("%w: no node that answers knows %s (no answer: %s)", raysys.ErrNotFound, prefix, strings.Join(silent, "; "))
+		}
+		return raysys.Explanation{}, fmt.Errorf("%w: no node knows a value whose id begins with %s: it may be small, or released", raysys.ErrNotFound, prefix)
+	case 1:
+		for _, e := range byID {
+			return explanation(&e), nil
+		}
+	}
+	ids := slices.Sorted(maps.Keys(byID))
+	return raysys.Explanation{}, fmt.Errorf("%d values have ids that begin with %s: give more of one of %s", len(ids), prefix, strings.Join(ids[:min(len(ids), 8)], ", "))
+}
+
+// explanations are all answers, by id.
+func explanations(ctx context.Context, o *Operator, prefix string) (byID map[string]core.Explanation, silent []string) {
 	var list []core.Explanation
-	var silent []string
 	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminWhy, id: prefix}) {
 		if a.err != nil {
 			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
@@ -110,7 +131,7 @@ func (o *Operator) Why(ctx context.Context, prefix string) (raysys.Explanation, 
 		return 2
 	}
 	slices.SortStableFunc(list, func(a, b core.Explanation) int { return cmp.Compare(rank(a), rank(b)) })
-	byID := map[string]core.Explanation{}
+	byID = map[string]core.Explanation{}
 	for _, e := range list {
 		one, known := byID[e.ID]
 		switch {
@@ -125,57 +146,52 @@ func (o *Operator) Why(ctx context.Context, prefix string) (raysys.Explanation, 
 		byID[e.ID] = one
 	}
 	slices.Sort(silent)
-	switch len(byID) {
-	case 0:
-		if e, ok, err := o.whyNamed(ctx, prefix); ok || err != nil {
-			return explanation(e), err
-		}
-		if len(silent) > 0 {
-			return raysys.Explanation{}, fmt.Errorf("%w: no node that answers knows %s (no answer: %s)", raysys.ErrNotFound, prefix, strings.Join(silent, "; "))
-		}
-		return raysys.Explanation{}, fmt.Errorf("%w: no node knows a value whose id begins with %s: it may be small, or released", raysys.ErrNotFound, prefix)
-	case 1:
-		for _, e := range byID {
-			return explanation(e), nil
-		}
-	}
-	var ids []string
-	for id := range byID {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return raysys.Explanation{}, fmt.Errorf("%d values have ids that begin with %s: give more of one of %s", len(ids), prefix, strings.Join(ids[:min(len(ids), 8)], ", "))
+	return byID, silent
 }
 
-// whyNamed says what is known of the detached task that has a name, in any namespace of the cluster.
-func (o *Operator) whyNamed(ctx context.Context, name string) (e core.Explanation, ok bool, err error) {
-	c := o.Node.Cluster()
-	if c == nil || c.Lineage == nil {
-		return e, false, nil
+// spaces are the namespaces of the programs of the cluster.
+func (o *Operator) spaces() []string {
+	spaces, c := []string{o.Namespace}, o.Node.Cluster()
+	if c == nil {
+		return spaces
 	}
-	spaces := []string{o.Namespace}
 	for _, m := range c.Member.View().Nodes() {
 		if p := c.Mesh.Peer(mesh.KeyOf(m)); p != nil && !slices.Contains(spaces, p.Namespace()) {
 			spaces = append(spaces, p.Namespace())
 		}
 	}
-	for _, space := range spaces {
+	return spaces
+}
+
+// namedTask is what is known of a detached task with a name.
+type namedTask struct {
+	core.Explanation
+	namespace string
+}
+
+// namedTasks are the detached tasks that have a name, in all namespaces of the cluster.
+func namedTasks(ctx context.Context, o *Operator, name string) (list []namedTask, err error) {
+	c := o.Node.Cluster()
+	if c == nil || c.Lineage == nil {
+		return nil, nil
+	}
+	for _, space := range o.spaces() {
 		e, at, ok, err := c.Lineage.ExplainNamed(ctx, space, name)
-		switch {
-		case err != nil:
-			return e, false, fmt.Errorf("the record of the name %q: %w", name, err)
-		case ok && at != (core.NodeKey{}):
+		if err != nil {
+			return nil, fmt.Errorf("the record of the name %q: %w", name, err)
+		}
+		if ok && at != (core.NodeKey{}) {
 			attempt := e.Attempt
 			if more, err := o.askSubmitter(ctx, e, at, e.ID); err == nil {
 				e = more
 			}
 			e.Attempt = max(e.Attempt, attempt)
-			return e, true, nil
-		case ok:
-			return e, true, nil
+		}
+		if ok {
+			list = append(list, namedTask{e, space})
 		}
 	}
-	return e, false, nil
+	return list, nil
 }
 
 // explainLimit bounds what a node waits for the directory before it answers with what it knows by itself.
@@ -209,13 +225,13 @@ func (o own) explain(ctx context.Context, prefix string) []core.Explanation {
 }
 
 // explanation is e as the program sees it.
-func explanation(e core.Explanation) raysys.Explanation {
+func explanation(e *core.Explanation) raysys.Explanation {
 	out := raysys.Explanation{
 		ID: e.ID, Name: e.Name, State: e.State, Error: e.Error, Size: e.Size, Owner: e.Owner, Copies: e.Copies, Submitter: e.Submitter,
 		Adopter: e.Adopter, Attempt: e.Attempt, Recipe: e.Recipe, NoRecipe: e.NoRecipe, More: e.More,
 	}
-	for _, in := range e.Inputs {
-		out.Inputs = append(out.Inputs, explanation(in))
+	for i := range e.Inputs {
+		out.Inputs = append(out.Inputs, explanation(&e.Inputs[i]))
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
@@ -98,4 +99,15 @@ func (o *load) records(l *leader) []graindir.Record {
 		}
 	}
 	return records
+}
+
+// EachState shows the States of a grain that are in shards which this node leads, as they are now.
+func EachState(r *Registry, namespace string, id graindir.ID, f func(name string, record []byte)) {
+	prefix := StateKey(namespace, id, "")
+	for _, shard := range r.Led() {
+		shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
+			f(strings.TrimPrefix(key, prefix), rec.Value)
+			return true
+		})
+	}
 }

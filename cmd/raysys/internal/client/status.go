@@ -40,14 +40,14 @@ type Cluster interface {
 	// Memory asks every node, or one, for its object store and up to limit of its objects. A node that does not answer is in it
 	// with the reason. ErrNotFound when there is none of that name.
 	Memory(ctx context.Context, node raysys.NodeID, limit int) (Memory, error)
-	// Why asks every node for the value whose id begins with ref. ErrNotFound when no node knows one.
-	Why(ctx context.Context, ref string) (raysys.Explanation, error)
-	// Explain asks every node where the work with an id waits, or where it was placed. ErrNotFound when no node knows.
-	Explain(ctx context.Context, id string) (raysys.Scheduling, error)
+	// Get says all that the nodes know of an id, a grain or a name. ErrNotFound when that is nothing.
+	Get(ctx context.Context, text string) (inspect.Found, error)
+	// Cancel ends what has the id or the name. ErrNotFound when there is no such thing that has not ended.
+	Cancel(ctx context.Context, text string) (inspect.Thing, error)
+	// Stack asks a node for the stacks of its goroutines. ErrNotFound when there is none of that name.
+	Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error)
 	// Groups asks the leaders of shards for the placement groups of the cluster, the limit oldest. Leaders that do not answer are in it.
 	Groups(ctx context.Context, limit int) (inspect.Groups, error)
-	// RemoveGroup removes the group with a name, or the one whose id begins so, and returns once its room is free. ErrNotFound when there is none.
-	RemoveGroup(ctx context.Context, id string) (inspect.GroupStatus, error)
 	// Tasks asks all nodes, or one, for tasks, Grains for grains in memory, and Waits for what waits for other work, the limit longest.
 	// Nodes that do not answer are in the answers. The errors say what there is where something unknown is asked for.
 	Tasks(ctx context.Context, q inspect.TaskQuery) (inspect.Tasks, error)

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
+	"github.com/raysys/raysys/inspect"
+)
+
+// oneArgument refuses anything but one argument that is not empty.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return cli.Usagef("%s takes %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+func getCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get ID | KIND/KEY | NAME",
+		Short: "Say all that is known of a task, a value, a grain, a job or a placement group",
+		Long: `Ask all nodes what they know of a task or a value, by its id or its first digits; of a grain, by its KIND/KEY; or of a detached task,
+an object or a placement group, by its name.
+
+Of a task: where it waits or runs, for how long, behind what and for which resources, what keeps each node from taking it, which attempt
+it is; or where it was placed and why, as far as that is remembered. Of a value: where it is, how it was made, of what, and why it is lost
+or cannot be made again. Of a grain: its mailbox, its turn, with the stacks of one that is past its deadline, and its State as it is
+stored, as JSON. A text that fits several things shows each.`,
+		Args: oneArgument("the id of a task or a value, or how it begins; the KIND/KEY of a grain; or a name: raysys list shows what there is"),
+	}
+	at := whereFlags(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+				found, err := c.Get(ctx, args[0])
+				if err != nil {
+					return fmt.Errorf("%w: run raysys list", err)
+				}
+				if *form == cli.JSON {
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
+				}
+				return client.FoundText(cmd.OutOrStdout(), cli.Printable(found), time.Now())
+			})
+		})
+	}
+	return cmd
+}
+
+func cancelCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cancel NAME | ID",
+		Short: "End a job, a task, or a placement group with what runs in it",
+		Long: `End a detached task or a placement group by its name, or a task or a placement group by its id or the first digits of that. A task is
+cancelled, with all that it has submitted. What waits or runs in a placement group is cancelled, and the command returns once that has
+returned and the room is free; a removal that is not over within --timeout goes on. A text that fits several things ends none of them.`,
+		Args: oneArgument("the name or the id of one job, task or placement group: raysys list tasks and raysys list groups show them"),
+	}
+	at := whereFlags(cmd.Flags())
+	form := cli.OutputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), time.Minute)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+				t, err := c.Cancel(ctx, args[0])
+				switch {
+				case errors.Is(err, raysys.ErrBadOption):
+					return cli.Usagef("cancel %s: %w", args[0], err)
+				case err != nil:
+					return fmt.Errorf("cancel %s: %w: run raysys list", args[0], err)
+				case *form == cli.JSON:
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(t)
+				}
+				t = cli.Printable(t)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s is cancelled\n", client.ThingName(&t))
+				return nil
+			})
+		})
+	}
+	return cmd
+}
+
+func stackCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stack NODE",
+		Short: "Show the stacks of a node's goroutines, equal ones once",
+		Long: `Show the stacks of the goroutines of a node's process, the innermost function first: equal ones once, with their number, the most
+frequent first. Neighbours that are raysys's own functions are one line.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.Usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
+			}
+			return checkName("NODE", args[0])
+		},
+	}
+	at := whereFlags(cmd.Flags())
+	cmd.ValidArgsFunction = nodeNames(on, at)
+	form := cli.OutputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+				s, err := c.Stack(ctx, raysys.NodeID(args[0]))
+				switch {
+				case errors.Is(err, raysys.ErrUnreachable):
+					return fmt.Errorf("%w: stack %s: %w: run raysys doctor", client.ErrUnreachable, args[0], err)
+				case err != nil:
+					return fmt.Errorf("stack %s: %w: run raysys status", args[0], err)
+				case *form == cli.JSON:
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+				}
+				return client.StacksText(cmd.OutOrStdout(), cli.Printable(s))
+			})
+		})
+	}
+	return cmd
+}
+
+// Get implements client.Cluster.
+func (o *observer) Get(ctx context.Context, text string) (inspect.Found, error) {
+	return o.node.Get(ctx, text)
+}
+
+// Cancel implements client.Cluster.
+func (o *observer) Cancel(ctx context.Context, text string) (inspect.Thing, error) {
+	return o.node.Cancel(ctx, text)
+}
+
+// Stack implements client.Cluster.
+func (o *observer) Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error) {
+	s, err := o.node.Stack(ctx, node)
+	return s, notFound(err)
+}
+
+// Groups implements client.Cluster.
+func (o *observer) Groups(ctx context.Context, limit int) (inspect.Groups, error) {
+	return o.node.Groups(ctx, "", limit)
+}

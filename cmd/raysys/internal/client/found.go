@@ -1,0 +1,132 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys/inspect"
+)
+
+// ThingName names a thing in a line of talk.
+func ThingName(t *inspect.Thing) string {
+	if t.Name != "" {
+		return fmt.Sprintf("%s %q", t.Kind, t.Name)
+	}
+	return t.Kind + " " + t.ID
+}
+
+// FoundText writes all that is known of a text for people, an empty line between two things.
+func FoundText(w io.Writer, f inspect.Found, now time.Time) error {
+	var b strings.Builder
+	for i := range f.Things {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if err := thing(&b, &f.Things[i], f.Count > 1, now); err != nil {
+			return err
+		}
+	}
+	if more := f.Count - len(f.Things); more > 0 {
+		fmt.Fprintf(&b, "\nand %d things more: give more of one of the ids\n", more)
+	}
+	for _, s := range f.Silent {
+		fmt.Fprintf(&b, "%s: what it knows is missing\n", s)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) error {
+	if several || t.Kind == inspect.ThingJob {
+		fmt.Fprintf(b, "%s %s\n", ThingName(t), t.ID)
+	}
+	for i := range t.Grains {
+		g := &t.Grains[i]
+		fmt.Fprintf(b, "%s/%s on %s: %d messages in the mailbox", g.Kind, g.Key, g.Node, g.Mailbox)
+		if g.Turn != "" {
+			fmt.Fprintf(b, ", in %s", g.Turn)
+			if g.Lasts > 0 {
+				fmt.Fprintf(b, " for %s at least", lasts(g.Lasts))
+			}
+		}
+		if g.Late != "" {
+			fmt.Fprintf(b, ", %s", g.Late)
+		}
+		b.WriteByte('\n')
+	}
+	for i := range t.Tasks {
+		r := &t.Tasks[i]
+		fmt.Fprintf(b, "%s %s on %s: %s", r.Function, r.ID, r.Node, r.State)
+		if r.Lasts > 0 {
+			fmt.Fprintf(b, " for %s", lasts(r.Lasts))
+		}
+		fmt.Fprintf(b, ", attempt %d", r.Attempt)
+		if r.Of != "" {
+			fmt.Fprintf(b, ", of node %s", r.Of)
+		}
+		b.WriteByte('\n')
+		for _, on := range r.On {
+			fmt.Fprintf(b, "  waits for %s %s\n", on.Name, on.ID)
+		}
+		if more := r.Open - len(r.On); more > 0 {
+			fmt.Fprintf(b, "  and for %d more\n", more)
+		}
+	}
+	if t.Scheduling != nil {
+		b.WriteString(t.Scheduling.String())
+	}
+	if t.Value != nil {
+		b.WriteString(t.Value.String())
+	}
+	for i := range t.States {
+		stored(b, &t.States[i])
+	}
+	if t.Group != nil {
+		return GroupsTable(b, inspect.Groups{Count: 1, Groups: []inspect.GroupStatus{*t.Group}}, now)
+	}
+	return nil
+}
+
+func stored(b *strings.Builder, s *inspect.State) {
+	fmt.Fprintf(b, "State %s, %d bytes", s.Name, s.Bytes)
+	if s.Namespace != "" {
+		fmt.Fprintf(b, ", of %s", s.Namespace)
+	}
+	if s.Why != "" {
+		fmt.Fprintf(b, ": %s", s.Why)
+	}
+	if s.Object != "" {
+		fmt.Fprintf(b, ": raysys get %s", s.Object)
+	}
+	b.WriteByte('\n')
+	if text := string(s.JSON) + s.Text; text != "" {
+		fmt.Fprintf(b, "  %s\n", text)
+	}
+	if s.Cut > 0 {
+		fmt.Fprintf(b, "  %d bytes more\n", s.Cut)
+	}
+}
+
+// StacksText writes stacks for people.
+func StacksText(w io.Writer, s inspect.Stacks) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "node %s, process %d: %d goroutines, %d stacks\n", s.Node, s.PID, s.Goroutines, len(s.Stacks))
+	for i := range s.Stacks {
+		k := &s.Stacks[i]
+		fmt.Fprintf(&b, "\n%d: %s", k.Count, k.State)
+		if k.Waits > 0 {
+			fmt.Fprintf(&b, ", %d minutes", k.Waits)
+		}
+		b.WriteByte('\n')
+		for _, f := range k.Frames {
+			fmt.Fprintf(&b, "  %s\n", f)
+		}
+		if k.By != "" {
+			fmt.Fprintf(&b, "  started by %s\n", k.By)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

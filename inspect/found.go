@@ -1,0 +1,68 @@
+package inspect
+
+import (
+	"encoding/json"
+
+	"github.com/raysys/raysys"
+)
+
+// Found is what is known of a text: an id or how it begins, the KIND/KEY of a grain, or a name.
+type Found struct {
+	Cluster string   `json:"cluster"`
+	Count   int      `json:"count"`            // of the things that it names, also of those that were left out
+	Things  []Thing  `json:"things"`           // at most 20
+	Silent  []string `json:"silent,omitempty"` // nodes that do not answer, and why: what they know is missing
+}
+
+// Thing is a task or its value, a grain, or a placement group, with all that is known of it.
+type Thing struct {
+	Kind       string              `json:"kind"`                 // ThingTask and so on
+	ID         string              `json:"id"`                   // of a grain its KIND/KEY
+	Name       string              `json:"name,omitempty"`       // by which it was found, or of a group
+	Namespace  string              `json:"namespace,omitempty"`  // of what has a name: that of the program
+	Tasks      []Task              `json:"tasks,omitempty"`      // a task that waits or runs, where it is; of a grain, the turns that it is in
+	Scheduling *raysys.Scheduling  `json:"scheduling,omitempty"` // where it waits and for what; or where it was placed, and why
+	Value      *raysys.Explanation `json:"value,omitempty"`      // where the value is, how it was made, why it is lost
+	Grains     []Grain             `json:"grains,omitempty"`     // of a grain, its activations
+	States     []State             `json:"states,omitempty"`     // of a grain, what is stored of it
+	Group      *GroupStatus        `json:"group,omitempty"`
+}
+
+// The kinds of things.
+const (
+	ThingTask   = "task"
+	ThingJob    = "job"    // a detached task with a name, found by that
+	ThingObject = "object" // a value that no task has made, or of which no task is known
+	ThingGrain  = "grain"
+	ThingGroup  = "group" // a placement group
+)
+
+// State is one State of a grain, as it is stored.
+type State struct {
+	Namespace string          `json:"namespace"` // of the program
+	Name      string          `json:"name"`
+	Type      string          `json:"type,omitempty"`
+	Bytes     int             `json:"bytes"`            // as it is stored
+	JSON      json.RawMessage `json:"value,omitempty"`  // up to 64 KiB
+	Text      string          `json:"text,omitempty"`   // in its place, where that is no JSON, or longer: the first 64 KiB
+	Cut       int             `json:"cut,omitempty"`    // bytes of Text that were left out
+	Object    string          `json:"object,omitempty"` // of a large State: the object that it is
+	Why       string          `json:"why,omitempty"`    // why there is no JSON
+}
+
+// Stacks is the goroutines of one process at one moment.
+type Stacks struct {
+	Node       raysys.NodeID `json:"node"`
+	PID        int           `json:"pid"`
+	Goroutines int           `json:"goroutines"`
+	Stacks     []Stack       `json:"stacks"` // the most frequent first; those of more than 1 MiB together are left out
+}
+
+// Stack is one stack, and how many goroutines have it.
+type Stack struct {
+	Count  int      `json:"count"`
+	State  string   `json:"state"`           // what they wait for, or running
+	Waits  int      `json:"waits,omitempty"` // minutes for which the first of them has waited; 0 for less than one, or where that is not known
+	Frames []string `json:"frames"`          // the innermost first: function and place. Neighbours that are raysys's own are one
+	By     string   `json:"by,omitempty"`    // the function that started them
+}

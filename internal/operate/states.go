@@ -1,0 +1,175 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/staterecord"
+)
+
+// What is stored of a grain is shown as JSON without a turn of the grain:
+//
+//	asker ── states ──▶ all nodes: which leads the shard has the records, which has the kind in its table says so
+//	asker ── decode ──▶ one that has the kind, of the program that stored the State
+//
+// A node that has the kind is not asked for the record, since the State of a grain whose program runs nowhere is shown too: without its value.
+
+const (
+	// maxStateShown bounds the text of one State.
+	maxStateShown = 64 << 10
+	// maxRecords bounds the stored States of one grain that a node sends; the rest is named only.
+	maxRecords = 512 << 10
+	// decodePatience is how long a program may take to make JSON of its value.
+	decodePatience = 2 * time.Second
+)
+
+// storedState is a State as the leader of its shard has it.
+type storedState struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Bytes     int    `json:"bytes"`
+	Record    []byte `json:"record,omitempty"` // nil where it was too much for the answer
+}
+
+type statesAnswer struct {
+	States    []storedState `json:"states,omitempty"`
+	Knows     bool          `json:"knows,omitempty"` // the kind is in the table
+	Namespace string        `json:"namespace"`
+}
+
+// storedStates shows the States of a grain. What does not answer is missing: others were asked at the same time and say so.
+func storedStates(ctx context.Context, o *Operator, grain string) (list []inspect.State) {
+	var states []storedState
+	knows := map[string]core.NodeKey{} // by namespace: a node that has the kind
+	_, _ = ask(ctx, o, "", "states", grain, func(k core.NodeKey, a statesAnswer) {
+		if states = append(states, a.States...); a.Knows {
+			knows[a.Namespace] = k
+		}
+	})
+	for _, s := range states {
+		shown := inspect.State{Namespace: s.Namespace, Name: s.Name, Bytes: s.Bytes}
+		at, ok := knows[s.Namespace]
+		if ids := staterecord.Retained(s.Record); len(ids) > 0 {
+			if _, large := staterecord.Large(s.Record); large {
+				shown.Object, ok = ids[0].String(), false
+				shown.Why = "it is large, and an object of its own"
+			}
+		}
+		switch {
+		case shown.Why != "":
+		case !ok:
+			shown.Why = "no node that answers has the kind"
+		case s.Record == nil:
+			shown.Why = "there is more than fits into the answer"
+		default:
+			silent, err := ask(ctx, o, at.Node, "decode", s, func(_ core.NodeKey, a inspect.State) { shown = a })
+			if len(silent) > 0 {
+				shown.Why = silent[0]
+			} else if err != nil {
+				shown.Why = err.Error()
+			}
+		}
+		list = append(list, shown)
+	}
+	return bounded(list)
+}
+
+// states are the stored States of a grain, of the shards that this node leads.
+func (o own) states(ctx context.Context, grain string) (a statesAnswer, err error) {
+	kind, key, _ := strings.Cut(grain, "/")
+	id := graindir.ID{Kind: kind, Key: key}
+	a.Knows, a.Namespace = o.Job.Table.Lookup("grain", kind) != nil, o.Namespace
+	names := grainengine.StatesOf(o.Job.Table, kind)
+	if o.Node.Cluster() == nil && len(names) == 0 {
+		return a, nil // the store is opened for what has State only
+	}
+	reg, err := o.Node.Registry()
+	if err != nil {
+		return a, err
+	}
+	sum := 0
+	add := func(namespace, name string, record []byte) {
+		s := storedState{Kind: kind, Namespace: namespace, Name: name, Bytes: len(record)}
+		if sum += len(record); sum <= maxRecords {
+			s.Record = record
+		}
+		a.States = append(a.States, s)
+	}
+	if o.Node.Cluster() == nil {
+		records, err := runner.Wait(ctx, func(done func([]graindir.Record, error)) { reg.Load(id, names, graindir.Token{}, done) })
+		for i, r := range records {
+			if r.Exists {
+				add(o.Namespace, names[i], r.Data)
+			}
+		}
+		return a, err
+	}
+	for _, space := range o.spaces() {
+		registry.EachState(reg, space, id, func(name string, record []byte) { add(space, name, record) })
+	}
+	return a, nil
+}
+
+// decode shows a State of a kind of this program.
+func (o own) decode(ctx context.Context, s storedState) (inspect.State, error) {
+	shown := inspect.State{Namespace: s.Namespace, Name: s.Name, Bytes: s.Bytes}
+	v, known, err := grainengine.StoredValue(o.Job.Table, s.Kind, s.Name, s.Record)
+	if !known {
+		shown.Why = "the kind has no State of that name now"
+		return shown, nil
+	}
+	if shown.Type = reflect.TypeOf(v).Elem().String(); err != nil {
+		if shown.Why = err.Error(); errors.Is(err, raysys.ErrNoStore) { // to show them it would have to hold them
+			shown.Why = fmt.Sprintf("it holds references, and retains %d objects: %v", len(staterecord.Retained(s.Record)), staterecord.Retained(s.Record))
+		}
+		return shown, nil
+	}
+	made := make(chan inspect.State, 1)
+	go func() { made <- asJSON(shown, v) }()
+	late := time.NewTimer(decodePatience)
+	defer late.Stop()
+	select {
+	case shown = <-made:
+	case <-late.C:
+		shown.Why = fmt.Sprintf("its MarshalJSON has not returned within %v", decodePatience)
+	case <-ctx.Done():
+		return shown, context.Cause(ctx)
+	}
+	return shown, nil
+}
+
+// asJSON adds the value, as JSON where that can be.
+func asJSON(s inspect.State, v any) (shown inspect.State) {
+	shown = s
+	defer func() {
+		if p := recover(); p != nil { // of the program's own code
+			shown = s
+			shown.Why = fmt.Sprintf("it cannot be shown: panic: %v", p)
+		}
+	}()
+	text, err := json.Marshal(v)
+	switch {
+	case err != nil:
+		shown.Why = "it is no JSON: " + err.Error()
+		text = fmt.Appendf(nil, "%+v", reflect.ValueOf(v).Elem().Interface())
+	case len(text) <= maxStateShown:
+		shown.JSON = text
+		return shown
+	}
+	shown.Cut = max(len(text)-maxStateShown, 0)
+	shown.Text = strings.ToValidUTF8(string(text[:len(text)-shown.Cut]), "")
+	return shown
+}

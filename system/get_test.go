@@ -1,0 +1,203 @@
+package system_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/groups"
+	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/system"
+)
+
+type (
+	point struct{ X, Y int }
+	// purse has a State that is JSON, one that is none, one that is long, and one with a reference.
+	purse struct {
+		Money grains.State[struct {
+			Amount int
+			Owner  string
+		}]
+		Odd  grains.State[map[point]int]
+		Long grains.State[string]
+		Held grains.State[struct{ Of raysys.Ref[int] }]
+	}
+)
+
+func (p *purse) Fill(ctx context.Context, of raysys.Ref[int]) (int, error) {
+	p.Money.Value.Amount, p.Money.Value.Owner = 7, "ada"
+	p.Odd.Value = map[point]int{{1, 2}: 3}
+	p.Long.Value = strings.Repeat("x", 70_000)
+	p.Held.Value.Of = of
+	return 0, errors.Join(p.Money.Write(ctx), p.Odd.Write(ctx), p.Long.Write(ctx), p.Held.Write(ctx))
+}
+
+// Rest has a turn that goes on, in which the value in memory is another than the stored one.
+func (p *purse) Rest(ctx context.Context) (int, error) {
+	p.Money.Value.Amount = 8
+	<-ctx.Done()
+	return 0, context.Cause(ctx)
+}
+
+var (
+	purseKind = grains.DefineIn[purse](table, "purse")
+	purseFill = grains.Method(purseKind, "fill", (*purse).Fill)
+	purseRest = grains.Method0(purseKind, "rest", (*purse).Rest).With(raysys.NoDeadline())
+)
+
+// one returns the only thing that a text names.
+func one(t *testing.T, n *system.Node, text string) inspect.Thing {
+	t.Helper()
+	found, err := n.Get(context.Background(), text)
+	if err != nil || found.Count != 1 || len(found.Things) != 1 || len(found.Silent) > 0 {
+		t.Fatalf("get %s: %v, %+v", text, err, found)
+	}
+	return found.Things[0]
+}
+
+// TestGet: all that is known of a task, a grain with its stored State, a job and a placement group is in one answer, by ids, their first
+// digits, and names.
+func TestGet(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		operator, _, ctx, end := b.listed(2)
+		defer end()
+		runs := groupWaits.With(raysys.Label("node", "a")).Go(ctx, 0)
+		late := explainAfter.Go(ctx, struct{ On raysys.Ref[int] }{runs})
+		if _, err := purseFill.Call(ctx, purseKind.Get("x"), raysys.Put(ctx, 1)).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		rest := purseRest.Call(ctx, purseKind.Get("x"))
+		<-time.After(7 * time.Second)
+		purseRest.Call(ctx, purseKind.Get("x"))
+		<-time.After(time.Second)
+
+		for _, text := range []string{runs.ID().String(), runs.ID().String()[:12]} {
+			task := one(t, operator, text)
+			if task.Kind != inspect.ThingTask || len(task.Tasks) != 1 || task.Tasks[0].Node != "a" || task.Tasks[0].Of != "d" || task.Tasks[0].State != inspect.TaskRunning ||
+				task.Scheduling == nil || len(task.Scheduling.Placed) != 1 || len(task.Scheduling.Waits) != 2 {
+				t.Errorf("a task that runs: %+v", task)
+			}
+		}
+		if task := one(t, operator, late.ID().String()); len(task.Tasks) != 1 || task.Tasks[0].Stage != "inputs" || task.Scheduling == nil || len(task.Scheduling.Waits[0].Inputs) != 1 {
+			t.Errorf("a task that waits for an input: %+v", task)
+		}
+
+		g := one(t, operator, "purse/x")
+		if g.Kind != inspect.ThingGrain || len(g.Grains) != 1 || g.Grains[0].Mailbox != 1 || g.Grains[0].Turn != "purse.rest" || len(g.Tasks) != 1 || g.Tasks[0].ID != rest.ID().String() {
+			t.Errorf("a grain in a turn: %+v", g)
+		}
+		states := map[string]inspect.State{}
+		for _, s := range g.States {
+			states[s.Name] = s
+		}
+		if s := states["Money"]; string(s.JSON) != `{"Amount":7,"Owner":"ada"}` || s.Namespace != "test" || s.Why != "" {
+			t.Errorf("what is stored is shown, not what the turn has: %+v", s)
+		}
+		if s := states["Odd"]; s.JSON != nil || !strings.HasPrefix(s.Why, "it is no JSON: json: unsupported type: map[") || s.Text != "map[{X:1 Y:2}:3]" {
+			t.Errorf("a State that is no JSON: %+v", s)
+		}
+		if s := states["Long"]; s.JSON != nil || len(s.Text) != 64<<10 || s.Cut != 70_002-64<<10 {
+			t.Errorf("a long State: %d bytes shown, %d cut, %s", len(s.Text), s.Cut, s.Why)
+		}
+		if s := states["Held"]; !strings.HasPrefix(s.Why, "it holds references") {
+			t.Errorf("a State with a reference: %+v", s)
+		}
+		text, err := json.Marshal(g)
+		var back inspect.Thing
+		if err := errors.Join(err, json.Unmarshal(text, &back)); err != nil || len(back.States) != 4 {
+			t.Errorf("as JSON: %v", err)
+		}
+
+		if _, err := groups.Create(ctx, placement.Pack, oneCPUEach(1), groups.Named("training")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if g := one(t, operator, "training"); g.Kind != inspect.ThingGroup || g.Group == nil || g.Group.State != inspect.GroupHeld {
+			t.Errorf("a placement group: %+v", g)
+		}
+		for _, text := range []string{"nothing", "purse/nothing", "0123456789abcdef"} {
+			if _, err := operator.Get(context.Background(), text); !errors.Is(err, raysys.ErrNotFound) || !strings.Contains(err.Error(), text) {
+				t.Errorf("get %s: %v", text, err)
+			}
+		}
+
+		for _, c := range []struct {
+			text string
+			is   error
+			says string
+		}{
+			{"nothing", raysys.ErrNotFound, "no task or value"},
+			{"purse/x", raysys.ErrBadOption, "is a grain, which is not cancelled"},
+		} {
+			if _, err := operator.Cancel(context.Background(), c.text); !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("cancel %s: %v", c.text, err)
+			}
+		}
+		if thing, err := operator.Cancel(context.Background(), runs.ID().String()[:20]); err != nil || thing.ID != runs.ID().String() {
+			t.Errorf("cancel a task: %v, %+v", err, thing)
+		}
+		if _, err := runs.Get(ctx); !errors.Is(err, raysys.ErrCancelled) {
+			t.Errorf("the task ended with %v", err)
+		}
+		<-time.After(time.Second)
+		if _, err := operator.Cancel(context.Background(), runs.ID().String()); !errors.Is(err, raysys.ErrNotFound) {
+			t.Errorf("cancel a task that has ended: %v", err)
+		}
+		if thing, err := operator.Cancel(context.Background(), "training"); err != nil || thing.Kind != inspect.ThingGroup {
+			t.Errorf("cancel a group: %v, %+v", err, thing)
+		}
+
+		still := groupWaits.With(raysys.Label("node", "a")).Go(ctx, 0)
+		<-time.After(time.Second)
+		for _, name := range []raysys.NodeID{"a", "d", "o"} {
+			b.net.Cut(name, "b")
+		}
+		if found, err := operator.Get(context.Background(), still.ID().String()); err != nil && !strings.Contains(err.Error(), "b: ") || err == nil && (len(found.Silent) == 0 || !strings.HasPrefix(found.Silent[0], "b: ")) {
+			t.Errorf("while b is silent: %v, %d things, silent %q", err, found.Count, found.Silent)
+		}
+	})
+}
+
+// TestGetAlone: a process in no cluster answers for itself, also of its jobs.
+func TestGetAlone(t *testing.T) {
+	n, err := system.New(system.Config{Name: "alone", Table: table, Resources: raysys.Resources{CPU: 2}})
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(context.Background())
+	job := groupWaits.With(raysys.Detached("nightly/1")).Go(ctx, 0)
+	if _, err := purseFill.Call(ctx, purseKind.Get("x"), raysys.Put(ctx, 1)).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if g := one(t, n, "purse/x"); len(g.States) != 4 || string(g.States[0].JSON) != `{"Amount":7,"Owner":"ada"}` {
+		t.Errorf("what is stored: %+v", g.States)
+	}
+	if j := one(t, n, "nightly/1"); j.Kind != inspect.ThingJob || j.ID != job.ID().String() || j.Value.State != "pending" {
+		t.Errorf("job %s is shown as %s %s: %s", job.ID(), j.Kind, j.ID, j.Value)
+	}
+	stacks, err := n.Stack(ctx, "alone")
+	if err != nil || stacks.Goroutines < 2 || !strings.Contains(fmt.Sprint(stacks.Stacks), "system_test.TestGetAlone ") {
+		t.Errorf("stacks: %v, %+v", err, stacks)
+	}
+	if _, err := n.Stack(ctx, "other"); !errors.Is(err, system.ErrNoSuchNode) {
+		t.Errorf("stacks of a node that is not there: %v", err)
+	}
+	if thing, err := n.Cancel(ctx, "nightly/1"); err != nil || thing.Kind != inspect.ThingJob {
+		t.Errorf("cancel a job: %v, %+v", err, thing)
+	}
+	if _, err := job.Get(ctx); !errors.Is(err, raysys.ErrCancelled) {
+		t.Errorf("the job ended with %v", err)
+	}
+}
