@@ -370,6 +370,9 @@ func TestPythonPrints(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	t.Run("run", func(t *testing.T) {
 		k := testkit.New(t, testkit.Config(system.Config{Logger: zap.New(core)}))
+		if _, err := count.Call(k.Context(), boxes.Get("a"), none{}).Get(k.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := prints.Call(k.Context(), boxes.Get("a"), none{}).Get(k.Context()); err != nil {
 			t.Fatal(err)
 		}
