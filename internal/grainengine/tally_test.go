@@ -67,9 +67,11 @@ func TestFunctions(t *testing.T) {
 	nodetest.Fails(t, ctx, add.Call(ctx, kind.Get("x"), -1), errNote)
 	nodetest.Fails(t, ctx, add.Call(ctx, kind.Get("x"), 0), raysys.ErrPanic)
 	counted("cell.add", tally.Counts{tally.OK: 40, tally.Error: 1, tally.Panic: 1})
-	if r := row("cell.add"); r.Times.Count() == 0 || r.Kind != tally.CallKind || r.Running+r.Waiting != 0 {
+	if r := row("cell.add"); r.Times.Count() == 0 || r.Kind != tally.CallKind {
 		t.Errorf("add: %+v", r)
 	}
+	// A turn ends a moment after its call has settled.
+	nodetest.Eventually(t, "none runs, none waits", func() bool { r := row("cell.add"); return r.Running+r.Waiting == 0 })
 	wants(t, ctx, later.Call(ctx, kind.Get("x"), 5), 5)
 	nodetest.Fails(t, ctx, later.With(raysys.Deadline(time.Millisecond)).Call(ctx, kind.Get("x"), 0), raysys.ErrDeadline)
 	nodetest.Eventually(t, "the call that was kept is counted as ended, in its mailbox or later", func() bool {
@@ -82,7 +84,7 @@ func TestFunctions(t *testing.T) {
 	gone := add.Call(ctx, kind.Get("held"), 1)
 	gone.Cancel()
 	counted("cell.add", tally.Counts{tally.OK: 40, tally.Error: 1, tally.Panic: 1, tally.Cancelled: 1})
-	if r := row("cell.add"); r.Waiting != 1 || r.Running != 0 {
+	if r := row("cell.add"); r.Waiting != 1 {
 		t.Errorf("add, of which one waits: %+v", r)
 	}
 	if r := row("cell.hold"); r.Running != 1 || row("cell.asks").Running != 1 {
