@@ -26,6 +26,7 @@ func (*relay) Pass(ctx context.Context) (int, error) {
 var (
 	relayKind = grains.DefineIn[relay](table, "relay")
 	relayPass = grains.Method0(relayKind, "pass", (*relay).Pass).With(raysys.NoDeadline())
+	listFails = tasks.DefineIn(table, "list fails", func(_ context.Context, n int) (int, error) { return 0, fmt.Errorf("no row %d", n) })
 	// listOuter waits on one node for listInner on another, which waits for the turn of a grain.
 	listInner = tasks.Define0In(table, "list inner", func(ctx context.Context) (int, error) {
 		return relayPass.With(raysys.OnNode("b")).Call(ctx, relayKind.Get("x")).Get(ctx)
@@ -180,6 +181,48 @@ func TestListWaits(t *testing.T) {
 		}
 		if none, err := operator.Grains(context.Background(), inspect.GrainQuery{Key: "y"}); err != nil || none.Count != 0 {
 			t.Errorf("keys that begin with y: %v, %+v", err, none)
+		}
+	})
+}
+
+// TestListFunctions: the counts of all nodes are added up, with what runs and waits; what failed is there with an example.
+func TestListFunctions(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		operator, _, ctx, end := b.listed(1)
+		defer end()
+		for _, node := range []string{"a", "b"} {
+			for range 3 {
+				meansShort.With(raysys.Label("node", node)).Go(ctx, 0).Get(ctx)
+			}
+		}
+		if _, err := listFails.Go(ctx, 7).Get(ctx); err == nil {
+			t.Error("it did not fail")
+		}
+		for range 5 {
+			groupWaits.Go(ctx, 0)
+		}
+		<-time.After(10 * time.Second)
+		all, err := operator.Functions(context.Background(), 0)
+		if err != nil || len(all.Silent) > 0 {
+			t.Fatal(err, all.Silent)
+		}
+		by := map[string]inspect.Function{}
+		for _, f := range all.Functions {
+			by[f.Name] = f
+		}
+		if f := by["means short"]; f.Runs != 6 || f.Errors != 0 || f.Ended["ok"] != 6 || f.P50 < time.Millisecond/2 || f.P99 > 10*time.Millisecond {
+			t.Errorf("a function that ran six times on two nodes: %+v", f)
+		}
+		if f := by["group waits"]; f.Running != 2 || f.Waiting != 3 {
+			t.Errorf("a function of which two run and three wait: %+v", f)
+		}
+		if f := by["list fails"]; f.Runs != 1 || f.Errors != 1 {
+			t.Errorf("a function that failed: %+v", f)
+		}
+		failed, err := operator.Failures(context.Background(), 0)
+		if err != nil || failed.Count != 1 || failed.Failures[0].Function != "list fails" || !strings.Contains(failed.Failures[0].Text, "no row 7") || failed.Failures[0].Count != 1 {
+			t.Errorf("failures: %v, %+v", err, failed)
 		}
 	})
 }

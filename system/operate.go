@@ -65,6 +65,17 @@ func (n *Node) Waits(ctx context.Context, limit int) (inspect.Waits, error) {
 	return operate.Waits(ctx, n.operator, limit)
 }
 
+// Functions asks all nodes what they have counted of each function and method since they started, and what runs and waits of it, and lists
+// the limit with the most runs; 0 stands for 100.
+func (n *Node) Functions(ctx context.Context, limit int) (inspect.Functions, error) {
+	return operate.Functions(ctx, n.operator, limit)
+}
+
+// Failures asks all nodes what failed there, folded by function and by text without digits, and lists the limit latest; 0 stands for 100.
+func (n *Node) Failures(ctx context.Context, limit int) (inspect.Failures, error) {
+	return operate.Failures(ctx, n.operator, limit)
+}
+
 // Get says all that the nodes know of a text: of tasks and values whose ids begin so, of the grain with that KIND/KEY, and of jobs, objects
 // and placement groups with that name. The error matches raysys.ErrNotFound where that is nothing.
 func (n *Node) Get(ctx context.Context, text string) (inspect.Found, error) {

@@ -167,6 +167,28 @@ raysys cancel removes one.`,
 		}
 	},
 }, {
+	name: "functions", short: "Show how often functions ran, how fast, and what of them runs and waits",
+	long: `Show each function and each method of all programs, those with the most runs first: how often it ran since the nodes started, how
+many of these runs failed, what half and 99 in a hundred of them took less than, and how much of it runs and waits now.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		limit := limitFlag(flags, "those with the most runs")
+		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+			f, err := c.Functions(ctx, orNone(*limit))
+			return answered{func(w io.Writer) error { return client.FunctionsTable(w, cli.Printable(f)) }, f, f.Silent}, err
+		}
+	},
+}, {
+	name: "failures", short: "Show what failed, the latest first",
+	long: `Show what failed on the nodes that are there, the latest first: failures of one function whose texts differ in digits alone are one
+line, with how many there were, since when, and the last of them. -o json has the stacks of panics.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		limit := limitFlag(flags, "the latest")
+		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+			f, err := c.Failures(ctx, orNone(*limit))
+			return answered{func(w io.Writer) error { return client.FailuresTable(w, cli.Printable(f), time.Now()) }, f, f.Silent}, err
+		}
+	},
+}, {
 	name: "streams", short: "Show how far the subscriptions of streams are",
 	long: `Show each subscription of all programs: the stream, the kind of grain to which its events go, its parts and the nodes that deliver
 them, the lag (events that are stored and were not taken), grains whose handler fails, events parked since the parts began to be delivered where
@@ -211,6 +233,16 @@ func (o *observer) Grains(ctx context.Context, q inspect.GrainQuery) (inspect.Gr
 // Waits implements client.Cluster.
 func (o *observer) Waits(ctx context.Context, limit int) (inspect.Waits, error) {
 	return o.node.Waits(ctx, limit)
+}
+
+// Functions implements client.Cluster.
+func (o *observer) Functions(ctx context.Context, limit int) (inspect.Functions, error) {
+	return o.node.Functions(ctx, limit)
+}
+
+// Failures implements client.Cluster.
+func (o *observer) Failures(ctx context.Context, limit int) (inspect.Failures, error) {
+	return o.node.Failures(ctx, limit)
 }
 
 // Streams implements client.Cluster.

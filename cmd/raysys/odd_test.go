@@ -102,6 +102,14 @@ func (o *oddCluster) Grains(context.Context, inspect.GrainQuery) (inspect.Grains
 	return filled[inspect.Grains](), o.bad()
 }
 
+func (o *oddCluster) Functions(context.Context, int) (inspect.Functions, error) {
+	return filled[inspect.Functions](), o.bad()
+}
+
+func (o *oddCluster) Failures(context.Context, int) (inspect.Failures, error) {
+	return filled[inspect.Failures](), o.bad()
+}
+
 func (o *oddCluster) Waits(context.Context, int) (inspect.Waits, error) {
 	return filled[inspect.Waits](), o.bad()
 }
@@ -117,7 +125,7 @@ func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun fun
 
 // TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
 func TestOddNames(t *testing.T) {
-	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "drain n"} {
+	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "list functions", "list failures", "drain n"} {
 		for _, fails := range []bool{false, true} {
 			o := &oddCluster{fails: fails}
 			on := cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return o, nil }}

@@ -164,6 +164,14 @@ func (c *fakeCluster) Waits(context.Context, int) (inspect.Waits, error) {
 	}, Ends: []inspect.Task{{ID: "cd", Function: "step", Node: "b", State: inspect.TaskRunning, Lasts: time.Minute}}}, c.err
 }
 
+func (c *fakeCluster) Functions(context.Context, int) (inspect.Functions, error) {
+	return inspect.Functions{Cluster: c.at.Cluster, Count: 1, Functions: []inspect.Function{{Name: "train", Kind: "task", Runs: 12, Errors: 1, P50: 1234567, P99: time.Second, Running: 2, Waiting: 3, Oldest: time.Minute}}}, c.err
+}
+
+func (c *fakeCluster) Failures(context.Context, int) (inspect.Failures, error) {
+	return inspect.Failures{Cluster: c.at.Cluster, Count: 1, Failures: []inspect.Failure{{Node: "a", Function: "train", Kind: "task", Panic: true, Count: 3, First: time.Now(), Last: time.Now(), Text: "boom", ID: "ab"}}}, c.err
+}
+
 func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (d client.Drain, err error) {
 	if node == "a" || node == "b" || node == "dead" {
 		begun()
@@ -262,7 +270,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"stack", "b"}, code: 3, talk: "error: cluster unreachable: stack b: "},
 		{args: []string{"stack", "c"}, code: 5, talk: "error: stack c: not found: there are a and b: run raysys status\n"},
 		{args: []string{"stack"}, code: 2, talk: "takes the name of one node"},
-		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, streams, waits"},
+		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, functions, failures, streams, waits"},
 		{args: []string{"list", "nothing"}, code: 2, talk: "takes what to list: there are tasks"},
 		{args: []string{"list", "tasks"}, code: 0, out: "TASK  FUNCTION  NODE  STATE    LASTS  WAITS FOR  ATTEMPT  OF NODE  NAME\nab    train     a     running  1m0s   -          2        d        -\n\nb: no answer within 3s: what is there is missing\ntotal: 9 tasks; 8 are not listed: raise --limit, or give a filter\n"},
 		{args: []string{"list", "tasks", "-o", "json"}, code: 0, out: `{"cluster":"default","count":9,"tasks":[{"id":"ab","function":"train","node":"a","of":"d","state":"running","lasts":60000000000,"attempt":2}],"silent":["b: no answer within 3s"]}`},
@@ -274,6 +282,8 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"list", "tasks", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
 		{args: []string{"list", "tasks"}, err: errors.New("odd"), code: 1, talk: "error: list tasks: odd: run raysys doctor\n"},
 		{args: []string{"list", "grains", "--kind", "account", "--key", "7"}, code: 0, out: "GRAIN       NODE  MAILBOX  TURN  LASTS  STATE\naccount/71  a     3        pay   5s     busy\n\ntotal: 1 grains\n"},
+		{args: []string{"list", "functions"}, code: 0, out: "FUNCTION  KIND  RUNS  ERRORS  P50     P99  RUNNING  WAITING  OLDEST WAIT\ntrain     task  12    1       1.23ms  1s   2        3        1m0s\n\ntotal: 1 functions\n"},
+		{args: []string{"list", "failures"}, code: 0, out: "FUNCTION  NODE  COUNT  FIRST   LAST    LAST ID  TEXT\ntrain     a     3      1s ago  1s ago  ab       panic: boom\n\ntotal: 1 kinds of failures\n"},
 		{args: []string{"list", "waits"}, code: 0, out: "train ab on a: blocked\n  step cd on b: running, 1m0s\n\ntotal: 1 tasks and turns that wait for other work\n"},
 		{args: []string{"list", "objects", "--node", "b"}, code: 3, out: "b does not answer", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
 		{args: []string{"list", "groups", "--limit", "1"}, code: 0, out: "total: 2 placement groups; 1 are not listed: raise --limit\n"},

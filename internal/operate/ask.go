@@ -43,6 +43,10 @@ func questionOf(name string) question {
 		return asked(own.tasks)
 	case "work":
 		return asked(own.work)
+	case "functions":
+		return asked(own.functions)
+	case "failures":
+		return asked(own.failures)
 	case "grain":
 		return asked(own.grainOf)
 	case "states":

@@ -53,6 +53,9 @@ type Cluster interface {
 	Tasks(ctx context.Context, q inspect.TaskQuery) (inspect.Tasks, error)
 	Grains(ctx context.Context, q inspect.GrainQuery) (inspect.Grains, error)
 	Waits(ctx context.Context, limit int) (inspect.Waits, error)
+	// Functions asks all nodes what they have counted of their functions, Failures what failed there.
+	Functions(ctx context.Context, limit int) (inspect.Functions, error)
+	Failures(ctx context.Context, limit int) (inspect.Failures, error)
 	// Streams asks all nodes how far the subscriptions are that they deliver. Nodes that do not answer are in it.
 	Streams(ctx context.Context) (inspect.Streams, error)
 	// Logs asks all nodes, or one, for the last lines that their programs wrote. Nodes that have none to give are in it. ErrNotFound when there

@@ -98,6 +98,47 @@ func GrainsTable(w io.Writer, all inspect.Grains) error {
 	return total(w, all.Silent, all.Count, len(all.Grains), "grains")
 }
 
+// FunctionsTable writes functions for people.
+func FunctionsTable(w io.Writer, all inspect.Functions) error {
+	err := rows(w, len(all.Functions), "FUNCTION\tKIND\tRUNS\tERRORS\tP50\tP99\tRUNNING\tWAITING\tOLDEST WAIT", func(t io.Writer, i int) {
+		f := &all.Functions[i]
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%s\n", f.Name, f.Kind, f.Runs, f.Errors, took(f.P50), took(f.P99), f.Running, f.Waiting, lasts(f.Oldest))
+	})
+	if err != nil {
+		return err
+	}
+	return total(w, all.Silent, all.Count, len(all.Functions), "functions")
+}
+
+// took is a run time with three digits.
+func took(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	unit := time.Nanosecond
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// FailuresTable writes failures for people.
+func FailuresTable(w io.Writer, all inspect.Failures, now time.Time) error {
+	err := rows(w, len(all.Failures), "FUNCTION\tNODE\tCOUNT\tFIRST\tLAST\tLAST ID\tTEXT", func(t io.Writer, i int) {
+		f := &all.Failures[i]
+		text := f.Text
+		if f.Panic {
+			text = "panic: " + text
+		}
+		ago := func(at time.Time) string { return age(max(now.Sub(at), time.Second)) + " ago" }
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", cmp.Or(f.Work, f.Function), f.Node, f.Count, ago(f.First), ago(f.Last), f.ID, text)
+	})
+	if err != nil {
+		return err
+	}
+	return total(w, all.Silent, all.Count, len(all.Failures), "kinds of failures")
+}
+
 // maxShownDepth bounds how far a chain of waits is indented.
 const maxShownDepth = 32
 

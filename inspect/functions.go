@@ -1,0 +1,52 @@
+package inspect
+
+import (
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// Functions is what all nodes have counted of each function and method since they started, and what they have of it now.
+type Functions struct {
+	Cluster   string     `json:"cluster"`
+	Count     int        `json:"count"`     // of functions, also of those that were left out
+	Functions []Function `json:"functions"` // those with the most runs first
+	Silent    []string   `json:"silent,omitempty"`
+}
+
+// Function is one function or method on all nodes. Times are in nanoseconds.
+type Function struct {
+	Name    string            `json:"name"` // of a method: kind.method
+	Kind    string            `json:"kind"` // task or call
+	Runs    uint64            `json:"runs"`
+	Errors  uint64            `json:"errors"`             // runs that ended in an error or a panic, and were not repeated
+	Ended   map[string]uint64 `json:"outcomes,omitempty"` // runs by how they ended: ok, error, panic, cancelled, retried
+	P50     time.Duration     `json:"p50"`
+	P99     time.Duration     `json:"p99"`
+	Running int               `json:"running"`
+	Waiting int               `json:"waiting"`
+	Oldest  time.Duration     `json:"oldest,omitempty"` // for how long the one has waited that has waited longest, about
+}
+
+// Failures is what failed on all nodes.
+type Failures struct {
+	Cluster  string    `json:"cluster"`
+	Count    int       `json:"count"`    // of groups, also of those that were left out
+	Failures []Failure `json:"failures"` // the latest first
+	Silent   []string  `json:"silent,omitempty"`
+}
+
+// Failure is failures of one function on one node whose texts differ in digits alone.
+type Failure struct {
+	Node     raysys.NodeID `json:"node"`
+	Function string        `json:"function"`
+	Kind     string        `json:"kind"` // task or call
+	Panic    bool          `json:"panic,omitempty"`
+	Count    uint64        `json:"count"` // that were looked at: of more than 20 a second the others are counted with the function alone
+	First    time.Time     `json:"first"`
+	Last     time.Time     `json:"last"`
+	Text     string        `json:"text"` // of the last that was looked at
+	ID       string        `json:"id"`
+	Work     string        `json:"work,omitempty"` // of a call: kind/key.method
+	Stack    string        `json:"stack,omitempty"`
+}

@@ -1,0 +1,86 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/tally"
+	"github.com/raysys/raysys/internal/taskengine"
+)
+
+// Functions asks all nodes what they have counted of their functions, and lists the limit with the most runs; 0 stands for 100.
+func Functions(ctx context.Context, o *Operator, limit int) (inspect.Functions, error) {
+	all := inspect.Functions{Cluster: o.clusterName()}
+	p, silent, err := listPages[tally.Row](ctx, o, "", "functions", struct{}{}, "", "")
+	all.Silent = silent
+	type key struct {
+		kind tally.Kind
+		name string
+	}
+	by := map[key]tally.Row{}
+	for _, r := range p.Rows {
+		k := key{r.Kind, r.Name}
+		if one, ok := by[k]; ok {
+			r = one.Plus(r)
+		}
+		by[k] = r
+	}
+	var list []inspect.Function
+	for _, r := range by {
+		f := inspect.Function{
+			Name: r.Name, Kind: string(r.Kind), Runs: r.Outcomes.Runs(), Errors: r.Outcomes.Failed(), P50: r.Times.P50(), P99: r.Times.P99(),
+			Running: r.Running, Waiting: r.Waiting, Oldest: r.Oldest, Ended: map[string]uint64{},
+		}
+		for _, o := range tally.Outcomes() {
+			if n := r.Outcomes[o]; n > 0 {
+				f.Ended[o.String()] = n
+			}
+		}
+		list = append(list, f)
+	}
+	all.Count = len(list)
+	all.Functions = sorted(list, limit, func(a, b *inspect.Function) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), b.Running+b.Waiting-a.Running-a.Waiting, strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	})
+	return all, err
+}
+
+// functions are those of this node.
+func (o own) functions(context.Context, struct{}) (p page[tally.Row], err error) {
+	p.Rows = append(taskengine.Functions(o.Tasks), grainengine.Functions(o.Grains)...)
+	p.Count = len(p.Rows)
+	p.Rows = bounded(p.Rows)
+	return p, nil
+}
+
+// Failures asks all nodes what failed there, and lists the limit latest; 0 stands for 100.
+func Failures(ctx context.Context, o *Operator, limit int) (inspect.Failures, error) {
+	all := inspect.Failures{Cluster: o.clusterName()}
+	var list []inspect.Failure
+	silent, err := ask(ctx, o, "", "failures", struct{}{}, func(k core.NodeKey, p page[tally.Failure]) {
+		all.Count += p.Count
+		for _, f := range p.Rows {
+			list = append(list, inspect.Failure{
+				Node: k.Node, Function: f.Function, Kind: string(f.Kind), Panic: f.Panic, Count: f.Count, First: f.First, Last: f.Last, Text: f.Text, ID: f.ID,
+				Work: f.Work, Stack: f.Stack,
+			})
+		}
+	})
+	all.Silent = silent
+	all.Failures = sorted(list, limit, func(a, b *inspect.Failure) int {
+		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Function, b.Function), strings.Compare(string(a.Node), string(b.Node)))
+	})
+	return all, err
+}
+
+// failures are those of this node.
+func (o own) failures(context.Context, struct{}) (p page[tally.Failure], err error) {
+	p.Rows = taskengine.Tally(o.Tasks).Failures()
+	p.Count = len(p.Rows)
+	p.Rows = bounded(p.Rows)
+	return p, nil
+}
