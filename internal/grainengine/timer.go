@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // timer is one of grains.Every and After. Its alarm puts it into the mailbox, beyond the bound; its turn there is a call of the kind's
@@ -152,7 +153,7 @@ func (k *kind) tickMethod() *method {
 			}
 			return m.f(c)
 		},
-		records: makeRecord[*timer, none],
-		empty:   func(c *core.Future) { (*tail)(unsafe.Pointer(c)).arg = nil },
+		records: makeRecord[*timer, none], tally: &tally.Cache{},
+		empty: func(c *core.Future) { (*tail)(unsafe.Pointer(c)).arg = nil },
 	}
 }
