@@ -26,6 +26,7 @@ type NodeStatus struct {
 	Role        string            `json:"role"`    // worker, driver or both
 	Version     string            `json:"version"` // of raysys in its program
 	State       string            `json:"state"`   // one of the states below
+	Build       string            `json:"build"`   // of its program: the first 8 digits of the file's SHA-256; nodes of one build run the same file
 	Resources   raysys.Resources  `json:"resources"`
 	Free        raysys.Resources  `json:"free"` // of Resources, what nothing holds
 	Labels      map[string]string `json:"labels,omitempty"`

@@ -2,7 +2,10 @@ package system_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -280,3 +283,30 @@ func TestCallAfterCancel(t *testing.T) {
 }
 
 type key struct{}
+
+// TestStatusHasBuild: each node says which file its program is.
+func TestStatusHasBuild(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.ReadFile(self)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%x", sha256.Sum256(file))[:8]
+		b.join("w", system.Worker)
+		n, _ := b.join("d", system.Driver)
+		st, err := n.Status(context.Background())
+		if err != nil || len(st.Nodes) != 2 {
+			t.Fatalf("%v, %+v", err, st)
+		}
+		for _, one := range st.Nodes {
+			if one.Build != want {
+				t.Errorf("node %s has the build %q, and the program is %s", one.Name, one.Build, want)
+			}
+		}
+	})
+}

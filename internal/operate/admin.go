@@ -201,8 +201,8 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	}
 	c := o.Node.Cluster()
 	switch q.op {
-	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList, adminAsk:
-		c.Runner.Run(func() { reply(o.perform(c.Runner.Context(), q)) }) // it waits for other nodes, or lists many objects
+	case adminStatus, adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList, adminAsk:
+		c.Runner.Run(func() { reply(o.perform(c.Runner.Context(), q)) }) // it waits for other nodes, lists many objects, or reads a file
 	case adminLines:
 		giveLines(o, p.Key(), q, reply)
 	case adminAwait:

@@ -3,11 +3,14 @@ package operate
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/raysys/raysys/inspect"
@@ -87,7 +90,7 @@ func (o own) report() inspect.NodeStatus {
 	k := o.Self()
 	l := o.Tasks.Load()
 	s := inspect.NodeStatus{
-		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
+		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Build: build(), Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: o.Grains.Kinds(), Devices: o.devices(), Demand: o.demand(), Groups: o.groupDemand(),
 	}
@@ -117,7 +120,7 @@ func (o own) report() inspect.NodeStatus {
 
 // with adds the fields that the node itself reported.
 func with(s, own inspect.NodeStatus) inspect.NodeStatus {
-	s.PID = own.PID
+	s.PID, s.Build = own.PID, own.Build
 	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
 	s.NamedTasks, s.Holding, s.Devices, s.Demand, s.Groups = own.NamedTasks, own.Holding, own.Devices, own.Demand, own.Groups
@@ -125,4 +128,31 @@ func with(s, own inspect.NodeStatus) inspect.NodeStatus {
 		s.State, s.Error = own.State, own.Error
 	}
 	return s
+}
+
+// build names the build of this process's program; "" where its file cannot be read. It reads the whole file, the first time.
+var build = sync.OnceValue(func() string {
+	// Where there is a /proc this is the file that runs, also after another has taken its place.
+	if b := buildOf("/proc/self/exe"); b != "" {
+		return b
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return buildOf(self)
+})
+
+// buildOf is the first 8 digits of the SHA-256 of a file; "" where it cannot be read.
+func buildOf(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:4])
 }

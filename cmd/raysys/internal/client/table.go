@@ -39,7 +39,7 @@ func Table(w io.Writer, s Status) error {
 	active := map[string]int{} // grains by kind
 	fmt.Fprintf(w, "cluster %s (%s), %d nodes, %d shards\n\n", s.Cluster, orDash(s.ID), len(s.Nodes), len(s.Shards))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tGUESTS\tGRAINS\tLABELS")
+	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tBUILD\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tGUESTS\tGRAINS\tLABELS")
 	for _, n := range s.Nodes {
 		grains := 0
 		for kind, count := range n.Grains {
@@ -50,7 +50,7 @@ func Table(w io.Writer, s Status) error {
 		if n.Error != "" {
 			free = n.Resources // nothing is known to be taken
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, state(n.State), orDash(n.Address), orDash(n.Version), age(n.Up),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, state(n.State), orDash(n.Address), orDash(n.Version), orDash(n.Build), age(n.Up),
 			used(free.CPU, n.Resources.CPU), gpus(free.GPU, n), memory(free.Memory, n.Resources.Memory), n.Queued, n.Inbound, grains, labels(n.Labels))
 	}
 	if err := t.Flush(); err != nil {

@@ -30,7 +30,7 @@ func example() client.Status {
 		Cluster: "blue", ID: "c0ffee", Format: 1,
 		Nodes: []client.Node{
 			{
-				Name: "b", Incarnation: 12, Role: string(system.Worker), State: inspect.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
+				Name: "b", Incarnation: 12, Role: string(system.Worker), State: inspect.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Build: "0badcafe", Up: 26*time.Hour + 5*time.Minute,
 				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30, Custom: map[string]float64{"seat": 0.5, "licence": 3}},
 				Free:      raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30, Custom: map[string]float64{"seat": 0.5, "licence": 2}},
 				Devices: []inspect.DeviceStatus{
@@ -40,7 +40,7 @@ func example() client.Status {
 				Queued: 120, Inbound: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
 				NamedTasks: []inspect.NamedTask{{Name: "nightly report", Function: "report", Attempt: 3, State: "runs"}},
 			},
-			{Name: "a", Incarnation: 7, Role: string(system.Worker), State: inspect.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
+			{Name: "a", Incarnation: 7, Role: string(system.Worker), State: inspect.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Build: "12345678", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
 			{Name: "laptop", Role: string(system.Driver), State: inspect.NodeUnknown, Error: "no answer within 3s"},
 		},
 		Shards: shards,
@@ -64,10 +64,10 @@ func TestTable(t *testing.T) {
 	}
 	const want = `cluster blue (c0ffee), 3 nodes, 9 shards
 
-NODE    ROLE    STATE     ADDRESS        VERSION  UP    CPU    GPU             MEMORY         QUEUED  GUESTS  GRAINS  LABELS
-a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -               -              0       0       0       -
-b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/1, 1 sick  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
-laptop  driver  unknown   -              -        -     -      -               -              0       0       0       -
+NODE    ROLE    STATE     ADDRESS        VERSION  BUILD     UP    CPU    GPU             MEMORY         QUEUED  GUESTS  GRAINS  LABELS
+a       worker  up        10.0.0.1:7400  v0.2.0   12345678  59s   0/4    -               -              0       0       0       -
+b       worker  draining  10.0.0.2:7400  v0.2.0   0badcafe  1d2h  7.5/8  0.25/1, 1 sick  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
+laptop  driver  unknown   -              -        -         -     -      -               -              0       0       0       -
 laptop does not answer: no answer within 3s
 
 NAMED TASK      FUNCTION  ATTEMPT  STATE  OF NODE
