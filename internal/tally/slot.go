@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+	"weak"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -23,8 +24,8 @@ type Slot struct {
 	ran  [groupFunctions]ran
 	mean int64 // of the last group
 
-	// Guarded by Slots.mu: what ran here when that last looked, and since when.
-	seen  *core.Future
+	// Guarded by Slots.mu: what ran here when that last looked, and since when. It is weak: nothing looks again on a node at rest.
+	seen  weak.Pointer[core.Future]
 	since int64
 }
 
@@ -185,7 +186,7 @@ func (l *Slots) Look(now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.all {
-		if c := get(&s.running); c != s.seen {
+		if c := weak.Make(get(&s.running)); c != s.seen {
 			s.seen, s.since = c, now
 		}
 	}
@@ -201,7 +202,7 @@ func (l *Slots) Each(now int64, f func(c *core.Future, since int64)) {
 			continue
 		}
 		since := now
-		if s.seen == c {
+		if s.seen == weak.Make(c) {
 			since = s.since
 		}
 		if began := getTime(&s.began); began != 0 && !s.Alone.Load() && s.CPU.Depth.Load() == 0 {
