@@ -1,0 +1,163 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/raysys/raysys/internal/tally"
+)
+
+// full is a Sample with each family, and more functions and kinds than a label may have names.
+func full() (Sample, error) {
+	s := Sample{
+		Grains: map[string]int{}, Mailboxes: map[string]int{"k": 3}, Resources: []Resource{{"CPU", 8, 2}},
+		Devices: []Device{{ID: "gpu-0", Held: 0.5, Sick: true, Utilization: 0.25, UsedBytes: 1 << 30}, {ID: "gpu-1", Utilization: -1, UsedBytes: -1}},
+		Links:   4, Relayed: 1, Shards: 3, Store: map[string]Store{"put": {7, 0.5, 2}}, LeaseLeft: 9.5, Clustered: true,
+	}
+	var n tally.Tally
+	for i := range MaxNames + 50 {
+		f := n.Function(tally.TaskKind, fmt.Sprintf("f%04d", i))
+		f.Ended(tally.OK, 2)
+		f.Took(int64(3*time.Millisecond), 2)
+		s.Grains[fmt.Sprintf("k%04d", i)] = 1
+	}
+	n.Function(tally.CallKind, "k.m").Ended(tally.Panic, 1)
+	s.Tasks, s.Calls = n.Rows(tally.TaskKind), n.Rows(tally.CallKind)
+	return s, nil
+}
+
+func get(t *testing.T, h http.Handler, path, from, host string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.RemoteAddr, r.Host = from, host
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	body, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, string(body)
+}
+
+// TestMetrics: all families are there, promlint has nothing to say, no label is one that Prometheus sets, and names are bounded without a
+// count being lost.
+func TestMetrics(t *testing.T) {
+	r := prometheus.NewRegistry()
+	r.MustRegister(NewCollector(full))
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(families) != len(all) {
+		t.Errorf("%d families of %d", len(families), len(all))
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v, %v", problems, err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "job" || l.GetName() == "instance" {
+					t.Errorf("%s has the label %s", f.GetName(), l.GetName())
+				}
+			}
+		}
+	}
+	_, body := get(t, Handler(full, nil), "/metrics", "192.0.2.1:1", "node:9100")
+	for _, want := range []string{
+		`raysys_runs_total{function="f0000",kind="task",outcome="ok"} 2`, `raysys_runs_total{function="other",kind="task",outcome="ok"} 102`,
+		`raysys_runs_total{function="k.m",kind="call",outcome="panic"} 1`, `raysys_run_seconds_bucket{function="f0000",kind="task",le="0.001"} 0`,
+		`raysys_run_seconds_bucket{function="f0000",kind="task",le="0.005"} 2`, `raysys_run_seconds_sum{function="f0000",kind="task"} 0.006`,
+		`raysys_grains{kind="other"} 51`, `raysys_links{way="relayed"} 1`, `raysys_store_seconds_count{operation="put"} 7`, `raysys_up 1`, "go_goroutines ",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no line %s", want)
+		}
+	}
+	if n := strings.Count(body, `raysys_running{`); n != MaxNames+1 {
+		t.Errorf("%d functions are shown", n)
+	}
+}
+
+// TestSourceFails: a source that fails or panics costs its families and nothing else, and so does a collector of the program's.
+func TestSourceFails(t *testing.T) {
+	for name, s := range map[string]Source{
+		"error": func() (Sample, error) { return Sample{}, errors.New("closed") },
+		"panic": func() (Sample, error) { panic("a mistake") },
+	} {
+		code, body := get(t, Handler(s, nil), "/metrics", "192.0.2.1:1", "node")
+		if code != http.StatusOK || !strings.Contains(body, "raysys_up 0\n") || !strings.Contains(body, "go_goroutines ") {
+			t.Errorf("%s: %d\n%s", name, code, body)
+		}
+	}
+	bad := prometheus.NewDesc("program_bad", "It fails.", nil, nil)
+	c := failing{bad}
+	prometheus.MustRegister(c)
+	defer prometheus.Unregister(c)
+	code, body := get(t, Handler(full, nil), "/metrics", "192.0.2.1:1", "node")
+	if code != http.StatusOK || !strings.Contains(body, "raysys_up 1\n") {
+		t.Errorf("beside a collector that fails: %d\n%.200s", code, body)
+	}
+}
+
+type failing struct{ desc *prometheus.Desc }
+
+func (f failing) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
+func (f failing) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.NewInvalidMetric(f.desc, errors.New("no"))
+}
+
+// TestHealth: a node is healthy while it serves, ready while it takes work, and profiles are for callers on its host.
+func TestHealth(t *testing.T) {
+	var why error
+	h := Handler(full, func() error { return why })
+	ask := func(path, from, host string, code int, says string) {
+		t.Helper()
+		if got, body := get(t, h, path, from, host); got != code || !strings.Contains(body, says) {
+			t.Errorf("%s from %s at %s: %d %q; want %d %q", path, from, host, got, body, code, says)
+		}
+	}
+	ask("/healthz", "192.0.2.1:1", "node", 200, "ok")
+	ask("/readyz", "192.0.2.1:1", "node", 200, "ok")
+	why = errors.New("it drains")
+	ask("/readyz", "192.0.2.1:1", "node", 503, "it drains")
+	ask("/healthz", "192.0.2.1:1", "node", 200, "ok")
+	for _, host := range []string{"localhost:1", "127.0.0.1", "[::1]:80", "[::1]"} {
+		ask("/debug/pprof/cmdline", "127.0.0.1:5", host, 200, "")
+	}
+	for _, c := range [][2]string{{"192.0.2.1:1", "localhost"}, {"127.0.0.1:5", "evil.example"}, {"127.0.0.1:5", "localhost.evil.example"}, {"bad", "localhost"}} {
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/symbol", "/debug/pprof/trace"} {
+			ask(path, c[0], c[1], 403, "localhost")
+		}
+	}
+}
+
+// TestServe: it serves until it is stopped, and an address that is taken is an error with a cure.
+func TestServe(t *testing.T) {
+	at, stop, err := Serve("127.0.0.1:0", Handler(full, func() error { return nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	r, err := http.Get("http://" + at.String() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		t.Error(r.Status)
+	}
+	if _, _, err := Serve(at.String(), nil); err == nil || !strings.Contains(err.Error(), "RAYSYS_HTTP") {
+		t.Errorf("an address that is taken: %v", err)
+	}
+}

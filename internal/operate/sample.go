@@ -1,0 +1,77 @@
+package operate
+
+import (
+	"errors"
+
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/metrics"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/placement/devices"
+)
+
+// Sample is what the node says of itself to metrics.
+func Sample(o *Operator) (metrics.Sample, error) {
+	on := own{o}
+	s := metrics.Sample{
+		Tasks: taskengine.Functions(o.Tasks), Calls: grainengine.Functions(o.Grains), Grains: o.Grains.Kinds(), Mailboxes: map[string]int{},
+	}
+	grainengine.EachActive(o.Grains, "", func(a grainengine.Active) { s.Mailboxes[a.ID.Kind] += a.Mailbox })
+	total, free := o.Resources, o.Tasks.Free()
+	s.Resources = []metrics.Resource{{Name: "CPU", Total: total.CPU, Free: free.CPU}}
+	if total.GPU > 0 {
+		s.Resources = append(s.Resources, metrics.Resource{Name: "GPU", Total: total.GPU, Free: free.GPU})
+	}
+	if total.Memory > 0 {
+		s.Resources = append(s.Resources, metrics.Resource{Name: "memory", Total: float64(total.Memory), Free: float64(free.Memory)})
+	}
+	for name, n := range total.Custom {
+		s.Resources = append(s.Resources, metrics.Resource{Name: name, Total: n, Free: free.Custom[name]})
+	}
+	for _, d := range on.devices() {
+		one := metrics.Device{ID: d.UUID, Held: d.Total - d.Free, Sick: d.Sick, Utilization: -1, UsedBytes: -1}
+		if d.Busy != devices.Unknown {
+			one.Utilization, one.UsedBytes = float64(d.Busy)/100, float64(d.UsedMemory)
+		}
+		s.Devices = append(s.Devices, one)
+	}
+	if store := o.Node.Objects(); store != nil {
+		st := store.Stats()
+		s.Objects = metrics.Objects{
+			Count: float64(st.Objects), Bytes: float64(st.Used), Limit: float64(st.Budget), Spilled: float64(st.Spilled), SpillBytes: float64(st.Disk), SpillLost: float64(st.Lost),
+		}
+		if o.Node.Cluster() != nil {
+			t := store.Transfers()
+			s.Objects.SentBytes, s.Objects.ReceivedBytes = float64(t.BytesOut), float64(t.BytesIn)
+			s.Objects.TransfersFailed, s.Objects.TransfersOpen = float64(t.Failed), float64(t.Flights)
+		}
+	}
+	c := o.Node.Cluster()
+	if c == nil || c.Member == nil || c.Mesh == nil {
+		return s, nil
+	}
+	s.Clustered, s.LeaseLeft = true, c.Member.Lease().Seconds()
+	for _, p := range c.Mesh.Connected() {
+		if s.Links++; p.Relayed() {
+			s.Relayed++
+		}
+	}
+	return s, nil
+}
+
+// Ready says why the node takes no work, nil where it does.
+func Ready(o *Operator) error {
+	switch c := o.Node.Cluster(); {
+	case o.Node.Objects() == nil:
+		return errors.New("the node has not started")
+	case o.Tasks.Load().Draining:
+		return errors.New("the node drains, or closes")
+	case c == nil:
+		return nil
+	case c.Member.State() != member.Active:
+		return errors.New("the node is suspended, or has left: its lease ran out")
+	case o.Node.WhyNoHost() != "":
+		return errors.New(o.Node.WhyNoHost())
+	}
+	return nil
+}
