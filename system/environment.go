@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,22 @@ func (e *environment) boolean(name string) bool {
 		e.bad(name, v, "true or false")
 	}
 	return b
+}
+
+func (e *environment) address(name string) string {
+	v := e.get(name)
+	if v != "" && !isAddress(v) {
+		e.bad(name, v, "HOST:PORT, such as 127.0.0.1:9464")
+	}
+	return v
+}
+
+func isAddress(v string) bool {
+	_, port, err := net.SplitHostPort(v)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err == nil
 }
 
 // off reads on, the default, or off.

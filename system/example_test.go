@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
@@ -53,6 +54,28 @@ func ExampleFromEnv() {
 	_, err := system.FromEnv()
 	fmt.Println(err)
 	// Output: RAYSYS_CPU="many": give a number of 0 or more
+}
+
+// A node with HTTP serves its metrics, and its health to what watches over it.
+func ExampleConfig() {
+	main := func() {
+		n, err := system.New(system.Config{HTTP: "127.0.0.1:9464", Table: table})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		n.Start(context.Background())
+		defer n.Close(context.Background())
+		r, err := http.Get("http://127.0.0.1:9464/readyz")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer r.Body.Close()
+		fmt.Println(r.Status) // 200 OK
+	}
+	_ = main // other tests may have the port
+	// Output:
 }
 
 func ExampleNode_Start() {

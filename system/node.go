@@ -57,6 +57,7 @@ type Node struct {
 	watch     sync.WaitGroup // of the goroutine that watches devices
 	health    nodedevices.Health
 	lines     *worklog.Lines
+	page      page
 	unseen    *nodelog.Failures
 	panics    *nodelog.Failures
 
@@ -217,8 +218,9 @@ func (n *Node) join(ctx context.Context) error {
 	if err := n.begin(ctx); err != nil {
 		return err
 	}
-	var err error
+	err := n.page.open(n)
 	switch {
+	case err != nil:
 	case n.cluster != nil:
 		err = n.cluster.Join(ctx)
 	default:
@@ -230,10 +232,12 @@ func (n *Node) join(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state != stateStarting {
+		n.page.close()
 		return fmt.Errorf("start node: %w", raysys.ErrClosed)
 	}
 	if err != nil {
 		n.state = stateNew
+		n.page.close()
 		return fmt.Errorf("start node: %w", err)
 	}
 	n.state = stateStarted
@@ -332,6 +336,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.pool.Close()
 	n.actors.Shutdown()
 	n.lines.Close()
+	n.page.close()
 	n.unseen.Close()
 	n.panics.Close()
 	n.log.Info("node closed", zap.String("node", string(n.cfg.Name)), zap.Error(err))

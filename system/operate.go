@@ -216,7 +216,7 @@ func (n *operated) Cluster() *operate.Cluster {
 	}
 	return &operate.Cluster{
 		Name: n.cfg.Cluster.Name, Started: c.Info.Started, Log: c.Log, Runner: c.Runner, Mesh: c.Mesh, Refs: c.Refs, Network: c.Network, Member: c.Member,
-		Registry: c.Registry, Lineage: c.Lineage,
+		Registry: c.Registry, Lineage: c.Lineage, Store: c.Store,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -47,6 +48,8 @@ import (
 //	consul stop|start         the script's own server
 //	killserver NAME N         SIGKILL the N-th process of a server of raysys local, which the file talk names
 //	explained FILE PATTERN    wait until raysys get says so of the id in the file, of which it gets 12 digits
+//	served VARIABLE FILE      set the variable to the address at which a node serves metrics, by its log in the file
+//	fetch URL CODE PATTERN    get the URL until it answers with the code and something that matches
 func clusterParams(dir string, server *consulserver.Server, set ...string) testscript.Params {
 	return testscript.Params{
 		Dir:                 filepath.Join("testdata", dir),
@@ -65,7 +68,7 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": makeCerts, "consul": consulCommand, "listed": listed, "explained": explained,
-			"killserver": killServer,
+			"killserver": killServer, "served": served, "fetch": fetch,
 		},
 	}
 }
@@ -165,6 +168,42 @@ func explained(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	await(ts, false, []string{args[0], "[0-9a-f]{32}"})
 	until(ts, false, []string{args[1], "raysys", "get", ts.ReadFile(args[0])[:12]})
+}
+
+func served(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: served VARIABLE FILE")
+	}
+	const pattern = `serving metrics and health.*?(127\.0\.0\.1:\d+)`
+	await(ts, false, []string{args[1], pattern})
+	ts.Setenv(args[0], regexp.MustCompile(pattern).FindStringSubmatch(ts.ReadFile(args[1]))[1])
+}
+
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: fetch URL CODE PATTERN")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[2])
+	ts.Check(err)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(patience); ; {
+		said := ""
+		resp, err := http.Get(args[0])
+		if err == nil {
+			var body []byte
+			body, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if said = fmt.Sprintf("%d %s", resp.StatusCode, body); strings.HasPrefix(said, args[1]+" ") && pattern.Match(body) {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			ts.Fatalf("%s never answered %s %v: %s, %v", args[0], args[1], pattern, said, err)
+		}
+	}
 }
 
 func killServer(ts *testscript.TestScript, neg bool, args []string) {

@@ -37,10 +37,10 @@ type child struct {
 // localEnd is how long one of them may take to end, before it is killed: nodes of a local cluster have little to drain.
 const localEnd = 20 * time.Second
 
-// foreign are variables that would send local nodes elsewhere.
+// foreign are variables that would send local nodes elsewhere, or all to one address.
 var foreign = []string{
 	"CONSUL_", "RAYSYS_CONSUL", "RAYSYS_CLUSTER", "RAYSYS_NAME", "RAYSYS_APP", "RAYSYS_ROLE", "RAYSYS_LISTEN", "RAYSYS_ADVERTISE", "RAYSYS_TLS_",
-	"RAYSYS_NATS", "RAYSYS_OUTPUT", "RAYSYS_CPU", "RAYSYS_TIMEOUT", "RAYSYS_NODES", "RAYSYS_DATA",
+	"RAYSYS_NATS", "RAYSYS_OUTPUT", "RAYSYS_CPU", "RAYSYS_TIMEOUT", "RAYSYS_NODES", "RAYSYS_DATA", "RAYSYS_HTTP",
 }
 
 // start starts a process with these variables beside the harmless ones of this process.

@@ -37,6 +37,7 @@ type nodeFlags struct {
 	log       string
 	logFormat string
 	logDir    string
+	http      string
 	join      time.Duration
 
 	objectMemory string
@@ -63,7 +64,7 @@ before each line, and kept in files of 16 MiB at most, which raysys logs reads.
 
 A program that dies is reported to the cluster at once and started again, later each time; an exit with 0 that nobody asked
 for is a death too. SIGTERM and SIGINT drain it, and raysys drain from elsewhere; a second signal kills it. One that dies five
-times before it was ever up for --settled ends the command, as does one whose settings cannot be meant.`,
+times before it was ever up for --settled ends the command, as does one whose settings cannot be meant, or whose --http is taken.`,
 		Example: "  raysys node --app ./bin/app\n  raysys node --app ./bin/app --name a --listen 10.0.0.5:7400 --tls-cert a.crt --tls-key a.key --tls-ca ca.crt -- --verbose",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
@@ -101,6 +102,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
 	flags.StringVar(&f.logFormat, "log-format", "", "form of its log: terminal (short, coloured) or json (default: terminal where this command writes to one)")
 	flags.StringVar(&f.logDir, "log-dir", "", "folder for two files of 8 MiB, NAME.log and NAME.old.log, with what the program writes (default: one in the folder for temporary files, gone with this command)")
+	flags.StringVar(&f.http, "http", "", "address at which the program serves /metrics, /healthz, /readyz and, to callers on this host, /debug/pprof/ (default: nowhere)")
 	flags.DurationVar(&f.join, "join-timeout", 0, "how long the program tries to reach Consul before it exits with 3 (default: for ever)")
 	flags.DurationVar(&f.grace, "grace", 5*time.Minute, "how long a drain may take")
 	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
@@ -137,6 +139,11 @@ func (f *nodeFlags) check() error {
 	}
 	if f.advertise != "" {
 		if err := checkAddress("--advertise", f.advertise, false); err != nil {
+			return err
+		}
+	}
+	if f.http != "" {
+		if err := checkAddress("--http", f.http, true); err != nil {
 			return err
 		}
 	}

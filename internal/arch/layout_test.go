@@ -92,6 +92,7 @@ var layers = []layer{
 	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
 
 	{"internal/worklog/...", words("std . inspect internal/core internal/nodelog internal/worklog/..."), "it carries lines; how a node asks another is nothing to it"},
+	{"internal/metrics/...", words("std third internal/tally internal/metrics/..."), "it shows a sample; who makes that, and how a node is assembled, is nothing to it"},
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
 	{"internal/operate/...", words("std third . inspect internal/core internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/staterecord internal/tally internal/metrics internal/node internal/worklog placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
 	{"internal/placing/...", words("std . internal/core internal/wire internal/wheel internal/goroutines internal/ledger internal/loadreport internal/graindir internal/member internal/runner internal/mesh internal/refs internal/registry internal/nodedevices internal/taskengine internal/grainengine internal/groupengine placement internal/placing/..."), "it joins what placement decides by to who asks: engines, leaders and groups; how a node is assembled is nothing to it"},
@@ -120,6 +121,7 @@ var fences = []fence{
 	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
 	{"github.com/nats-io/...", words("stream/... tools/benchnats/..."), "NATS carries events and what is foreign, never a Go-to-Go call; who does not import stream does not link it"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
+	{"github.com/prometheus/...", words("internal/metrics/..."), "numbers are shown in one place, at a scrape; who counts knows nothing of Prometheus. protoactor-go brings its client into every binary anyhow"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},
 	{"github.com/ebitengine/purego/...", words("examples/gpu/..."), "a program calls its GPU; raysys hands out devices. The example is a module of its own, so that no user of raysys gets it"},
 	{"github.com/spf13/cobra/...", words("cmd/..."), "a library has no flags"},

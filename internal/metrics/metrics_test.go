@@ -133,12 +133,32 @@ func TestHealth(t *testing.T) {
 	ask("/readyz", "192.0.2.1:1", "node", 503, "it drains")
 	ask("/healthz", "192.0.2.1:1", "node", 200, "ok")
 	for _, host := range []string{"localhost:1", "127.0.0.1", "[::1]:80", "[::1]"} {
-		ask("/debug/pprof/cmdline", "127.0.0.1:5", host, 200, "")
+		ask("/debug/pprof/", "127.0.0.1:5", host, 200, "goroutine?debug=1")
 	}
 	for _, c := range [][2]string{{"192.0.2.1:1", "localhost"}, {"127.0.0.1:5", "evil.example"}, {"127.0.0.1:5", "localhost.evil.example"}, {"bad", "localhost"}} {
-		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/symbol", "/debug/pprof/trace"} {
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/trace"} {
 			ask(path, c[0], c[1], 403, "localhost")
 		}
+	}
+}
+
+// TestProfiles: what go tool pprof and go tool trace ask for, and what cannot be meant. The mux of a program has none of it.
+func TestProfiles(t *testing.T) {
+	h := Handler(full, nil)
+	for path, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"goroutine?debug=1": {200, "goroutine profile: total"}, "heap?gc=1": {200, "\x1f\x8b"}, "profile?seconds=0.01": {200, "\x1f\x8b"}, "trace?seconds=0.01": {200, "go 1."},
+		"nothing": {404, "see /debug/pprof/"}, "trace?seconds=x": {400, "give a number"}, "profile?seconds=-1": {400, "give a number"}, "profile?seconds=NaN": {400, "give a number"},
+		"profile?seconds=601": {400, "at most 600"},
+	} {
+		if code, body := get(t, h, "/debug/pprof/"+path, "127.0.0.1:5", "localhost"); code != want.code || !strings.Contains(body, want.says) {
+			t.Errorf("%s: %d %.100q; want %d %q", path, code, body, want.code, want.says)
+		}
+	}
+	if code, _ := get(t, http.DefaultServeMux, "/debug/pprof/", "192.0.2.1:1", "node"); code != http.StatusNotFound {
+		t.Errorf("a program that serves http.DefaultServeMux serves profiles: %d", code)
 	}
 }
 

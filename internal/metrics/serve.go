@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"strings"
 	"time"
 
@@ -28,25 +27,21 @@ func Handler(s Source, ready func() error) http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("/debug/pprof/", fromHere(http.HandlerFunc(pprof.Index)))
-	mux.Handle("/debug/pprof/cmdline", fromHere(http.HandlerFunc(pprof.Cmdline)))
-	mux.Handle("/debug/pprof/profile", fromHere(http.HandlerFunc(pprof.Profile)))
-	mux.Handle("/debug/pprof/symbol", fromHere(http.HandlerFunc(pprof.Symbol)))
-	mux.Handle("/debug/pprof/trace", fromHere(http.HandlerFunc(pprof.Trace)))
+	profiles(mux)
 	return mux
 }
 
 // fromHere serves callers of this host alone. The Host must be one of this host, too: else a page in a browser here could have a name of its
 // own lead here, and read the answer.
-func fromHere(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func fromHere(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		from, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err != nil || !loopback(from) || !loopback(hostOf(r.Host)) {
 			http.Error(w, "profiles are for callers on this host, at localhost, 127.0.0.1 or [::1]", http.StatusForbidden)
 			return
 		}
-		h.ServeHTTP(w, r)
-	})
+		h(w, r)
+	}
 }
 
 func hostOf(hostport string) string {

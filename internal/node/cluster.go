@@ -105,7 +105,8 @@ type Cluster struct {
 	Mesh      *mesh.Mesh
 	Refs      *refs.References
 	Placer    *placing.Placer
-	KV        store.KV // from the join on, as are those below
+	KV        store.KV    // from the join on, as are those below
+	Store     *StoreTimes // KV, as its members and shards use it
 	Network   link.Transport
 	TLS       *tlsfiles.Watcher // nil where the node does not speak TLS
 	Member    *member.Member

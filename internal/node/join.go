@@ -40,7 +40,8 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 		}
 		c.ownKV = true
 	}
-	conf, err := c.entry.layout(ctx, c.KV)
+	c.Store = &StoreTimes{KV: c.KV}
+	conf, err := c.entry.layout(ctx, c.Store)
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.entry.sameWire(ctx, c.KV, transport.Print); err != nil {
+	if err := c.entry.sameWire(ctx, c.Store, transport.Print); err != nil {
 		return err
 	}
 	c.Registry = registry.New(registry.Config{
@@ -85,7 +86,7 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	c.Info = cfg.Record
 	c.Info.Address, c.Info.Functions, c.Info.KeyPrint, c.Info.Started, c.Info.Proves = addr, c.digest(), transport.Print, time.Now(), len(conf.Secret) > 0
 	c.Member, err = member.Join(ctx, member.Config{
-		KV: c.KV, Cluster: cfg.Cluster, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Parts.Clock, Prober: c.Mesh, Ballots: c.Mesh,
+		KV: c.Store, Cluster: cfg.Cluster, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Parts.Clock, Prober: c.Mesh, Ballots: c.Mesh,
 		Self: c.Info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.entry.failed(a.Err) }, OnEvent: c.event,
 	})
 	if err != nil {

@@ -85,7 +85,7 @@ func (sh *shards) takeOver(n int) {
 	if sh.c.Registry.Led()[n] != nil {
 		return // it has begun to lead since
 	}
-	s, err := shardlog.Lead(sh.c.ctx, shardlog.LeadConfig{KV: sh.c.KV, Shard: n, Session: sh.c.Member.Session(), Node: string(sh.c.Self().Node), Writers: sh.writers})
+	s, err := shardlog.Lead(sh.c.ctx, shardlog.LeadConfig{KV: sh.c.Store, Shard: n, Session: sh.c.Member.Session(), Node: string(sh.c.Self().Node), Writers: sh.writers})
 	if err != nil {
 		pause := 100 * time.Millisecond // else duties would look again at once
 		var other *shardlog.NotLeaderError
@@ -144,7 +144,7 @@ func (sh *shards) giveUp(n int) {
 		return // it has begun to lead since
 	}
 	pause := 20 * time.Millisecond // the view will show that in a moment
-	if err := shardlog.GiveUp(sh.c.ctx, shardlog.LeadConfig{KV: sh.c.KV, Shard: n, Session: sh.c.Member.Session()}); err != nil && sh.c.ctx.Err() == nil {
+	if err := shardlog.GiveUp(sh.c.ctx, shardlog.LeadConfig{KV: sh.c.Store, Shard: n, Session: sh.c.Member.Session()}); err != nil && sh.c.ctx.Err() == nil {
 		sh.c.Log.Warn("cannot give up a shard", zap.Int("shard", n), zap.Error(err))
 		pause = 100 * time.Millisecond
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
@@ -74,6 +75,7 @@ type Cluster struct {
 	Member   *member.Member
 	Registry *registry.Registry
 	Lineage  *lineage.Lineage // nil where that is not durable
+	Store    *node.StoreTimes
 }
 
 // Operator answers what operators ask of a node, and asks other nodes for one.

@@ -10,7 +10,7 @@ import (
 	"github.com/raysys/raysys/placement/devices"
 )
 
-// Sample is what the node says of itself to metrics.
+// Sample is what the node, which has started, says of itself to metrics.
 func Sample(o *Operator) (metrics.Sample, error) {
 	on := own{o}
 	s := metrics.Sample{
@@ -47,7 +47,7 @@ func Sample(o *Operator) (metrics.Sample, error) {
 		}
 	}
 	c := o.Node.Cluster()
-	if c == nil || c.Member == nil || c.Mesh == nil {
+	if c == nil {
 		return s, nil
 	}
 	s.Clustered, s.LeaseLeft = true, c.Member.Lease().Seconds()
@@ -56,14 +56,16 @@ func Sample(o *Operator) (metrics.Sample, error) {
 			s.Relayed++
 		}
 	}
+	s.Shards, s.Store = len(c.Registry.Led()), map[string]metrics.Store{}
+	for name, t := range c.Store.Times() {
+		s.Store[name] = metrics.Store{Count: t.Count, Seconds: t.Took.Seconds(), Errors: t.Errors}
+	}
 	return s, nil
 }
 
-// Ready says why the node takes no work, nil where it does.
+// Ready says why the node, which has started, takes no work, nil where it does.
 func Ready(o *Operator) error {
 	switch c := o.Node.Cluster(); {
-	case o.Node.Objects() == nil:
-		return errors.New("the node has not started")
 	case o.Tasks.Load().Draining:
 		return errors.New("the node drains, or closes")
 	case c == nil:
