@@ -180,7 +180,7 @@ func newLines(n *Node) *worklog.Lines {
 	c := n.cfg.lines
 	c.Node, c.Log = n.cfg.Name, nodelog.Slog(n.log)
 	if n.cluster != nil {
-		c.Run, c.Drivers = n.cluster.Runner.Run, func() map[uint64]raysys.NodeID { return driversOf(n.cluster) }
+		c.Run, c.Done, c.Drivers = n.cluster.Runner.Run, n.cluster.Runner.Context().Done(), func() map[uint64]raysys.NodeID { return driversOf(n.cluster) }
 		c.Own = func() uint64 { return n.cluster.Self().Incarnation }
 	}
 	return worklog.New(c)

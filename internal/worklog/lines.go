@@ -37,7 +37,8 @@ type Config struct {
 	Debug  bool      // lines of level debug, too
 	Off    bool      // the driver does not want the lines of other nodes
 	Log    *slog.Logger
-	Run    func(func()) // starts a goroutine that ends with the node
+	Run    func(func())    // starts a goroutine that ends with the node
+	Done   <-chan struct{} // closed when the node waits for what Run has started; nil where it never does
 	// Drivers are the nodes of the cluster that drive, by their incarnation. Nil without a cluster.
 	Drivers func() map[uint64]raysys.NodeID
 	// Own is the incarnation of this node.

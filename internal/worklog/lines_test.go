@@ -299,3 +299,18 @@ func TestRead(t *testing.T) {
 		}
 	})
 }
+
+// TestWatchEndsWithNode: a node that leaves waits for what looks after plain output, while a driver still asks.
+func TestWatchEndsWithNode(t *testing.T) {
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(folder)
+		defer b.Close()
+		done := make(chan struct{})
+		b.cfg.Done = done
+		b.ask(Question{})
+		synctest.Wait()
+		close(done)
+		b.runs.Wait() // before Close
+	})
+}

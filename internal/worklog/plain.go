@@ -12,7 +12,12 @@ const lookEvery = 200 * time.Millisecond
 func (l *Lines) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for range tick.C {
+	for {
+		select {
+		case <-tick.C:
+		case <-l.cfg.Done: // the node waits for what Run has started before it closes l
+			return
+		}
 		l.mu.Lock()
 		asked := l.lookAll()
 		if !asked || l.ended {
