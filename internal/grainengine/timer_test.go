@@ -341,7 +341,7 @@ func TestDurableTick(t *testing.T) {
 	}
 	for _, fails := range []bool{true, false} {
 		ends(t, ctx, start.Call(ctx, g, fails))
-		if err := <-ticks; !errors.Is(err, grains.ErrDurableTurn) {
+		if err := ticked(t, ticks); !errors.Is(err, grains.ErrDurableTurn) {
 			t.Error("a call of another durable grain in a tick:", err)
 		}
 		want := map[bool]int{true: 0, false: 10}[fails]
@@ -355,7 +355,7 @@ func TestDurableTick(t *testing.T) {
 	wants(t, ctx, v.get.Call(ctx, g), 10) // stored
 
 	ends(t, ctx, repeat.Call(ctx, g))
-	<-ticks
+	ticked(t, ticks)
 	v.net.put(idOf(g), b) // a's ticks cannot be stored any more
 	var n int
 	nodetest.Eventually(t, "a has let it go", func() bool { return a.engine.Activations("vault") == 0 })
@@ -367,4 +367,18 @@ func TestDurableTick(t *testing.T) {
 	if len(ticks) > 0 {
 		t.Error("the timer outlived its struct")
 	}
+}
+
+// ticked waits for a tick.
+func ticked(t *testing.T, ticks chan error) (err error) {
+	t.Helper()
+	nodetest.Eventually(t, "it ticks", func() bool {
+		select {
+		case err = <-ticks:
+			return true
+		default:
+			return false
+		}
+	})
+	return err
 }
