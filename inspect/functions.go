@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -9,6 +10,7 @@ import (
 // Functions is what all nodes have counted of each function and method since they started, and what they have of it now.
 type Functions struct {
 	Cluster   string     `json:"cluster"`
+	At        time.Time  `json:"at"`        // when it was asked for
 	Count     int        `json:"count"`     // of functions, also of those that were left out
 	Functions []Function `json:"functions"` // those with the most runs first
 	Silent    []string   `json:"silent,omitempty"`
@@ -19,6 +21,7 @@ type Function struct {
 	Name    string            `json:"name"` // of a method: kind.method
 	Kind    string            `json:"kind"` // task or call
 	Runs    uint64            `json:"runs"`
+	Rate    float64           `json:"rate,omitempty"`     // runs in a second, of what Functions.Since returns
 	Errors  uint64            `json:"errors"`             // runs that ended in an error or a panic, and were not repeated
 	Ended   map[string]uint64 `json:"outcomes,omitempty"` // runs by how they ended: ok, error, panic, cancelled, retried
 	P50     time.Duration     `json:"p50"`
@@ -26,6 +29,26 @@ type Function struct {
 	Running int               `json:"running"`
 	Waiting int               `json:"waiting"`
 	Oldest  time.Duration     `json:"oldest,omitempty"` // for how long the one has waited that has waited longest, about
+}
+
+// Since returns f with the rates of the time since before, which was asked for earlier. A function has none that was not in before, or has
+// fewer runs now since a node has left; and no function has where other nodes were silent, whose runs would come or go all at once.
+func (f Functions) Since(before Functions) Functions {
+	type key struct{ name, kind string }
+	runs, seconds := map[key]uint64{}, f.At.Sub(before.At).Seconds()
+	for i := range before.Functions {
+		one := &before.Functions[i]
+		runs[key{one.Name, one.Kind}] = one.Runs
+	}
+	f.Functions = slices.Clone(f.Functions)
+	for i := range f.Functions {
+		one := &f.Functions[i]
+		was, known := runs[key{one.Name, one.Kind}]
+		if one.Rate = 0; known && one.Runs >= was && seconds > 0 && len(f.Silent)+len(before.Silent) == 0 {
+			one.Rate = float64(one.Runs-was) / seconds
+		}
+	}
+	return f
 }
 
 // Failures is what failed on all nodes.

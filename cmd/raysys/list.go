@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ type list struct {
 	name, short, long string
 	flags             func(*pflag.FlagSet) asks // declares those of its own, and returns what asks with them
 	nodes             bool                      // it has --node
+	watch             bool                      // it has --watch
 }
 
 type asks func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error)
@@ -67,7 +69,32 @@ func (l *list) command(on cluster) *cobra.Command {
 			panic(err) // the flag is there
 		}
 	}
+	watch := new(bool)
+	if l.watch {
+		watch = cmd.Flags().Bool("watch", false, "ask again every 2 s until it is interrupted, each time for up to --timeout")
+	}
 	ask := l.flags(cmd.Flags())
+	look := func(ctx context.Context, w io.Writer, c client.Cluster) error {
+		a, err := ask(ctx, c, raysys.NodeID(*node))
+		switch {
+		case errors.Is(err, raysys.ErrBadOption):
+			return cli.Usagef("list %s: %w", l.name, err)
+		case errors.Is(err, system.ErrNoSuchNode):
+			return fmt.Errorf("list %s: %w: no node named %s is in the cluster: run raysys status", l.name, client.ErrNotFound, *node)
+		case errors.Is(err, client.ErrNotFound):
+			return fmt.Errorf("list %s: %w", l.name, err)
+		case err != nil:
+			return fmt.Errorf("list %s: %w: run raysys doctor", l.name, err)
+		case *form == cli.JSON:
+			err = json.NewEncoder(w).Encode(a.as)
+		default:
+			err = a.table(w)
+		}
+		if err == nil && *node != "" && len(a.silent) > 0 {
+			err = fmt.Errorf("%w: node %s: run raysys doctor", client.ErrUnreachable, a.silent[0])
+		}
+		return err
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *node != "" {
 			if err := checkName("--node", *node); err != nil {
@@ -77,31 +104,46 @@ func (l *list) command(on cluster) *cobra.Command {
 		if limit, err := cmd.Flags().GetInt("limit"); err == nil && limit < 0 {
 			return cli.Usagef("--limit %d: give 0 or more", limit)
 		}
-		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c client.Cluster) error {
-				a, err := ask(ctx, c, raysys.NodeID(*node))
-				switch {
-				case errors.Is(err, raysys.ErrBadOption):
-					return cli.Usagef("list %s: %w", l.name, err)
-				case errors.Is(err, system.ErrNoSuchNode):
-					return fmt.Errorf("list %s: %w: no node named %s is in the cluster: run raysys status", l.name, client.ErrNotFound, *node)
-				case errors.Is(err, client.ErrNotFound):
-					return fmt.Errorf("list %s: %w", l.name, err)
-				case err != nil:
-					return fmt.Errorf("list %s: %w: run raysys doctor", l.name, err)
-				case *form == cli.JSON:
-					err = json.NewEncoder(cmd.OutOrStdout()).Encode(a.as)
-				default:
-					err = a.table(cmd.OutOrStdout())
-				}
-				if err == nil && *node != "" && len(a.silent) > 0 {
-					err = fmt.Errorf("%w: node %s: run raysys doctor", client.ErrUnreachable, a.silent[0])
-				}
-				return err
+		w := cmd.OutOrStdout()
+		if *watch {
+			return withCluster(cmd.Context(), on, *at, func(c client.Cluster) error {
+				return watched(cmd.Context(), w, *form == cli.Table && readByPerson(w), func(w io.Writer) error {
+					return limited(cmd.Context(), *timeout, func(ctx context.Context) error { return look(ctx, w, c) })
+				})
 			})
+		}
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error { return look(ctx, w, c) })
 		})
 	}
 	return cmd
+}
+
+// watchPause is how long watched waits between two looks.
+const watchPause = 2 * time.Second
+
+// watched looks until ctx ends, which is no error. What it shows replaces what was there, where the screen is to be redrawn.
+func watched(ctx context.Context, w io.Writer, redraw bool, look func(io.Writer) error) error {
+	tick := time.NewTicker(watchPause)
+	defer tick.Stop()
+	for {
+		var b bytes.Buffer
+		if redraw {
+			b.WriteString("\x1b[H\x1b[2J") // to the corner, and clear
+		}
+		err := look(&b)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if _, bad := w.Write(b.Bytes()); err != nil || bad != nil {
+			return errors.Join(err, bad)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func limitFlag(flags *pflag.FlagSet, what string) *int {
@@ -167,13 +209,16 @@ raysys cancel removes one.`,
 		}
 	},
 }, {
-	name: "functions", short: "Show how often functions ran, how fast, and what of them runs and waits",
+	name: "functions", short: "Show how often functions ran, how fast, and what of them runs and waits", watch: true,
 	long: `Show each function and each method of all programs, those with the most runs first: how often it ran since the nodes started, how
-many of these runs failed, what half and 99 in a hundred of them took less than, and how much of it runs and waits now.`,
+many of these runs failed, what half and 99 in a hundred of them took less than, and how much of it runs and waits now. --watch shows that again
+and again, from the second time on with the runs in a second since the time before.`,
 	flags: func(flags *pflag.FlagSet) asks {
 		limit := limitFlag(flags, "those with the most runs")
+		var before inspect.Functions
 		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
 			f, err := c.Functions(ctx, orNone(*limit))
+			f, before = f.Since(before), f
 			return answered{func(w io.Writer) error { return client.FunctionsTable(w, cli.Printable(f)) }, f, f.Silent}, err
 		}
 	},

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -26,6 +29,8 @@ type fakeCluster struct {
 	opened int
 	closed int
 	err    error
+	runs   uint64 // of a function
+	looks  func() // is called when that is asked for
 }
 
 func (c *fakeCluster) cluster(connectErr error) cluster {
@@ -165,7 +170,10 @@ func (c *fakeCluster) Waits(context.Context, int) (inspect.Waits, error) {
 }
 
 func (c *fakeCluster) Functions(context.Context, int) (inspect.Functions, error) {
-	return inspect.Functions{Cluster: c.at.Cluster, Count: 1, Functions: []inspect.Function{{Name: "train", Kind: "task", Runs: 12, Errors: 1, P50: 1234567, P99: time.Second, Running: 2, Waiting: 3, Oldest: time.Minute}}}, c.err
+	if c.looks != nil {
+		c.looks()
+	}
+	return inspect.Functions{Cluster: c.at.Cluster, At: time.Now(), Count: 1, Functions: []inspect.Function{{Name: "train", Kind: "task", Runs: c.runs, Errors: 1, P50: 1234567, P99: time.Second, Running: 2, Waiting: 3, Oldest: time.Minute}}}, c.err
 }
 
 func (c *fakeCluster) Failures(context.Context, int) (inspect.Failures, error) {
@@ -282,7 +290,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"list", "tasks", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
 		{args: []string{"list", "tasks"}, err: errors.New("odd"), code: 1, talk: "error: list tasks: odd: run raysys doctor\n"},
 		{args: []string{"list", "grains", "--kind", "account", "--key", "7"}, code: 0, out: "GRAIN       NODE  MAILBOX  TURN  LASTS  STATE\naccount/71  a     3        pay   5s     busy\n\ntotal: 1 grains\n"},
-		{args: []string{"list", "functions"}, code: 0, out: "FUNCTION  KIND  RUNS  ERRORS  P50     P99  RUNNING  WAITING  OLDEST WAIT\ntrain     task  12    1       1.23ms  1s   2        3        1m0s\n\ntotal: 1 functions\n"},
+		{args: []string{"list", "functions"}, code: 0, out: "FUNCTION  KIND  RUNS  RUNS/S  ERRORS  P50     P99  RUNNING  WAITING  OLDEST WAIT\ntrain     task  12    -       1       1.23ms  1s   2        3        1m0s\n\ntotal: 1 functions\n"},
 		{args: []string{"list", "failures"}, code: 0, out: "FUNCTION  NODE  COUNT  FIRST   LAST    LAST ID  TEXT\ntrain     a     3      1s ago  1s ago  ab       panic: boom\n\ntotal: 1 kinds of failures\n"},
 		{args: []string{"list", "waits"}, code: 0, out: "train ab on a: blocked\n  step cd on b: running, 1m0s\n\ntotal: 1 tasks and turns that wait for other work\n"},
 		{args: []string{"list", "objects", "--node", "b"}, code: 3, out: "b does not answer", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
@@ -305,7 +313,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"doctor"}, err: errors.New("refused"), code: 3, out: "skipped  acl", talk: "error: cluster unreachable: start an agent there"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			f := &fakeCluster{err: c.err}
+			f := &fakeCluster{err: c.err, runs: 12}
 			out, talk, code := ask(t, f.cluster(c.connect), c.args...)
 			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(talk, c.talk) {
 				t.Errorf("exit %d, want %d\nout %q, want %q\ntalk %q, want %q", code, c.code, out, c.out, talk, c.talk)
@@ -317,6 +325,62 @@ func TestClusterCommands(t *testing.T) {
 				t.Errorf("connected %d times, closed %d times", f.opened, f.closed)
 			}
 		})
+	}
+}
+
+// TestWatch: raysys list functions --watch asks again every 2 s, over one connection, shows the rate since the time before, and ends well when
+// it is interrupted, or with the error of a look.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		looks, began := 0, time.Now()
+		f := &fakeCluster{runs: 2}
+		f.looks = func() {
+			f.runs += 10
+			if looks++; looks == 4 {
+				interrupt()
+			}
+		}
+		var out, talk bytes.Buffer
+		code := runOn(ctx, f.cluster(nil), []string{"list", "functions", "--watch", "--timeout", "1s", "-o", "json"}, strings.NewReader(""), &out, &talk)
+		if code != 0 || talk.Len() > 0 || time.Since(began) != 3*watchPause || f.opened != 1 || f.closed != 1 {
+			t.Errorf("exit %d after %v and %d looks, %d connections were opened and %d closed: %s", code, time.Since(began), looks, f.opened, f.closed, &talk)
+		}
+		var runs []uint64
+		var rates []float64
+		for d := json.NewDecoder(&out); d.More(); {
+			var all inspect.Functions
+			if err := d.Decode(&all); err != nil {
+				t.Fatal(err)
+			}
+			runs, rates = append(runs, all.Functions[0].Runs), append(rates, all.Functions[0].Rate)
+		}
+		if !slices.Equal(runs, []uint64{12, 22, 32}) || !slices.Equal(rates, []float64{0, 5, 5}) {
+			t.Errorf("it shows %v runs, %v in a second", runs, rates)
+		}
+
+		f = &fakeCluster{runs: 12}
+		f.looks = func() {
+			if f.runs += 10; f.runs > 22 {
+				f.err = errors.New("odd")
+			}
+		}
+		text, said, code := ask(t, f.cluster(nil), "list", "functions", "--watch")
+		if code != 1 || !strings.Contains(said, "error: list functions: odd: run raysys doctor\n") || strings.Count(text, "train") != 1 || strings.Contains(text, "\x1b") || f.closed != 1 {
+			t.Errorf("a look that fails: exit %d, %q, %q", code, text, said)
+		}
+	})
+}
+
+// TestWatchRedraws: on a terminal each look takes the place of the one before.
+func TestWatchRedraws(t *testing.T) {
+	var out bytes.Buffer
+	err := watched(t.Context(), &out, true, func(w io.Writer) error {
+		fmt.Fprint(w, "rows")
+		return errors.New("odd")
+	})
+	if err == nil || out.String() != "\x1b[H\x1b[2Jrows" {
+		t.Errorf("%v, %q", err, &out)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"time"
 
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
@@ -14,7 +15,7 @@ import (
 
 // Functions asks all nodes what they have counted of their functions, and lists the limit with the most runs; 0 stands for 100.
 func Functions(ctx context.Context, o *Operator, limit int) (inspect.Functions, error) {
-	all := inspect.Functions{Cluster: o.clusterName()}
+	all := inspect.Functions{Cluster: o.clusterName(), At: time.Now()}
 	p, silent, err := listPages[tally.Row](ctx, o, "", "functions", struct{}{}, "", "")
 	all.Silent = silent
 	type key struct {

@@ -100,9 +100,13 @@ func GrainsTable(w io.Writer, all inspect.Grains) error {
 
 // FunctionsTable writes functions for people.
 func FunctionsTable(w io.Writer, all inspect.Functions) error {
-	err := rows(w, len(all.Functions), "FUNCTION\tKIND\tRUNS\tERRORS\tP50\tP99\tRUNNING\tWAITING\tOLDEST WAIT", func(t io.Writer, i int) {
+	err := rows(w, len(all.Functions), "FUNCTION\tKIND\tRUNS\tRUNS/S\tERRORS\tP50\tP99\tRUNNING\tWAITING\tOLDEST WAIT", func(t io.Writer, i int) {
 		f := &all.Functions[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%s\n", f.Name, f.Kind, f.Runs, f.Errors, took(f.P50), took(f.P99), f.Running, f.Waiting, lasts(f.Oldest))
+		rate := "-"
+		if f.Rate > 0 {
+			rate = fmt.Sprintf("%.1f", f.Rate)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", f.Name, f.Kind, f.Runs, rate, f.Errors, took(f.P50), took(f.P99), f.Running, f.Waiting, lasts(f.Oldest))
 	})
 	if err != nil {
 		return err
