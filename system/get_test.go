@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
 )
 
 type (
@@ -162,6 +163,99 @@ func TestGet(t *testing.T) {
 		}
 		if found, err := operator.Get(context.Background(), still.ID().String()); err != nil && !strings.Contains(err.Error(), "b: ") || err == nil && (len(found.Silent) == 0 || !strings.HasPrefix(found.Silent[0], "b: ")) {
 			t.Errorf("while b is silent: %v, %d things, silent %q", err, found.Count, found.Silent)
+		}
+	})
+}
+
+// Break fails, or panics, and is the grain's last turn.
+func (p *purse) Break(ctx context.Context, how string) (int, error) {
+	if how == "panic" {
+		panic("the purse is torn")
+	}
+	return 0, errors.Join(errors.New(how), grains.Deactivate(ctx))
+}
+
+var (
+	purseBreak = grains.Method(purseKind, "break", (*purse).Break)
+	// getBreaks panics, or waits where it is given 0.
+	getBreaks = tasks.DefineIn(table, "get breaks", func(ctx context.Context, n int) (int, error) {
+		if n == 0 {
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		}
+		panic(fmt.Sprint("no bridge ", n))
+	})
+)
+
+// TestGetFailures: of a task that failed, and of a call, the failure is found by its id; of a task that runs, the last of its function, unless
+// there is one of its own; of a grain, which is gone, that of its last call. Stacks are those of where the work ran.
+func TestGetFailures(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		operator, _, ctx, end := b.listed(2)
+		defer end()
+		var failed []raysys.Ref[int]
+		for i := range 2 {
+			for _, node := range []string{"a", "b"} {
+				failed = append(failed, getBreaks.With(raysys.Label("node", node), raysys.Retries(0)).Go(ctx, 1+i))
+				if _, err := failed[len(failed)-1].Get(ctx); err == nil {
+					t.Fatal("it did not fail")
+				}
+				<-time.After(time.Second)
+			}
+		}
+		x := purseKind.Get("x")
+		var calls []raysys.Ref[int]
+		for _, how := range []string{"panic", "no coin"} {
+			calls = append(calls, purseBreak.Call(ctx, x, how))
+			if _, err := calls[len(calls)-1].Get(ctx); err == nil || errors.Is(err, raysys.ErrBadOption) {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+		}
+		waits := getBreaks.With(raysys.Label("node", "a"), raysys.Detached("bridges")).Go(ctx, 0)
+		other := groupWaits.With(raysys.Label("node", "b")).Go(ctx, 0)
+		<-time.After(time.Second)
+
+		failure := func(text, kind string) inspect.Failure {
+			t.Helper()
+			thing := one(t, operator, text)
+			if thing.Kind != kind || thing.Failure == nil {
+				t.Fatalf("get %s: %+v", text, thing)
+			}
+			return *thing.Failure
+		}
+		last := failed[3].ID().String()
+		for _, text := range []string{last, last[:20]} {
+			if x := failure(text, inspect.ThingTask); x.ID != last || x.Node != "b" || x.Text != "panic: no bridge 2" || !x.Panic || x.Count != 2 || !strings.Contains(x.Stack, "get_test.go:") {
+				t.Errorf("a task that failed: %+v", x)
+			}
+		}
+		if x := failure(failed[2].ID().String(), inspect.ThingTask); x.ID != failed[2].ID().String() || x.Node != "a" {
+			t.Errorf("of one that failed there is its own failure, not the last of its function: %+v", x)
+		}
+		if x := failure(failed[0].ID().String(), inspect.ThingTask); x.ID != last {
+			t.Errorf("a failure that was folded with a later one: %+v", x)
+		}
+		for text, kind := range map[string]string{waits.ID().String(): inspect.ThingTask, "bridges": inspect.ThingJob} {
+			if x := failure(text, kind); x.ID != last || x.Function != "get breaks" {
+				t.Errorf("%s has the last failure of its function: %+v", text, x)
+			}
+		}
+		if thing := one(t, operator, other.ID().String()); thing.Failure != nil {
+			t.Errorf("a task of a function that has not failed: %+v", thing.Failure)
+		}
+		if all, err := operator.Grains(ctx, inspect.GrainQuery{Kind: "purse"}); err != nil || all.Count != 0 {
+			t.Errorf("the grain is there: %v, %+v", err, all)
+		}
+		if x := failure("purse/x", inspect.ThingGrain); x.ID != calls[1].ID().String() || x.Text != "no coin" || x.Work != "purse/x.break" {
+			t.Errorf("a grain: %+v", x)
+		}
+		if x := failure(calls[0].ID().String(), inspect.ThingCall); x.Text != "panic: the purse is torn" || !strings.Contains(x.Stack, "Break") {
+			t.Errorf("a call that failed: %+v", x)
+		}
+		if _, err := operator.Cancel(ctx, last); !errors.Is(err, raysys.ErrNotFound) {
+			t.Errorf("cancel a task that has failed: %v", err)
 		}
 	})
 }

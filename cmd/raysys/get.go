@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ an object or a placement group, by its name.
 Of a task: where it waits or runs, for how long, behind what and for which resources, what keeps each node from taking it, which attempt
 it is; or where it was placed and why, as far as that is remembered. Of a value: where it is, how it was made, of what, and why it is lost
 or cannot be made again. Of a grain: its mailbox, its turn, with the stacks of one that is past its deadline, and its State as it is
-stored, as JSON. A text that fits several things shows each.`,
+stored, as JSON. Of what failed: the last failure that a node remembers, with the stack of a panic. A text that fits several things shows each.`,
 		Args: oneArgument("the id of a task or a value, or how it begins; the KIND/KEY of a grain; or a name: raysys list shows what there is"),
 	}
 	at := whereFlags(cmd.Flags())
@@ -51,7 +52,13 @@ stored, as JSON. A text that fits several things shows each.`,
 				if *form == cli.JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
 				}
-				return client.FoundText(cmd.OutOrStdout(), cli.Printable(found), time.Now())
+				shown := cli.Printable(found)
+				for i, t := range found.Things {
+					if t.Failure != nil {
+						shown.Things[i].Failure.Stack = strings.Join(cli.Lines(t.Failure.Stack), "\n")
+					}
+				}
+				return client.FoundText(cmd.OutOrStdout(), shown, time.Now())
 			})
 		})
 	}

@@ -83,15 +83,12 @@ func shownLine(w io.Writer, asJSON bool) func(inspect.LogLine) {
 	}
 	v := worklog.View{Time: true, Colour: readByPerson(w)}
 	return func(l inspect.LogLine) {
-		stack := strings.Split(strings.TrimSuffix(l.Stack, "\n"), "\n")
+		stack := cli.Lines(l.Stack)
 		l.Stack, l.Fields = "", json.RawMessage(cli.Escape(string(l.Fields)))
 		l = cli.Printable(l)
 		out := fmt.Appendf(nil, "%s | %s\n", l.Node, v.Append(nil, &l))
 		for _, one := range stack {
-			if one != "" {
-				indent := one[:len(one)-len(strings.TrimLeft(one, "\t"))]
-				out = fmt.Appendf(out, "%s | %s%s\n", l.Node, indent, cli.Escape(one[len(indent):]))
-			}
+			out = fmt.Appendf(out, "%s | %s\n", l.Node, one)
 		}
 		_, _ = w.Write(out)
 	}

@@ -39,6 +39,9 @@ func fill(v reflect.Value) {
 		fill(value)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
 	case reflect.Int, reflect.Int64:
 		v.SetInt(1)
 	case reflect.Bool:

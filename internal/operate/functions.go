@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,13 +63,10 @@ func (o own) functions(context.Context, struct{}) (p page[tally.Row], err error)
 func Failures(ctx context.Context, o *Operator, limit int) (inspect.Failures, error) {
 	all := inspect.Failures{Cluster: o.clusterName()}
 	var list []inspect.Failure
-	silent, err := ask(ctx, o, "", "failures", struct{}{}, func(k core.NodeKey, p page[tally.Failure]) {
+	silent, err := ask(ctx, o, "", "failures", failureQuery{}, func(k core.NodeKey, p page[tally.Failure]) {
 		all.Count += p.Count
-		for _, f := range p.Rows {
-			list = append(list, inspect.Failure{
-				Node: k.Node, Function: f.Function, Kind: string(f.Kind), Panic: f.Panic, Count: f.Count, First: f.First, Last: f.Last, Text: f.Text, ID: f.ID,
-				Work: f.Work, Stack: f.Stack,
-			})
+		for i := range p.Rows {
+			list = append(list, failureOf(k, &p.Rows[i]))
 		}
 	})
 	all.Silent = silent
@@ -78,9 +76,40 @@ func Failures(ctx context.Context, o *Operator, limit int) (inspect.Failures, er
 	return all, err
 }
 
+// failureOf is the row of a failure.
+func failureOf(k core.NodeKey, f *tally.Failure) inspect.Failure {
+	return inspect.Failure{
+		Node: k.Node, Function: f.Function, Kind: string(f.Kind), Panic: f.Panic, Count: f.Count, First: f.First, Last: f.Last, Text: f.Text, ID: f.ID,
+		Work: f.Work, Stack: f.Stack,
+	}
+}
+
+// failureQuery says which failures a node is asked for: those to which one of the fields fits. The zero value says all.
+type failureQuery struct {
+	Prefix string   `json:"prefix,omitempty"` // how the id begins
+	Tasks  []string `json:"tasks,omitempty"` // functions
+	Grain  string   `json:"grain,omitempty"` // kind/key
+}
+
+func (q *failureQuery) fits(f *tally.Failure) bool {
+	return q.Prefix != "" && strings.HasPrefix(f.ID, q.Prefix) || f.Kind == tally.TaskKind && slices.Contains(q.Tasks, f.Function) ||
+		q.Grain != "" && callOf(f.Work, f.Function, q.Grain)
+}
+
+// callOf reports whether work, kind/key.method, is a call of the grain; function is kind.method.
+func callOf(work, function, grain string) bool {
+	kind, _, _ := strings.Cut(grain, "/")
+	return strings.HasPrefix(work, grain) && work[len(grain):] == strings.TrimPrefix(function, kind)
+}
+
+func (q *failureQuery) all() bool { return q.Prefix == "" && q.Grain == "" && len(q.Tasks) == 0 }
+
 // failures are those of this node.
-func (o own) failures(context.Context, struct{}) (p page[tally.Failure], err error) {
+func (o own) failures(_ context.Context, q failureQuery) (p page[tally.Failure], err error) {
 	p.Rows = taskengine.Tally(o.Tasks).Failures()
+	if !q.all() {
+		p.Rows = slices.DeleteFunc(p.Rows, func(f tally.Failure) bool { return !q.fits(&f) })
+	}
 	p.Count = len(p.Rows)
 	p.Rows = bounded(p.Rows)
 	return p, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
@@ -27,17 +28,20 @@ const maxThings = 20
 func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 	f := &finding{ctx: ctx, o: o, text: text, things: map[string]*inspect.Thing{}, silent: map[string]bool{}}
 	var named []named
+	var groups inspect.Groups
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { named, err = f.named() })
-	f.groups()
-	switch _, digits := core.PrefixOf(text); {
+	wg.Go(func() { groups, _ = o.Groups(ctx, text, maxThings) }) // the context's end is seen later
+	_, digits := core.PrefixOf(text)
+	switch {
 	case digits:
 		f.work(text)
 	case strings.Contains(text, "/"):
 		f.grain()
 	}
 	wg.Wait()
+	f.groups(&groups)
 	if err != nil {
 		f.silent[fmt.Sprintf("the record of the name %q: %v", text, err)] = true
 	}
@@ -53,6 +57,7 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 			f.things[ids[0]].Name, f.things[ids[0]].Namespace = text, n.namespace
 		}
 	}
+	f.failures(digits)
 	found := inspect.Found{Cluster: o.clusterName(), Silent: slices.Sorted(maps.Keys(f.silent)), Things: []inspect.Thing{}}
 	for _, key := range slices.Sorted(maps.Keys(f.things)) {
 		found.Things = append(found.Things, *f.things[key])
@@ -134,12 +139,78 @@ func (f *finding) work(id string) (ids []string) {
 	return ids
 }
 
-// groups finds placement groups by name or id.
-func (f *finding) groups() {
-	all, err := f.o.Groups(f.ctx, f.text, maxThings)
-	if err != nil {
-		return // the context's end
+// failures finds the last failure of each thing, and failures whose ids begin with the text.
+func (f *finding) failures(digits bool) {
+	var q failureQuery
+	switch {
+	case digits:
+		q.Prefix = f.text
+	case strings.Contains(f.text, "/"):
+		q.Grain = f.text
 	}
+	for _, t := range f.things {
+		if t.Kind == inspect.ThingTask || t.Kind == inspect.ThingJob {
+			q.Tasks = append(q.Tasks, functionOf(t))
+		}
+	}
+	if q.all() {
+		return
+	}
+	silent, _ := ask(f.ctx, f.o, "", "failures", q, func(k core.NodeKey, p page[tally.Failure]) {
+		for i := range p.Rows {
+			x := failureOf(k, &p.Rows[i])
+			switch own := digits && strings.HasPrefix(x.ID, f.text); {
+			case own && x.Work != "":
+				f.thing(inspect.ThingCall, x.ID)
+			case own:
+				f.thing(inspect.ThingTask, x.ID)
+			case q.Grain != "" && callOf(x.Work, x.Function, q.Grain):
+				f.thing(inspect.ThingGrain, q.Grain)
+			}
+			for _, t := range f.things {
+				if fails(t, &x) && (t.Failure == nil || later(t.ID, &x, t.Failure)) {
+					t.Failure = &x
+				}
+			}
+		}
+	})
+	f.unheard(silent)
+}
+
+// fails reports whether x is a failure of t, or of its function.
+func fails(t *inspect.Thing, x *inspect.Failure) bool {
+	switch t.Kind {
+	case inspect.ThingGrain:
+		return callOf(x.Work, x.Function, t.ID)
+	case inspect.ThingTask, inspect.ThingJob:
+		return x.ID == t.ID || x.Kind == string(tally.TaskKind) && x.Function == functionOf(t)
+	}
+	return x.ID == t.ID
+}
+
+// later reports whether a says more of the work with the id than b: it is of that alone, or the later one.
+func later(id string, a, b *inspect.Failure) bool {
+	if (a.ID == id) != (b.ID == id) {
+		return a.ID == id
+	}
+	return a.Last.After(b.Last)
+}
+
+// functionOf is that of a task.
+func functionOf(t *inspect.Thing) string {
+	switch {
+	case len(t.Tasks) > 0:
+		return t.Tasks[0].Function
+	case t.Scheduling != nil:
+		return t.Scheduling.Name
+	case t.Value != nil:
+		return t.Value.Name
+	}
+	return ""
+}
+
+// groups adds placement groups that have the name or the id.
+func (f *finding) groups(all *inspect.Groups) {
 	f.unheard(all.Silent)
 	for i := range all.Groups {
 		g := f.thing(inspect.ThingGroup, all.Groups[i].ID)

@@ -72,6 +72,17 @@ func Escape(s string) string {
 	return b.String()
 }
 
+// Lines are the lines of a stack, each escaped but for the tabs at its begin.
+func Lines(s string) (list []string) {
+	for line := range strings.Lines(s) {
+		if line = strings.TrimRight(line, "\n"); line != "" {
+			text := strings.TrimLeft(line, "\t")
+			list = append(list, line[:len(line)-len(text)]+Escape(text))
+		}
+	}
+	return list
+}
+
 func unprinted(r rune) bool { return !strconv.IsPrint(r) }
 
 func lines(s string) string {

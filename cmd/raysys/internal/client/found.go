@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -80,6 +81,9 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 	if t.Value != nil {
 		b.WriteString(t.Value.String())
 	}
+	if x := t.Failure; x != nil {
+		failure(b, t, x, now)
+	}
 	for i := range t.States {
 		stored(b, &t.States[i])
 	}
@@ -87,6 +91,18 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 		return GroupsTable(b, inspect.Groups{Count: 1, Groups: []inspect.GroupStatus{*t.Group}}, now)
 	}
 	return nil
+}
+
+// failure writes the last failure of a thing, whose stack has lines.
+func failure(b *strings.Builder, t *inspect.Thing, x *inspect.Failure, now time.Time) {
+	fmt.Fprintf(b, "last failure of %s", cmp.Or(x.Work, x.Function))
+	if x.ID != t.ID {
+		fmt.Fprintf(b, ", %s", x.ID)
+	}
+	fmt.Fprintf(b, ", on %s %s ago: %s\n", x.Node, age(max(now.Sub(x.Last), time.Second)), x.Text)
+	for line := range strings.Lines(x.Stack) {
+		fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
+	}
 }
 
 func stored(b *strings.Builder, s *inspect.State) {

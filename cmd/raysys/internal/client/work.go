@@ -130,12 +130,8 @@ func took(d time.Duration) string {
 func FailuresTable(w io.Writer, all inspect.Failures, now time.Time) error {
 	err := rows(w, len(all.Failures), "FUNCTION\tNODE\tCOUNT\tFIRST\tLAST\tLAST ID\tTEXT", func(t io.Writer, i int) {
 		f := &all.Failures[i]
-		text := f.Text
-		if f.Panic {
-			text = "panic: " + text
-		}
 		ago := func(at time.Time) string { return age(max(now.Sub(at), time.Second)) + " ago" }
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", cmp.Or(f.Work, f.Function), f.Node, f.Count, ago(f.First), ago(f.Last), f.ID, text)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", cmp.Or(f.Work, f.Function), f.Node, f.Count, ago(f.First), ago(f.Last), f.ID, f.Text)
 	})
 	if err != nil {
 		return err
