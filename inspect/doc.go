@@ -1,7 +1,7 @@
 // Package inspect has the types of what a cluster says of itself: to commands of raysys, with --json too, and to programs that ask a node.
 //
 //	Node.Status  ──▶ Status   nodes, leaders of shards, and what waits for resources
-//	Node.Memory  ──▶ Memory   object stores, with their objects and why those are there
+//	Node.Memory  ──▶ Memory   object stores, with their objects and why those are there; Memory.List ──▶ Objects, in one list
 //	Node.Groups  ──▶ Groups   placement groups, and where their bundles are
 //	Node.Streams ──▶ Streams  how far the subscriptions of streams are
 //	Node.Tasks   ──▶ Tasks    tasks that wait or run

@@ -81,10 +81,12 @@ type Config struct {
 	// NATS says which servers streams use. Without a URL the cluster's store names them, where it does: see Node.NATS.
 	NATS NATS
 	// HTTP is the address, HOST:PORT, at which the node serves metrics to Prometheus (/metrics), its health (/healthz, /readyz) and, to callers
-	// on its host, profiles (/debug/pprof/), without a token: there are no keys and no values in them. With port 0 it takes a free one, and
-	// logs which. Where the address is taken the node logs that and goes on without; below raysys node it does not start, and Start's error
+	// on its host, profiles (/debug/pprof/), without a token: there are no keys and no values in them. What the commands of raysys show is at
+	// /api, of the whole cluster, for those whom Page lets read it. With port 0 it takes a free one, and logs which. Where the address is taken the node logs that and goes on without; below raysys node it does not start, and Start's error
 	// matches ErrConfig. Empty: nowhere.
-	HTTP    string
+	HTTP string
+	// Page says who may read what HTTP serves of the cluster.
+	Page    PageConfig
 	inspect core.Inspector // sees every value that changes hands, in tests; nil: values are handed over
 
 	visible string         // CUDA_VISIBLE_DEVICES, as FromEnv has read it
@@ -142,7 +144,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		cfg.Cluster = clusterFrom(e)
 	}
 	cfg.NATS = e.nats()
-	cfg.HTTP = e.address("RAYSYS_HTTP")
+	cfg.HTTP, cfg.Page = e.address("RAYSYS_HTTP"), e.page()
 	level := getenv("RAYSYS_LOG")
 	if level == "" {
 		level = "warn"
@@ -206,6 +208,7 @@ func (cfg *Config) complete() error {
 	if cfg.HTTP != "" && !isAddress(cfg.HTTP) {
 		errs = append(errs, fmt.Errorf("Config.HTTP is %q: give HOST:PORT, such as 127.0.0.1:9464", cfg.HTTP))
 	}
+	errs = append(errs, cfg.Page.check())
 	drivesOnly := false
 	if cfg.Cluster != nil {
 		if cfg.Data != "" {

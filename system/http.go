@@ -1,8 +1,11 @@
 package system
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -10,53 +13,116 @@ import (
 	"github.com/raysys/raysys/internal/metrics"
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/page"
 )
 
-// page serves Config.HTTP.
-type page struct {
-	mu   sync.Mutex // guards stop
-	stop func()     // nil while nothing is served
+// PageConfig says who may read the page and the API at Config.HTTP, and how.
+type PageConfig struct {
+	// TokenFile has the token that readers give, at least 16 characters. Empty: on loopback readers need none; elsewhere the process draws one,
+	// and says it once, on standard error or in the log.
+	TokenFile string
+	// Cert and Key are PEM files, with which HTTP speaks TLS; they are read again when they change. The certificates of a cluster's nodes name no
+	// host, and browsers refuse them.
+	Cert, Key string
+	// Insecure serves the page and the API beyond loopback without TLS as well: whoever is on the way reads along, also the token.
+	Insecure bool
+}
+
+func (p *PageConfig) check() error {
+	if (p.Cert == "") != (p.Key == "") {
+		return fmt.Errorf("Config.Page has Cert %q and Key %q (RAYSYS_HTTP_TLS_CERT and RAYSYS_HTTP_TLS_KEY): give both", p.Cert, p.Key)
+	}
+	return nil
+}
+
+func (e *environment) page() PageConfig {
+	return PageConfig{
+		TokenFile: e.get("RAYSYS_HTTP_TOKEN_FILE"), Cert: e.get("RAYSYS_HTTP_TLS_CERT"), Key: e.get("RAYSYS_HTTP_TLS_KEY"), Insecure: e.boolean("RAYSYS_HTTP_INSECURE"),
+	}
+}
+
+var (
+	// drawToken is the same for all nodes of the process: one that joins again keeps its readers.
+	drawToken = sync.OnceValue(rand.Text)
+	tokenSaid atomic.Bool
+)
+
+// server serves Config.HTTP.
+type server struct {
+	mu sync.Mutex // guards s
+	s  *page.Server
 }
 
 // open serves from here on, before the node joins: a node that waits for its store is healthy. An address that is taken has a program go on
 // without, and ends one that has a supervisor, which tells people and starts it no more.
-func (p *page) open(n *Node) error {
+func (p *server) open(n *Node) error {
 	if n.cfg.HTTP == "" {
 		return nil
 	}
-	at, stop, err := metrics.Serve(n.cfg.HTTP, metrics.Handler(
-		func() (metrics.Sample, error) {
-			if err := serves(n); err != nil {
-				return metrics.Sample{}, err
-			}
-			return operate.Sample(n.operator)
-		},
-		func() error {
-			if err := serves(n); err != nil {
-				return err
-			}
-			return operate.Ready(n.operator)
-		}))
+	access := &n.cfg.Page
+	s, err := page.Open(page.Config{
+		Address: n.cfg.HTTP, TokenFile: access.TokenFile, Draw: drawToken, Cert: access.Cert, Key: access.Key, Insecure: access.Insecure,
+		Source: n, Ready: func() error { return serves(n) },
+		Others: metrics.Handler(
+			func() (metrics.Sample, error) {
+				if err := serves(n); err != nil {
+					return metrics.Sample{}, err
+				}
+				return operate.Sample(n.operator)
+			},
+			func() error {
+				if err := serves(n); err != nil {
+					return err
+				}
+				return operate.Ready(n.operator)
+			}),
+	})
+	name := zap.String("node", string(n.cfg.Name))
 	switch {
 	case err != nil && n.cfg.supervisor() != nil:
 		return node.Refused(err)
 	case err != nil:
-		n.log.Warn("cannot serve metrics and health; going on without", zap.String("node", string(n.cfg.Name)), zap.Error(err))
+		n.log.Warn("cannot serve metrics, health and the page; going on without", name, zap.Error(err))
 		return nil
 	}
-	n.log.Info("serving metrics and health", zap.String("node", string(n.cfg.Name)), zap.Stringer("http", at))
+	n.log.Info("serving metrics and health", name, zap.Stringer("http", s.Addr()))
+	if off := s.Off(); off != "" {
+		n.log.Info("no page is served", name, zap.String("why", off))
+	} else {
+		tellPage(n, s)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stop = stop
+	p.s = s
 	return nil
 }
 
-func (p *page) close() {
+// tellPage says where the page is, and the token that was drawn for it, the first time.
+func tellPage(n *Node, s *page.Server) {
+	line, token := "page: "+s.URL(), s.Token()
+	if token != "" && tokenSaid.Swap(true) {
+		token = ""
+	}
+	if token != "" {
+		line += " asks for the token " + token
+	}
+	switch out := n.cfg.lines.Out; {
+	case out != nil && (token != "" || n.log.Core().Enabled(zap.WarnLevel)):
+		fmt.Fprintln(out, line)
+	case out != nil:
+	case token != "":
+		n.log.Warn(line, zap.String("node", string(n.cfg.Name)))
+	default:
+		n.log.Info(line, zap.String("node", string(n.cfg.Name)))
+	}
+}
+
+func (p *server) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stop != nil {
-		p.stop()
-		p.stop = nil
+	if p.s != nil {
+		p.s.Close()
+		p.s = nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,55 @@ func TestListTasks(t *testing.T) {
 	})
 }
 
+// checkPatience: beside a node that hangs, whatever is asked shows the rest within 4 s.
+func checkPatience(b *bubble, operator *system.Node, id string) {
+	t := b.t
+	ctx := context.Background()
+	for what, ask := range map[string]func() (silent []string, err error){
+		"status": func() (s []string, err error) {
+			all, err := operator.Status(ctx)
+			for _, n := range all.Nodes {
+				if n.Error != "" {
+					s = append(s, string(n.Name)+": "+n.Error)
+				}
+			}
+			return s, err
+		},
+		"functions": func() ([]string, error) { all, err := operator.Functions(ctx, 0); return all.Silent, err },
+		"failures":  func() ([]string, error) { all, err := operator.Failures(ctx, 0); return all.Silent, err },
+		"tasks":     func() ([]string, error) { all, err := operator.Tasks(ctx, inspect.TaskQuery{}); return all.Silent, err },
+		"detached": func() ([]string, error) {
+			all, err := operator.Tasks(ctx, inspect.TaskQuery{Detached: true})
+			return all.Silent, err
+		},
+		"grains": func() ([]string, error) {
+			all, err := operator.Grains(ctx, inspect.GrainQuery{})
+			return all.Silent, err
+		},
+		"waits":   func() ([]string, error) { all, err := operator.Waits(ctx, 0); return all.Silent, err },
+		"streams": func() ([]string, error) { all, err := operator.Streams(ctx); return all.Silent, err },
+		"logs": func() ([]string, error) {
+			all, err := operator.Logs(ctx, inspect.LogQuery{}, nil)
+			return all.Silent, err
+		},
+		"objects": func() ([]string, error) {
+			all, err := operator.Memory(ctx, "", 1)
+			list := all.List(1)
+			return list.Silent(), err
+		},
+		"an id": func() ([]string, error) { all, err := operator.Get(ctx, id); return all.Silent, err },
+	} {
+		b.net.Pause("b")
+		began := time.Now()
+		silent, err := ask()
+		b.net.Resume("b")
+		if took := time.Since(began); took > 4*time.Second || err != nil || !slices.ContainsFunc(silent, func(s string) bool { return strings.HasPrefix(s, "b: ") }) {
+			t.Errorf("%s beside a node that hangs: after %v: %v, silent %q", what, took, err, silent)
+		}
+		<-time.After(10 * time.Second)
+	}
+}
+
 // TestListWaits: a wait over nodes is shown from the task that waits down to the work at its end; the grains list shows the turn.
 func TestListWaits(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -182,6 +232,7 @@ func TestListWaits(t *testing.T) {
 		if none, err := operator.Grains(context.Background(), inspect.GrainQuery{Key: "y"}); err != nil || none.Count != 0 {
 			t.Errorf("keys that begin with y: %v, %+v", err, none)
 		}
+		checkPatience(b, operator, outer.ID().String())
 	})
 }
 

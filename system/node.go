@@ -57,7 +57,7 @@ type Node struct {
 	watch     sync.WaitGroup // of the goroutine that watches devices
 	health    nodedevices.Health
 	lines     *worklog.Lines
-	page      page
+	page      server
 	unseen    *nodelog.Failures
 	panics    *nodelog.Failures
 

@@ -23,12 +23,11 @@ func nodeNames(on cluster, at *client.Where) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
 		defer cancel()
-		c, err := on.connect(ctx, *at)
-		if err != nil {
-			return nil, none
-		}
-		defer c.Close()
-		s, err := c.Status(ctx)
+		var s client.Status
+		err := withReader(ctx, on, *at, func(c client.Reader) (err error) {
+			s, err = c.Status(ctx)
+			return err
+		})
 		if err != nil {
 			return nil, none
 		}

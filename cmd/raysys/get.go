@@ -40,11 +40,12 @@ stored, as JSON. Of what failed: the last failure that a node remembers, with th
 		Args: oneArgument("the id of a task or a value, or how it begins; the KIND/KEY of a grain; or a name: raysys list shows what there is"),
 	}
 	at := whereFlags(cmd.Flags())
+	urlFlag(cmd.Flags(), at)
 	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+			return withReader(ctx, on, *at, func(c client.Reader) error {
 				found, err := c.Get(ctx, args[0])
 				if err != nil {
 					return fmt.Errorf("%w: run raysys list", err)

@@ -27,7 +27,7 @@ type list struct {
 	watch             bool                      // it has --watch
 }
 
-type asks func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error)
+type asks func(ctx context.Context, c client.Reader, node raysys.NodeID) (answered, error)
 
 // answered is what came of it.
 type answered struct {
@@ -60,6 +60,7 @@ Filters act on the nodes, before --limit. An answer has at most 1 MiB, and says 
 func (l *list) command(on cluster) *cobra.Command {
 	cmd := &cobra.Command{Use: l.name, Short: l.short, Long: l.long, Args: cli.NoArgs}
 	at := whereFlags(cmd.Flags())
+	urlFlag(cmd.Flags(), at)
 	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	node := new(string)
@@ -74,7 +75,7 @@ func (l *list) command(on cluster) *cobra.Command {
 		watch = cmd.Flags().Bool("watch", false, "ask again every 2 s until it is interrupted, each time for up to --timeout")
 	}
 	ask := l.flags(cmd.Flags())
-	look := func(ctx context.Context, w io.Writer, c client.Cluster) error {
+	look := func(ctx context.Context, w io.Writer, c client.Reader) error {
 		a, err := ask(ctx, c, raysys.NodeID(*node))
 		switch {
 		case errors.Is(err, raysys.ErrBadOption):
@@ -106,14 +107,14 @@ func (l *list) command(on cluster) *cobra.Command {
 		}
 		w := cmd.OutOrStdout()
 		if *watch {
-			return withCluster(cmd.Context(), on, *at, func(c client.Cluster) error {
+			return withReader(cmd.Context(), on, *at, func(c client.Reader) error {
 				return watched(cmd.Context(), w, *form == cli.Table && readByPerson(w), func(w io.Writer) error {
 					return limited(cmd.Context(), *timeout, func(ctx context.Context) error { return look(ctx, w, c) })
 				})
 			})
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c client.Cluster) error { return look(ctx, w, c) })
+			return withReader(ctx, on, *at, func(c client.Reader) error { return look(ctx, w, c) })
 		})
 	}
 	return cmd
@@ -160,7 +161,7 @@ A task waits before it has begun, runs, or is blocked: its function waits for ot
 		flags.StringVar(&q.Function, "function", "", "tasks of this function alone")
 		flags.BoolVar(&q.Detached, "detached", false, "detached tasks alone")
 		limit := limitFlag(flags, "those that have waited or run longest")
-		return func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, node raysys.NodeID) (answered, error) {
 			q.Node, q.Limit = node, orNone(*limit)
 			t, err := c.Tasks(ctx, q)
 			return answered{func(w io.Writer) error { return client.TasksTable(w, cli.Printable(t)) }, t, t.Silent}, err
@@ -175,7 +176,7 @@ runs and for how long at least, and why nothing waits for that any more.`,
 		flags.StringVar(&q.Kind, "kind", "", "grains of this kind alone")
 		flags.StringVar(&q.Key, "key", "", "grains whose keys begin so")
 		limit := limitFlag(flags, "those with the fullest mailboxes")
-		return func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, node raysys.NodeID) (answered, error) {
 			q.Node, q.Limit = node, orNone(*limit)
 			g, err := c.Grains(ctx, q)
 			return answered{func(w io.Writer) error { return client.GrainsTable(w, cli.Printable(g)) }, g, g.Silent}, err
@@ -189,10 +190,10 @@ keeps it: names, references of other nodes, replicas, references and uses of the
 own objects only its garbage collector knows.`,
 	flags: func(flags *pflag.FlagSet) asks {
 		limit := flags.Int("limit", 20, "how many to list, the largest")
-		return func(ctx context.Context, c client.Cluster, node raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, node raysys.NodeID) (answered, error) {
 			m, err := c.Memory(ctx, node, *limit)
 			m.Bound(*limit)
-			return answered{func(w io.Writer) error { return client.MemoryTable(w, cli.Printable(m), time.Now()) }, m.WithoutNull(), m.Silent()}, err
+			return answered{func(w io.Writer) error { return client.MemoryTable(w, cli.Printable(m), time.Now()) }, client.WithoutNull(m), m.Silent()}, err
 		}
 	},
 }, {
@@ -203,7 +204,7 @@ becomes free; it is held once all bundles have nodes; and it is going until what
 raysys cancel removes one.`,
 	flags: func(flags *pflag.FlagSet) asks {
 		limit := limitFlag(flags, "the oldest")
-		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, _ raysys.NodeID) (answered, error) {
 			g, err := c.Groups(ctx, *limit)
 			return answered{func(w io.Writer) error { return client.GroupsTable(w, cli.Printable(g), time.Now()) }, g, g.Silent}, err
 		}
@@ -216,7 +217,7 @@ and again, from the second time on with the runs in a second since the time befo
 	flags: func(flags *pflag.FlagSet) asks {
 		limit := limitFlag(flags, "those with the most runs")
 		var before inspect.Functions
-		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, _ raysys.NodeID) (answered, error) {
 			f, err := c.Functions(ctx, orNone(*limit))
 			f, before = f.Since(before), f
 			return answered{func(w io.Writer) error { return client.FunctionsTable(w, cli.Printable(f)) }, f, f.Silent}, err
@@ -228,7 +229,7 @@ and again, from the second time on with the runs in a second since the time befo
 line, with how many there were, since when, and the last of them. -o json has the stacks of panics.`,
 	flags: func(flags *pflag.FlagSet) asks {
 		limit := limitFlag(flags, "the latest")
-		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, _ raysys.NodeID) (answered, error) {
 			f, err := c.Failures(ctx, orNone(*limit))
 			return answered{func(w io.Writer) error { return client.FailuresTable(w, cli.Printable(f), time.Now()) }, f, f.Silent}, err
 		}
@@ -239,7 +240,7 @@ line, with how many there were, since when, and the last of them. -o json has th
 them, the lag (events that are stored and were not taken), grains whose handler fails, events parked since the parts began to be delivered where
 they are, and events taken in a second, of the last ten. -o json has each part.`,
 	flags: func(*pflag.FlagSet) asks {
-		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, _ raysys.NodeID) (answered, error) {
 			s, err := c.Streams(ctx)
 			return answered{func(w io.Writer) error { return client.StreamsTable(w, cli.Printable(s)) }, s, s.Silent}, err
 		}
@@ -250,7 +251,7 @@ they are, and events taken in a second, of the last ten. -o json has each part.`
 for, on whatever node that is, down to work that waits for no other: which runs, or has not begun.`,
 	flags: func(flags *pflag.FlagSet) asks {
 		limit := limitFlag(flags, "those that have waited longest")
-		return func(ctx context.Context, c client.Cluster, _ raysys.NodeID) (answered, error) {
+		return func(ctx context.Context, c client.Reader, _ raysys.NodeID) (answered, error) {
 			s, err := c.Waits(ctx, orNone(*limit))
 			return answered{func(w io.Writer) error { return client.WaitsTable(w, cli.Printable(s)) }, s, s.Silent}, err
 		}

@@ -31,6 +31,7 @@ type localFlags struct {
 	app     string
 	consul  string
 	port    int
+	http    string
 	nats    string
 	nodes   int
 	cpu     string
@@ -57,6 +58,7 @@ RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=
 	flags.StringVar(&f.app, "app", "", "the program, a path or a name in PATH")
 	flags.StringVar(&f.consul, "consul-program", "consul", "Consul, a path or a name in PATH (make consul builds bin/consul)")
 	flags.IntVar(&f.port, "consul-port", 0, "its port (default 8500, or a free one where that is taken)")
+	flags.StringVar(&f.http, "http", "", "address of the cluster's page, which the first node serves (default 127.0.0.1:8265, or a free port where that is taken)")
 	flags.StringVar(&f.nats, "nats-program", "", "the NATS server, a path or a name in PATH (make nats builds bin/nats-server; default: nats-server beside this program, in bin/ here or above in this module, or in PATH; streams are off without one)")
 	flags.IntVar(&f.nodes, "nodes", 3, "how many nodes to start")
 	flags.StringVar(&f.cpu, "cpu", "", "CPUs that each offers (default: an equal share of the host's, at least 1)")
@@ -80,6 +82,12 @@ func (f *localFlags) check() error {
 		return cli.Usagef("--consul-port %d: give a port, or 0", f.port)
 	case f.timeout <= 0:
 		return cli.Usagef("--timeout %v: give a positive duration", f.timeout)
+	}
+	if f.http == "" {
+		f.http = fmt.Sprintf("127.0.0.1:%d", localPort(0, pagePort))
+	}
+	if err := checkAddress("--http", f.http, true); err != nil {
+		return err
 	}
 	if f.cpu == "" {
 		f.cpu = strconv.Itoa(max(1, runtime.NumCPU()/f.nodes))
@@ -129,6 +137,9 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 		name := "node-" + strconv.Itoa(i+1)
 		env := []string{"RAYSYS_CONSUL=" + at.Consul, "RAYSYS_NAME=" + name, "RAYSYS_APP=" + app}
 		env = append(env, f.part(i, objectstore.AvailableMemory(), os.Getenv)...)
+		if i == 0 {
+			env = append(env, "RAYSYS_HTTP="+f.http)
+		}
 		if os.Getenv("RAYSYS_LOG_FORMAT") == "" && readByPerson(stderr) {
 			env = append(env, "RAYSYS_LOG_FORMAT=terminal")
 		}
@@ -216,6 +227,7 @@ func localStatus(ctx context.Context, at client.Where) (s client.Status) {
 const (
 	consulPort = 8500
 	natsPort   = 4222
+	pagePort   = 8265
 )
 
 // localPort is the port that was asked for, else the usual one where it is free, else 0: any that is free.

@@ -40,7 +40,7 @@ const localEnd = 20 * time.Second
 // foreign are variables that would send local nodes elsewhere, or all to one address.
 var foreign = []string{
 	"CONSUL_", "RAYSYS_CONSUL", "RAYSYS_CLUSTER", "RAYSYS_NAME", "RAYSYS_APP", "RAYSYS_ROLE", "RAYSYS_LISTEN", "RAYSYS_ADVERTISE", "RAYSYS_TLS_",
-	"RAYSYS_NATS", "RAYSYS_OUTPUT", "RAYSYS_CPU", "RAYSYS_TIMEOUT", "RAYSYS_NODES", "RAYSYS_DATA", "RAYSYS_HTTP",
+	"RAYSYS_NATS", "RAYSYS_OUTPUT", "RAYSYS_CPU", "RAYSYS_TIMEOUT", "RAYSYS_NODES", "RAYSYS_DATA", "RAYSYS_HTTP=",
 }
 
 // start starts a process with these variables beside the harmless ones of this process.

@@ -31,6 +31,7 @@ them, with what it says of the program itself, so that the last words of a proce
 	}
 	flags := cmd.Flags()
 	at := whereFlags(flags)
+	urlFlag(flags, at)
 	form := cli.OutputFlag(flags)
 	timeout := timeoutFlag(flags, 10*time.Second)
 	var q inspect.LogQuery
@@ -51,13 +52,13 @@ them, with what it says of the program itself, so that the last words of a proce
 		}
 		show := shownLine(cmd.OutOrStdout(), *form == cli.JSON)
 		if *follow {
-			return withCluster(cmd.Context(), on, *at, func(c client.Cluster) error {
+			return withReader(cmd.Context(), on, *at, func(c client.Reader) error {
 				_, err := c.Logs(cmd.Context(), q, show)
 				return logsError(q, err)
 			})
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+			return withReader(ctx, on, *at, func(c client.Reader) error {
 				all, err := c.Logs(ctx, q, nil)
 				if err != nil {
 					return logsError(q, err)

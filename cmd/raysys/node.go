@@ -38,6 +38,9 @@ type nodeFlags struct {
 	logFormat string
 	logDir    string
 	http      string
+	httpToken string
+	httpCert  string
+	httpKey   string
 	join      time.Duration
 
 	objectMemory string
@@ -102,7 +105,11 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
 	flags.StringVar(&f.logFormat, "log-format", "", "form of its log: terminal (short, coloured) or json (default: terminal where this command writes to one)")
 	flags.StringVar(&f.logDir, "log-dir", "", "folder for two files of 8 MiB, NAME.log and NAME.old.log, with what the program writes (default: one in the folder for temporary files, gone with this command)")
-	flags.StringVar(&f.http, "http", "", "address at which the program serves /metrics, /healthz, /readyz and, to callers on this host, /debug/pprof/ (default: nowhere)")
+	flags.StringVar(&f.http, "http", "", "address at which the program serves the cluster's page and /api, /metrics, /healthz, /readyz and, to callers on this host, /debug/pprof/ (default: nowhere)")
+	flags.StringVar(&f.httpToken, "http-token-file", "", "file with the token that readers of the page and of /api at --http give, 16 characters or more (default: none on loopback; else the program draws one and prints it once)")
+	flags.StringVar(&f.httpCert, "http-tls-cert", "", "file with the certificate for --http, as browsers want it: with the host's name")
+	flags.StringVar(&f.httpKey, "http-tls-key", "", "file with its key")
+	flags.Bool("http-insecure", false, "serve the page and /api beyond this host without TLS too: any machine on the way can read them, and the token")
 	flags.DurationVar(&f.join, "join-timeout", 0, "how long the program tries to reach Consul before it exits with 3 (default: for ever)")
 	flags.DurationVar(&f.grace, "grace", 5*time.Minute, "how long a drain may take")
 	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
@@ -145,6 +152,14 @@ func (f *nodeFlags) check() error {
 	if f.http != "" {
 		if err := checkAddress("--http", f.http, true); err != nil {
 			return err
+		}
+	}
+	if (f.httpCert == "") != (f.httpKey == "") {
+		return cli.Usagef("--http-tls-cert %q and --http-tls-key %q: give both", f.httpCert, f.httpKey)
+	}
+	for flag, file := range map[string]string{"--http-token-file": f.httpToken, "--http-tls-cert": f.httpCert, "--http-tls-key": f.httpKey} {
+		if _, err := os.Stat(file); file != "" && err != nil {
+			return cli.Usagef("%s: %w", flag, err)
 		}
 	}
 	if f.advertise == "" && everywhere(f.listen) {

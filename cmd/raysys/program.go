@@ -44,7 +44,7 @@ func environment(flags *pflag.FlagSet, base []string) []string {
 	if set["RAYSYS_JOIN_TIMEOUT"] == "0s" {
 		set["RAYSYS_JOIN_TIMEOUT"] = ""
 	}
-	for _, off := range []string{"RAYSYS_INSECURE", "RAYSYS_NO_SHARING"} {
+	for _, off := range []string{"RAYSYS_INSECURE", "RAYSYS_NO_SHARING", "RAYSYS_HTTP_INSECURE"} {
 		if set[off] == "false" {
 			set[off] = ""
 		}

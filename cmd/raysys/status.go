@@ -46,6 +46,18 @@ func withCluster(ctx context.Context, on cluster, at client.Where, f func(client
 	return errors.Join(f(c), c.Close())
 }
 
+// withReader is withCluster for commands that read alone.
+func withReader(ctx context.Context, on cluster, at client.Where, f func(client.Reader) error) error {
+	if at.URL == "" {
+		return withCluster(ctx, on, at, func(c client.Cluster) error { return f(c) })
+	}
+	c, err := client.OpenPage(at)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return errors.Join(f(c), c.Close())
+}
+
 func statusCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -53,11 +65,12 @@ func statusCommand(on cluster) *cobra.Command {
 		Args:  cli.NoArgs,
 	}
 	at := whereFlags(cmd.Flags())
+	urlFlag(cmd.Flags(), at)
 	form := cli.OutputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+			return withReader(ctx, on, *at, func(c client.Reader) error {
 				s, err := c.Status(ctx)
 				if err != nil {
 					return fmt.Errorf("read status: %w: run raysys doctor", err)

@@ -50,7 +50,16 @@ func whereFlags(flags *pflag.FlagSet) *client.Where {
 	return at
 }
 
+// urlFlag is for commands that read alone.
+func urlFlag(flags *pflag.FlagSet, at *client.Where) {
+	flags.StringVar(&at.URL, "url", "", "ask the page of a node at this URL, in place of Consul and the nodes; its token is in the file of RAYSYS_HTTP_TOKEN_FILE, its authority in --tls-ca")
+	at.Token = os.Getenv("RAYSYS_HTTP_TOKEN_FILE")
+}
+
 func checkWhere(at *client.Where) error {
+	if at.URL != "" {
+		return nil // nothing else counts
+	}
 	if err := checkName("--cluster", at.Cluster); err != nil {
 		return err
 	}

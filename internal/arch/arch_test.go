@@ -280,6 +280,8 @@ func TestOffence(t *testing.T) {
 		{"stream/internal/jetbus", "github.com/nats-io/nats.go/jetstream", true},
 		{"stream", "<internal/mesh", false},
 		{"system", "github.com/spf13/cobra", false},
+		{"internal/page", "<system", false},
+		{"internal/page", "<internal/operate", true},
 		{"internal/metrics", "<internal/operate", false},
 		{"internal/metrics", "github.com/prometheus/client_golang/prometheus", true},
 		{"internal/operate", "github.com/prometheus/client_golang/prometheus", false},

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -45,11 +46,7 @@ func NewUntil(dir string, end time.Time) (*Authority, error) {
 
 // Issue writes a certificate with these URIs, and its key, to files of that name.
 func (a *Authority) Issue(name string, begin, end time.Time, uris ...string) (cert, key string, err error) {
-	a.serial++
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, NotBefore: begin, NotAfter: end,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
+	c := &x509.Certificate{NotBefore: begin, NotAfter: end}
 	for _, s := range uris {
 		u, err := url.Parse(s)
 		if err != nil {
@@ -57,6 +54,18 @@ func (a *Authority) Issue(name string, begin, end time.Time, uris ...string) (ce
 		}
 		c.URIs = append(c.URIs, u)
 	}
+	return a.issue(name, c)
+}
+
+// IssueLocal writes a certificate for a server at 127.0.0.1, as browsers want it, and its key.
+func (a *Authority) IssueLocal(name string) (cert, key string, err error) {
+	return a.issue(name, &x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+}
+
+func (a *Authority) issue(name string, c *x509.Certificate) (cert, key string, err error) {
+	a.serial++
+	c.SerialNumber, c.Subject = big.NewInt(a.serial), pkix.Name{CommonName: name}
+	c.KeyUsage, c.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	cert, secret, err := a.sign(name, c)
 	if err != nil {
 		return "", "", fmt.Errorf("issue certificate %s: %w", name, err)

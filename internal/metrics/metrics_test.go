@@ -161,23 +161,3 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("a program that serves http.DefaultServeMux serves profiles: %d", code)
 	}
 }
-
-// TestServe: it serves until it is stopped, and an address that is taken is an error with a cure.
-func TestServe(t *testing.T) {
-	at, stop, err := Serve("127.0.0.1:0", Handler(full, func() error { return nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	r, err := http.Get("http://" + at.String() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		t.Error(r.Status)
-	}
-	if _, _, err := Serve(at.String(), nil); err == nil || !strings.Contains(err.Error(), "RAYSYS_HTTP") {
-		t.Errorf("an address that is taken: %v", err)
-	}
-}

@@ -52,7 +52,9 @@ func record(seconds float64, start func(io.Writer) error, stop func()) http.Hand
 			long = n
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
-		if err := start(w); err != nil { // it runs already, for another caller or for the program
+		to, end := http.NewResponseController(w), time.Now().Add(time.Duration(long*float64(time.Second))+writeLimit)
+		_, _ = to.SetReadDeadline(end), to.SetWriteDeadline(end) // those of the server may be sooner
+		if err := start(w); err != nil {                         // it runs already, for another caller or for the program
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
@@ -66,6 +68,9 @@ func record(seconds float64, start func(io.Writer) error, stop func()) http.Hand
 		}
 	}
 }
+
+// writeLimit is how long a recording that has ended may take to be written.
+const writeLimit = 30 * time.Second
 
 // maxSeconds bounds a recording, which costs the program time.
 const maxSeconds = 600

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,7 +35,7 @@ func Handler(s Source, ready func() error) http.Handler {
 func fromHere(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil || !loopback(from) || !loopback(hostOf(r.Host)) {
+		if err != nil || !Loopback(from) || !Loopback(HostOf(r.Host)) {
 			http.Error(w, "profiles are for callers on this host, at localhost, 127.0.0.1 or [::1]", http.StatusForbidden)
 			return
 		}
@@ -44,29 +43,16 @@ func fromHere(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func hostOf(hostport string) string {
+// HostOf is the host of HOST:PORT, or of HOST alone, as a request has it.
+func HostOf(hostport string) string {
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		return h
 	}
 	return strings.Trim(hostport, "[]")
 }
 
-func loopback(host string) bool {
+// Loopback reports whether a host is the one that asks.
+func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-// Serve serves h at the address until the returned function is called, which waits for nobody. at is where it listens: the port may be 0.
-func Serve(addr string, h http.Handler) (at net.Addr, stop func(), err error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, nil, fmt.Errorf("metrics and health at %s: %w: give another address (RAYSYS_HTTP, --http, system.Config.HTTP)", addr, err)
-	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l)
-	}()
-	return l.Addr(), func() { _ = s.Close(); <-done }, nil
 }

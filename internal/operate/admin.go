@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -124,6 +125,13 @@ func (o *Operator) Self() core.NodeKey {
 	return core.NodeKey{Node: o.Name}
 }
 
+type silentKey struct{}
+
+// patiently is for an answer that takes several questions: a node that is silent at one is not waited for again.
+func patiently(ctx context.Context) context.Context {
+	return context.WithValue(ctx, silentKey{}, &sync.Map{}) // by core.NodeKey: an error
+}
+
 // askAll asks all of members at once, and performs the operation where this node is among them. A node that does not answer in
 // time has an error.
 func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
@@ -135,8 +143,15 @@ func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminReq
 	}
 	answers := make(chan from, len(members)) // late answers need no reader
 	all := map[core.NodeKey]adminResult{}
+	silent, _ := ctx.Value(silentKey{}).(*sync.Map)
 	for _, m := range members {
 		k := mesh.KeyOf(m)
+		if silent != nil {
+			if err, ok := silent.Load(k); ok {
+				all[k] = adminResult{err: err.(error)}
+				continue
+			}
+		}
 		if k == o.Self() {
 			own, err := o.perform(ctx, q)
 			all[k] = adminResult{own, err}
@@ -160,6 +175,9 @@ func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminReq
 			for _, m := range members {
 				if _, ok := all[mesh.KeyOf(m)]; !ok {
 					all[mesh.KeyOf(m)] = adminResult{err: context.Cause(ctx)}
+					if silent != nil {
+						silent.Store(mesh.KeyOf(m), context.Cause(ctx))
+					}
 				}
 			}
 		}

@@ -26,7 +26,7 @@ const maxThings = 20
 // Get says all that the nodes know of a text: of tasks and values whose ids begin so, of the grain, and of what has the name. The error
 // matches raysys.ErrNotFound where that is nothing.
 func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
-	f := &finding{ctx: ctx, o: o, text: text, things: map[string]*inspect.Thing{}, silent: map[string]bool{}}
+	f := &finding{ctx: patiently(ctx), o: o, text: text, things: map[string]*inspect.Thing{}, silent: map[string]bool{}}
 	var named []named
 	var groups inspect.Groups
 	var err error

@@ -24,6 +24,7 @@ const (
 // Waits asks all nodes for the tasks and turns of grains that wait for other work, at most limit, and follows each wait to the work
 // at its end. limit 0 stands for 100.
 func Waits(ctx context.Context, o *Operator, limit int) (inspect.Waits, error) {
+	ctx = patiently(ctx)
 	all := inspect.Waits{Cluster: o.clusterName(), Waits: []inspect.Task{}, Ends: []inspect.Task{}}
 	p, silent, err := listPages[inspect.Task](ctx, o, "", "waits", inspect.TaskQuery{Limit: limit}, "", "")
 	if all.Silent = silent; err != nil {

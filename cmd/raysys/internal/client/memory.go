@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,83 +15,26 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// Memory is what the object stores of a cluster hold at one moment. Sizes are in bytes.
-type Memory struct {
-	Cluster string   `json:"cluster"`
-	Stores  []Store  `json:"stores"`
-	Objects []Object `json:"objects"` // the largest first, as many as were asked for
-	Total   Total    `json:"total"`
-}
+// Memory is what the object stores of a cluster hold at one moment.
+type Memory = inspect.Objects
 
 // Total counts all objects, also those that are not listed.
-type Total struct {
-	Objects int   `json:"objects"`
-	Bytes   int64 `json:"bytes"`
-	Listed  int   `json:"listed"`
-}
+type Total = inspect.ObjectTotal
 
 // Store is the object store of one node.
-type Store struct {
-	Node        raysys.NodeID `json:"node"`
-	Incarnation uint64        `json:"incarnation"`
-	Objects     int           `json:"objects"` // those that are referred to and not there among them
-	Bytes       int64         `json:"bytes"`
-	Used        int64         `json:"used"`   // memory, of Budget
-	Budget      int64         `json:"budget"` // of memory
-	Warm        int64         `json:"warm"`   // of Used, for the next objects that come
-	Disk        int64         `json:"disk"`   // in spill files
-	Spilled     uint64        `json:"spilled"`
-	Restored    uint64        `json:"restored"`
-	Dropped     uint64        `json:"dropped"`  // copies that went to make room
-	Lost        uint64        `json:"lost"`     // files that were gone or damaged
-	Incoming    int           `json:"incoming"` // on their way here
-	Exported    int           `json:"exported"` // futures, small ones too, that other nodes hold
-	Sent        uint64        `json:"sent"`     // bytes, to other nodes
-	Received    uint64        `json:"received"` // bytes
-	Shared      uint64        `json:"shared"`   // times that another process was told what to map instead
-	Error       string        `json:"error,omitempty"`
-}
+type Store = inspect.StoreStatus
 
 // Object is one object on one node.
-type Object struct {
-	Node raysys.NodeID `json:"node"`
-	inspect.HeldObject
-}
-
-// Bound sorts everything into the order in which it is shown, keeps the limit largest objects and counts all of them.
-func (m *Memory) Bound(limit int) {
-	slices.SortFunc(m.Stores, func(a, b Store) int {
-		return cmp.Or(strings.Compare(string(a.Node), string(b.Node)), cmp.Compare(a.Incarnation, b.Incarnation))
-	})
-	slices.SortFunc(m.Objects, func(a, b Object) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID), strings.Compare(string(a.Node), string(b.Node)))
-	})
-	m.Objects = m.Objects[:min(limit, len(m.Objects))]
-	m.Total = Total{Listed: len(m.Objects)}
-	for _, s := range m.Stores {
-		m.Total.Objects += s.Objects
-		m.Total.Bytes += s.Bytes
-	}
-}
-
-// Silent are the nodes that do not answer, and why.
-func (m Memory) Silent() (list []string) {
-	for _, s := range m.Stores {
-		if s.Error != "" {
-			list = append(list, fmt.Sprintf("%s: %s", s.Node, s.Error))
-		}
-	}
-	return list
-}
+type Object = inspect.NodeObject
 
 // WithoutNull has empty lists in place of those that are nil, so that a reader of its JSON can always range over them.
-func (m Memory) WithoutNull() Memory {
+func WithoutNull(m Memory) Memory {
 	m.Stores, m.Objects = orEmpty(m.Stores), orEmpty(m.Objects)
 	return m
 }
 
 // MemoryJSON writes it as one line.
-func MemoryJSON(w io.Writer, m Memory) error { return json.NewEncoder(w).Encode(m.WithoutNull()) }
+func MemoryJSON(w io.Writer, m Memory) error { return json.NewEncoder(w).Encode(WithoutNull(m)) }
 
 // MemoryTable writes it for people: the stores, the objects, what they come to.
 func MemoryTable(w io.Writer, m Memory, now time.Time) error {
@@ -122,7 +64,7 @@ func MemoryTable(w io.Writer, m Memory, now time.Time) error {
 			if !o.Since.IsZero() {
 				since = age(max(now.Sub(o.Since), time.Second))
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Node, o.ID, core.Bytes(o.Size), orDash(strings.Join(o.Forms, ",")), since, o.reason(), o.heldBy())
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Node, o.ID, core.Bytes(o.Size), orDash(strings.Join(o.Forms, ",")), since, reason(&o), heldBy(&o))
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -137,7 +79,7 @@ func MemoryTable(w io.Writer, m Memory, now time.Time) error {
 }
 
 // reason says why the object is where it is.
-func (o *Object) reason() string {
+func reason(o *Object) string {
 	switch {
 	case o.Lost != "":
 		return "lost: " + o.Lost
@@ -154,7 +96,7 @@ func (o *Object) reason() string {
 }
 
 // heldBy names the holders that keep the object from being freed.
-func (o *Object) heldBy() string {
+func heldBy(o *Object) string {
 	var by []string
 	for _, n := range o.Names {
 		by = append(by, fmt.Sprintf("name %q", n))

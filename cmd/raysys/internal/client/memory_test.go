@@ -24,16 +24,16 @@ func held() client.Memory {
 			{Node: "laptop", Error: "no answer within 3s"},
 		},
 		Objects: []client.Object{
-			{"a", inspect.HeldObject{ID: "02", Size: 100 << 10, Forms: []string{"file"}, Primary: true, Why: "result of train", Since: noon.Add(-90 * time.Second)}},
-			{"b", inspect.HeldObject{ID: "01", Size: 3 << 30, Forms: []string{"segment"}, Why: "received", Owner: "a", Refs: 2, Users: 1, Since: noon}},
-			{"a", inspect.HeldObject{
+			{Node: "a", HeldObject: inspect.HeldObject{ID: "02", Size: 100 << 10, Forms: []string{"file"}, Primary: true, Why: "result of train", Since: noon.Add(-90 * time.Second)}},
+			{Node: "b", HeldObject: inspect.HeldObject{ID: "01", Size: 3 << 30, Forms: []string{"segment"}, Why: "received", Owner: "a", Refs: 2, Users: 1, Since: noon}},
+			{Node: "a", HeldObject: inspect.HeldObject{
 				ID: "01", Size: 3 << 30, Forms: []string{"value", "segment"}, Primary: true, Why: "put", Since: noon.Add(-3 * time.Hour),
 				Holders: map[raysys.NodeID]int{"c": 1, "b": 2}, Names: []string{"weights"}, Kept: []raysys.NodeID{"c"}, Pins: 1,
 			}},
-			{"a", inspect.HeldObject{ID: "03", Size: 5 << 20, Forms: []string{}, Why: "reference", Owner: "c", Refs: 1}},
-			{"a", inspect.HeldObject{ID: "04", Size: 1 << 20, Forms: []string{"heap"}, Primary: true, Why: "received", KeptFor: "c", Since: noon}},
-			{"a", inspect.HeldObject{ID: "05", Size: 70000, Why: "put", Primary: true, Lost: "checksum", Since: noon}},
-			{"a", inspect.HeldObject{ID: "06", Size: 69999, Forms: []string{"heap"}, Why: "received", Since: noon}},
+			{Node: "a", HeldObject: inspect.HeldObject{ID: "03", Size: 5 << 20, Forms: []string{}, Why: "reference", Owner: "c", Refs: 1}},
+			{Node: "a", HeldObject: inspect.HeldObject{ID: "04", Size: 1 << 20, Forms: []string{"heap"}, Primary: true, Why: "received", KeptFor: "c", Since: noon}},
+			{Node: "a", HeldObject: inspect.HeldObject{ID: "05", Size: 70000, Why: "put", Primary: true, Lost: "checksum", Since: noon}},
+			{Node: "a", HeldObject: inspect.HeldObject{ID: "06", Size: 69999, Forms: []string{"heap"}, Why: "received", Since: noon}},
 		},
 	}
 }

@@ -31,10 +31,12 @@ type Where struct {
 	CA      string
 	// Insecure allows plain connections to other hosts.
 	Insecure bool
+	URL      string // of the page of a node, which is asked in place of a node of this command's own; "" for none
+	Token    string // the file with the page's token; "" for none
 }
 
-// Cluster answers an operator.
-type Cluster interface {
+// Reader says what a cluster has.
+type Reader interface {
 	// Status asks every node. A node that does not answer is listed with the fields that are known.
 	Status(ctx context.Context) (Status, error)
 	// Memory asks every node, or one, for its object store and up to limit of its objects. A node that does not answer is in it
@@ -42,10 +44,6 @@ type Cluster interface {
 	Memory(ctx context.Context, node raysys.NodeID, limit int) (Memory, error)
 	// Get says all that the nodes know of an id, a grain or a name. ErrNotFound when that is nothing.
 	Get(ctx context.Context, text string) (inspect.Found, error)
-	// Cancel ends what has the id or the name. ErrNotFound when there is no such thing that has not ended.
-	Cancel(ctx context.Context, text string) (inspect.Thing, error)
-	// Stack asks a node for the stacks of its goroutines. ErrNotFound when there is none of that name.
-	Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error)
 	// Groups asks the leaders of shards for the placement groups of the cluster, the limit oldest. Leaders that do not answer are in it.
 	Groups(ctx context.Context, limit int) (inspect.Groups, error)
 	// Tasks asks all nodes, or one, for tasks, Grains for grains in memory, and Waits for what waits for other work, the limit longest.
@@ -62,12 +60,21 @@ type Cluster interface {
 	// is none of that name.
 	// With follow it goes on until ctx ends, and calls follow with these lines and those that come.
 	Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error)
+	Close() error
+}
+
+// Cluster also does what an operator asks for.
+type Cluster interface {
+	Reader
+	// Cancel ends what has the id or the name. ErrNotFound when there is no such thing that has not ended.
+	Cancel(ctx context.Context, text string) (inspect.Thing, error)
+	// Stack asks a node for the stacks of its goroutines. ErrNotFound when there is none of that name.
+	Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error)
 	// Drain empties the node, and calls begun once that has begun. With wait it returns when the node has left, else at once. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (Drain, error)
 	// CancelDrain takes a drain back, and returns when the node is active again.
 	CancelDrain(ctx context.Context, node raysys.NodeID) error
-	Close() error
 }
 
 // Status is a cluster at one moment: what system.Node.Status returns, and -o json writes it as encoding/json does.

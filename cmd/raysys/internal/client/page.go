@@ -1,0 +1,204 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/metrics"
+)
+
+// maxRead bounds an answer of a page.
+const maxRead = 64 << 20
+
+// page implements Reader over the page of a node.
+type page struct {
+	base  string // URL of the API, with a slash at the end
+	token string
+	http  *http.Client
+}
+
+// OpenPage reads the token and certificates that at names. Nothing is asked yet.
+func OpenPage(at Where) (Reader, error) {
+	u, err := url.Parse(at.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("--url %q: give the URL of a node's page, such as http://127.0.0.1:8265/", at.URL)
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	p := &page{base: strings.TrimSuffix(u.String(), "/") + "/api/", http: &http.Client{Transport: t}}
+	p.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // who answers gets the token
+	if at.CA != "" {
+		pem, err := os.ReadFile(at.CA)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-ca: %w", err)
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-ca %s: there is no certificate in it", at.CA)
+		}
+	}
+	if at.Token == "" {
+		return p, nil
+	}
+	if u.Scheme == "http" && !metrics.Loopback(u.Hostname()) && !at.Insecure {
+		return nil, fmt.Errorf("--url %s: the token would be sent for all on the way to read: give an https URL, or --insecure", at.URL)
+	}
+	token, err := os.ReadFile(at.Token)
+	if err != nil {
+		return nil, fmt.Errorf("RAYSYS_HTTP_TOKEN_FILE: %w", err)
+	}
+	p.token = strings.TrimSpace(string(token))
+	return p, nil
+}
+
+// refused is an error that a page has answered with.
+type refused struct {
+	text string
+	is   error
+}
+
+func (r refused) Error() string { return r.text }
+func (r refused) Unwrap() error { return r.is }
+
+// open asks for path; the caller closes what comes.
+func (p *page) open(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if p.token != "" {
+		r.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	a, err := p.http.Do(r)
+	var gone *net.OpError
+	switch {
+	case errors.As(err, &gone):
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	case err != nil:
+		return nil, err
+	case a.StatusCode == http.StatusOK:
+		return a.Body, nil
+	}
+	defer a.Body.Close()
+	var said struct {
+		Error string `json:"error"`
+	}
+	if err := json.NewDecoder(io.LimitReader(a.Body, maxRead)).Decode(&said); err != nil || said.Error == "" {
+		return nil, fmt.Errorf("%s answers %s: is it the page of a node?", p.base, a.Status)
+	}
+	classes := map[int]error{
+		http.StatusBadRequest: raysys.ErrBadOption, http.StatusNotFound: ErrNotFound, http.StatusServiceUnavailable: ErrUnreachable, http.StatusGatewayTimeout: ErrTimedOut,
+	}
+	return nil, refused{said.Error, classes[a.StatusCode]}
+}
+
+// read asks for a kind of answer.
+func read[T any](ctx context.Context, p *page, path string, query url.Values) (v T, err error) {
+	body, err := p.open(ctx, path, query)
+	if err != nil {
+		return v, err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(io.LimitReader(body, maxRead)).Decode(&v); err != nil {
+		return v, fmt.Errorf("read the answer of %s%s: %w", p.base, path, err)
+	}
+	return v, nil
+}
+
+// query has the pairs of names and values whose value is not empty.
+func query(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+// number is a limit; a Reader is given one below 0 for none at all.
+func number(limit int) string { return strconv.Itoa(max(limit, 0)) }
+
+func (p *page) Status(ctx context.Context) (Status, error) {
+	return read[Status](ctx, p, "status", nil)
+}
+
+func (p *page) Memory(ctx context.Context, node raysys.NodeID, limit int) (Memory, error) {
+	return read[Memory](ctx, p, "objects", query("node", string(node), "limit", number(limit)))
+}
+
+func (p *page) Get(ctx context.Context, text string) (inspect.Found, error) {
+	return read[inspect.Found](ctx, p, "get/"+url.PathEscape(text), nil)
+}
+
+func (p *page) Groups(ctx context.Context, limit int) (inspect.Groups, error) {
+	return read[inspect.Groups](ctx, p, "groups", query("limit", number(limit)))
+}
+
+func (p *page) Tasks(ctx context.Context, q inspect.TaskQuery) (inspect.Tasks, error) {
+	detached := ""
+	if q.Detached {
+		detached = "true"
+	}
+	return read[inspect.Tasks](ctx, p, "tasks", query("state", q.State, "function", q.Function, "node", string(q.Node), "detached", detached, "limit", number(q.Limit)))
+}
+
+func (p *page) Grains(ctx context.Context, q inspect.GrainQuery) (inspect.Grains, error) {
+	return read[inspect.Grains](ctx, p, "grains", query("kind", q.Kind, "key", q.Key, "node", string(q.Node), "limit", number(q.Limit)))
+}
+
+func (p *page) Waits(ctx context.Context, limit int) (inspect.Waits, error) {
+	return read[inspect.Waits](ctx, p, "waits", query("limit", number(limit)))
+}
+
+func (p *page) Functions(ctx context.Context, limit int) (inspect.Functions, error) {
+	return read[inspect.Functions](ctx, p, "functions", query("limit", number(limit)))
+}
+
+func (p *page) Failures(ctx context.Context, limit int) (inspect.Failures, error) {
+	return read[inspect.Failures](ctx, p, "failures", query("limit", number(limit)))
+}
+
+func (p *page) Streams(ctx context.Context) (inspect.Streams, error) {
+	return read[inspect.Streams](ctx, p, "streams", nil)
+}
+
+func (p *page) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (all inspect.Logs, err error) {
+	asks := query("node", string(q.Node), "driver", q.Driver, "function", q.Function, "lines", number(q.Limit))
+	if follow == nil {
+		return read[inspect.Logs](ctx, p, "logs", asks)
+	}
+	asks.Set("follow", "true")
+	body, err := p.open(ctx, "logs", asks)
+	if err != nil {
+		return all, err
+	}
+	defer body.Close()
+	for d := json.NewDecoder(body); ; {
+		var l inspect.LogLine
+		if err := d.Decode(&l); err != nil {
+			if ctx.Err() != nil {
+				return all, nil
+			}
+			return all, fmt.Errorf("%w: the page has ended: %w", ErrUnreachable, err)
+		}
+		follow(l)
+	}
+}
+
+func (p *page) Close() error {
+	p.http.CloseIdleConnections()
+	return nil
+}

@@ -1,0 +1,248 @@
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
+)
+
+// Source is what the API asks: a *system.Node.
+type Source interface {
+	Status(context.Context) (inspect.Status, error)
+	Functions(ctx context.Context, limit int) (inspect.Functions, error)
+	Failures(ctx context.Context, limit int) (inspect.Failures, error)
+	Tasks(context.Context, inspect.TaskQuery) (inspect.Tasks, error)
+	Grains(context.Context, inspect.GrainQuery) (inspect.Grains, error)
+	Waits(ctx context.Context, limit int) (inspect.Waits, error)
+	Memory(ctx context.Context, node raysys.NodeID, limit int) (inspect.Memory, error)
+	Groups(ctx context.Context, id string, limit int) (inspect.Groups, error)
+	Streams(context.Context) (inspect.Streams, error)
+	Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error)
+	Get(ctx context.Context, text string) (inspect.Found, error)
+}
+
+// kind is one thing that can be asked for at /api/NAME.
+type kind struct {
+	takes string // names of its parameters, those of the command's flags
+	ask   func(context.Context, Source, *parameters) (any, error)
+}
+
+// kinds answer with the JSON of the commands raysys status, list and logs.
+var kinds = map[string]kind{
+	"status": {"", func(ctx context.Context, s Source, _ *parameters) (any, error) {
+		st, err := s.Status(ctx)
+		st.Nodes, st.Shards = orEmpty(st.Nodes), orEmpty(st.Shards)
+		return st, err
+	}},
+	"functions": {"limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
+		return s.Functions(ctx, p.orNone(100))
+	}},
+	"failures": {"limit", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Failures(ctx, p.orNone(100)) }},
+	"waits":    {"limit", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Waits(ctx, p.orNone(100)) }},
+	"tasks": {"state function node detached limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
+		return s.Tasks(ctx, inspect.TaskQuery{
+			State: p.Get("state"), Function: p.Get("function"), Node: raysys.NodeID(p.Get("node")), Detached: p.boolean("detached"), Limit: p.orNone(100),
+		})
+	}},
+	"grains": {"kind key node limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
+		return s.Grains(ctx, inspect.GrainQuery{Kind: p.Get("kind"), Key: p.Get("key"), Node: raysys.NodeID(p.Get("node")), Limit: p.orNone(100)})
+	}},
+	"objects": {"node limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
+		limit := p.whole("limit", 20)
+		m, err := s.Memory(ctx, raysys.NodeID(p.Get("node")), limit)
+		return m.List(limit), err
+	}},
+	"groups": {"limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
+		return s.Groups(ctx, "", p.whole("limit", 100))
+	}},
+	"streams": {"", func(ctx context.Context, s Source, _ *parameters) (any, error) { return s.Streams(ctx) }},
+	"logs":    {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
+}
+
+// parameters are those of one request, and what cannot be meant of them.
+type parameters struct {
+	url.Values
+	bad []error
+}
+
+func read(query url.Values, takes string) (*parameters, error) {
+	p := &parameters{Values: query}
+	known := strings.Fields(takes)
+	for name := range query {
+		switch {
+		case !slices.Contains(known, name) && takes == "":
+			p.refuse("the parameter %q is not known: there are none", name)
+		case !slices.Contains(known, name):
+			p.refuse("the parameter %q is not known: there are %s", name, strings.Join(known, ", "))
+		case len(query[name]) > 1:
+			p.refuse("%s is there %d times: give it once", name, len(query[name]))
+		}
+	}
+	p.whole("limit", 0)
+	p.whole("lines", 0)
+	p.boolean("detached")
+	p.boolean("follow")
+	return p, errors.Join(p.bad...)
+}
+
+func (p *parameters) refuse(format string, args ...any) {
+	p.bad = append(p.bad, fmt.Errorf("%w: "+format, append([]any{raysys.ErrBadOption}, args...)...))
+}
+
+func (p *parameters) whole(name string, unset int) int {
+	v := p.Get(name)
+	if v == "" {
+		return unset
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 {
+		p.refuse("%s=%q: give a whole number of 0 or more", name, v)
+	}
+	return n
+}
+
+// orNone is the limit as package inspect has it, where 0 stands for the default.
+func (p *parameters) orNone(unset int) int {
+	if n := p.whole("limit", unset); n != 0 {
+		return n
+	}
+	return -1
+}
+
+func (p *parameters) boolean(name string) bool {
+	v := p.Get(name)
+	b, err := strconv.ParseBool(v)
+	if err != nil && v != "" {
+		p.refuse("%s=%q: give true or false", name, v)
+	}
+	return b
+}
+
+func (p *parameters) logs() inspect.LogQuery {
+	return inspect.LogQuery{Node: raysys.NodeID(p.Get("node")), Driver: p.Get("driver"), Function: p.Get("function"), Limit: p.whole("lines", 100)}
+}
+
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// api answers /api/NAME and /api/get/ID.
+func (s *Server) api(w http.ResponseWriter, r *http.Request) {
+	escaped := strings.TrimPrefix(r.URL.EscapedPath(), "/api/")
+	k, ok := kinds[escaped]
+	if id, of := strings.CutPrefix(escaped, "get/"); of {
+		text, err := url.PathUnescape(id)
+		ok = err == nil && text != ""
+		k.ask = func(ctx context.Context, s Source, _ *parameters) (any, error) { return s.Get(ctx, text) }
+	}
+	if !ok {
+		fail(w, r, http.StatusNotFound, fmt.Sprintf("/api has get/ID, %s", strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")))
+		return
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		fail(w, r, http.StatusBadRequest, fmt.Sprintf("the parameters cannot be read: %v", err))
+		return
+	}
+	p, err := read(query, k.takes)
+	if err == nil {
+		err = s.ready()
+	}
+	if err != nil {
+		fail(w, r, codeOf(err), err.Error())
+		return
+	}
+	if p.boolean("follow") {
+		s.follow(w, r, p.logs())
+		return
+	}
+	a, err := s.answers.get(r.Context(), escaped+"?"+query.Encode(), func(ctx context.Context) (any, error) { return k.ask(ctx, s.Source, p) })
+	if err != nil {
+		fail(w, r, codeOf(err), err.Error())
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Content-Length", strconv.Itoa(len(a.body)))
+		w.WriteHeader(a.code)
+		_, _ = w.Write(a.body) // the reader may be gone
+		return
+	}
+	w.WriteHeader(a.code)
+	if z, err := gzip.NewReader(bytes.NewReader(a.body)); err == nil {
+		_, _ = io.Copy(w, z)
+	}
+}
+
+// follow writes the lines of logs that there are, and those that come, each as JSON.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, q inspect.LogQuery) {
+	select {
+	case s.followers <- struct{}{}:
+		defer func() { <-s.followers }()
+	default:
+		fail(w, r, http.StatusServiceUnavailable, errBusy.Error())
+		return
+	}
+	if !s.answers.enter() {
+		fail(w, r, http.StatusServiceUnavailable, errNotServed.Error())
+		return
+	}
+	defer s.answers.all.Done()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.answers.ctx, cancel)()
+	to := http.NewResponseController(w)
+	_ = to.SetReadDeadline(time.Time{}) // else the connection ends with it
+	begun := false
+	begin := func() {
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", "application/x-ndjson")
+		}
+		_ = to.SetWriteDeadline(time.Now().Add(writeLimit))
+	}
+	e := json.NewEncoder(w)
+	_, err := s.Source.Logs(ctx, q, func(l inspect.LogLine) {
+		begin()
+		if e.Encode(l) != nil || to.Flush() != nil {
+			cancel()
+		}
+	})
+	if err != nil && !begun && ctx.Err() == nil {
+		fail(w, r, codeOf(err), err.Error())
+	}
+}
+
+// fail says why there is no answer: as JSON where that is asked for.
+func fail(w http.ResponseWriter, r *http.Request, code int, why string) {
+	if code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	if !strings.HasPrefix(r.URL.Path, "/api/") {
+		http.Error(w, why, code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(failure{why}) // the reader may be gone
+}
