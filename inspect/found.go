@@ -26,7 +26,7 @@ type Thing struct {
 	Grains     []Grain             `json:"grains,omitempty"`     // of a grain, its activations
 	States     []State             `json:"states,omitempty"`     // of a grain, what is stored of it
 	Group      *GroupStatus        `json:"group,omitempty"`
-	Failure    *Failure            `json:"failure,omitempty"`    // the last that a node remembers of it; of a task, where none is of itself, of its function
+	Failure    *Failure            `json:"failure,omitempty"` // the last that a node remembers of it; of a task, where none is of itself, of its function
 }
 
 // The kinds of things.

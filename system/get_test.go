@@ -278,6 +278,12 @@ func TestGetAlone(t *testing.T) {
 	if g := one(t, n, "purse/x"); len(g.States) != 4 || string(g.States[0].JSON) != `{"Amount":7,"Owner":"ada"}` {
 		t.Errorf("what is stored: %+v", g.States)
 	}
+	if _, err := purseBreak.Call(ctx, purseKind.Get("y"), "no coin").Get(ctx); err == nil {
+		t.Error("it did not fail")
+	}
+	if g := one(t, n, "purse/y"); g.Kind != inspect.ThingGrain || g.Failure == nil || g.Failure.Text != "no coin" {
+		t.Errorf("a grain of which a failure is all that is left: %+v", g)
+	}
 	if j := one(t, n, "nightly/1"); j.Kind != inspect.ThingJob || j.ID != job.ID().String() || j.Value.State != "pending" {
 		t.Errorf("job %s is shown as %s %s: %s", job.ID(), j.Kind, j.ID, j.Value)
 	}

@@ -87,8 +87,8 @@ func failureOf(k core.NodeKey, f *tally.Failure) inspect.Failure {
 // failureQuery says which failures a node is asked for: those to which one of the fields fits. The zero value says all.
 type failureQuery struct {
 	Prefix string   `json:"prefix,omitempty"` // how the id begins
-	Tasks  []string `json:"tasks,omitempty"` // functions
-	Grain  string   `json:"grain,omitempty"` // kind/key
+	Tasks  []string `json:"tasks,omitempty"`  // functions
+	Grain  string   `json:"grain,omitempty"`  // kind/key
 }
 
 func (q *failureQuery) fits(f *tally.Failure) bool {
