@@ -287,6 +287,8 @@ func (n *Node) Context(ctx context.Context) context.Context {
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(fmt.Errorf("%w: the node is not started: call Start before Context", raysys.ErrClosed))
 		ctx = ended
+	} else {
+		operate.Drives(n.operator)
 	}
 	return core.NewContext(core.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1))))
 }

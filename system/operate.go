@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/worklog"
 )
@@ -202,9 +203,15 @@ type operated Node
 
 // newOperator makes the node's operator.
 func newOperator(n *Node) *operate.Operator {
+	var r *runner.Runner
+	if n.cluster != nil {
+		r = n.cluster.Runner
+	} else {
+		r = n.solo.Runner
+	}
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Namespace: n.cfg.Namespace, Version: Version(), Resources: n.cfg.Resources, Devices: n.cfg.DeviceSource, Job: n.job,
-		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.Client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n, Lines: n.lines,
+		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.Client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n, Lines: n.lines, Runner: r, Log: n.log,
 	})
 }
 

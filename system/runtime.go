@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
@@ -35,6 +36,7 @@ func (n *nodeRuntime) ClearAlarm(a *core.Alarm) bool { return n.wheel.Clear(a) }
 
 // Block implements core.Runtime.
 func (n *nodeRuntime) Block(t *core.Turn) {
+	operate.Blocks(n.operator)
 	n.tasks.Block(t)
 	if t.Kind() == core.TurnGrain {
 		n.grains.Block(t)

@@ -2,6 +2,7 @@ package system_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,78 @@ func TestWhatIsWaitedFor(t *testing.T) {
 				}
 				for _, r := range refs {
 					r.Cancel()
+				}
+			})
+		})
+	}
+}
+
+// TestWorkDoesNotMove: a driver whose work stands still says what it waits for, where that is and what shows more: after a minute, and again
+// after pauses that double; not while it goes on to submit, and from the begin once its work has moved. In a process of its own it says so too.
+func TestWorkDoesNotMove(t *testing.T) {
+	for name, cluster := range map[string]bool{"cluster": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				t := b.t
+				core, logs := observer.New(zapcore.WarnLevel)
+				cfg := system.Config{Name: "d", Table: table, Resources: raysys.Resources{CPU: 2}, Logger: zap.New(core)}
+				at := "d"
+				if cluster {
+					at = "a"
+					b.join("a", system.Worker, func(c *system.Config) { c.Resources.CPU, c.Cluster.Labels = 2, map[string]string{"node": "a"} })
+					cfg.Cluster, cfg.Namespace, cfg.Resources = over(b.net.Transport("d"), system.ClusterConfig{Store: b.kv, Role: system.Driver}), "test", raysys.Resources{}
+				}
+				n, end := b.start(cfg)
+				defer end()
+				// said checks for how long the work had not moved in the first of the lines since it was last called, and what the last says.
+				said := func(last, more string, want ...time.Duration) {
+					t.Helper()
+					lines := logs.FilterMessage("work does not move").All()
+					logs.TakeAll()
+					var since []time.Duration
+					for _, l := range lines {
+						since = append(since, l.ContextMap()["since"].(time.Duration))
+					}
+					if len(since) < len(want) || !slices.Equal(since[:len(want)], want) || len(since) > len(want)+1 {
+						t.Fatalf("it has said that its work has not moved for %v, want %v", since, want)
+					}
+					if !cluster {
+						more = "Node.Waits, Node.Get and Node.Stack of package system"
+					}
+					if fields := lines[len(lines)-1].ContextMap(); fields["for"] != last || fields["more"] != more || fields["open"] != int64(1) {
+						t.Errorf("it says %v, want that it waits for %s", fields, last)
+					}
+				}
+				ctx, cancel := context.WithCancel(n.Context(context.Background()))
+				defer cancel()
+				hangs := groupWaits.Go(ctx, 0)
+				<-time.After(9 * time.Minute)
+				id := hangs.ID().String()
+				said("group waits "+id+" on "+at+", running", "raysys list waits, raysys get "+id, time.Minute, 3*time.Minute, 7*time.Minute)
+				for range 600 { // the driver goes on beside it
+					anywhereTask.Go(ctx, 1).Get(ctx)
+					<-time.After(time.Second)
+				}
+				<-time.After(150 * time.Second)
+				said("group waits "+id+" on "+at+", running", "raysys list waits, raysys get "+id, time.Minute)
+
+				hangs.Cancel()
+				call := purseRest.Call(ctx, purseKind.Get("x"))
+				<-time.After(270 * time.Second) // the pause has doubled before
+				said("purse/x.rest "+call.ID().String()+" on "+at+", running", "raysys list waits, raysys get purse/x", time.Minute)
+				call.Cancel()
+				<-time.After(time.Hour)
+				if lines := logs.FilterMessage("work does not move").Len(); lines > 0 {
+					t.Errorf("it has said so %d times though nothing is open", lines)
+				}
+				if cluster {
+					return
+				}
+				month, over := context.WithTimeout(ctx, 30*24*time.Hour)
+				defer over()
+				_, _ = groupWaits.Go(ctx, 0).Get(month)
+				if lines := logs.FilterMessage("work does not move").Len(); lines != 11 {
+					t.Errorf("in 30 days it has said so %d times: it stops after a day", lines)
 				}
 			})
 		})

@@ -300,6 +300,9 @@ func (t *Turn) Next() uint64 {
 // NextN takes n numbers and returns the first.
 func (t *Turn) NextN(n int) uint64 { return t.base.seq.Add(uint64(n)) - uint64(n) }
 
+// Submitted is how many submissions t has made.
+func Submitted(t *Turn) uint64 { return t.base.seq.Load() }
+
 // Job returns what all turns of the run share.
 func (t *Turn) Job() *Job { return t.job }
 

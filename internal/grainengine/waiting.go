@@ -120,6 +120,15 @@ func (g *Active) Turns() (list []OneTurn) {
 	return list
 }
 
+// EachSent shows the calls that this node has sent to others and that they have not answered. f is called under locks: it does not call the
+// engine.
+func EachSent(e *Engine, f func(*core.Future, graindir.ID)) {
+	e.peers.Range(func(_, v any) bool {
+		v.(*peer).sent.Each(func(_ uint64, o *outboundCall) { f(&o.call.Future, graindir.ID{Kind: o.kind.def.name, Key: o.key}) })
+		return true
+	})
+}
+
 // CallOf says of a call of this node to which grain it is, in whose mailbox here it is, or to which node it was sent; false for other work.
 func CallOf(c *core.Future) (id graindir.ID, at raysys.NodeID, ok bool) {
 	if id, ok = GrainOf(c); !ok {

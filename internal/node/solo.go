@@ -128,6 +128,7 @@ func (s *Solo) Close() error {
 	s.mu.Unlock()
 	if kv == nil {
 		s.Runner.End(raysys.ErrClosed)
+		s.Runner.Wait()
 		return nil
 	}
 	reg.Close(raysys.ErrClosed)

@@ -41,6 +41,8 @@ type Config struct {
 	Now       func() int64
 	Node      Node
 	Lines     *worklog.Lines
+	Runner    *runner.Runner // that of the cluster, or of the node without one
+	Log       *zap.Logger
 	Listed    any // what functions of package listed are given: the *system.Node
 }
 
@@ -81,7 +83,8 @@ type Cluster struct {
 // Operator answers what operators ask of a node, and asks other nodes for one.
 type Operator struct {
 	Config
-	trying  atomic.Bool // see ways
+	trying  atomic.Bool  // see ways
+	watch   atomic.Int32 // see watchDrivers
 	Hearing Hearing
 	reports sync.Map // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
 }
