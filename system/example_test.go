@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
 )
 
 // A program that owns its main makes a node, starts it and closes it.
@@ -40,6 +42,59 @@ func ExampleMain() {
 	}
 	_ = main
 	// Output:
+}
+
+var (
+	reportBegins = make(chan struct{})
+	// report is a task that goes on until it is cancelled.
+	report = tasks.DefineIn(table, "report", func(ctx context.Context, days int) (string, error) {
+		close(reportBegins)
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	})
+)
+
+// Tasks, Grains, Get and Cancel are what the commands raysys list, get and cancel ask, and work in one process too.
+func ExampleNode_Tasks() {
+	n, err := system.New(system.Config{Name: "web-1", Table: table, Resources: raysys.Resources{CPU: 2}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := n.Start(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(context.Background())
+	job := report.With(raysys.Detached("nightly")).Go(ctx, 7)
+	<-reportBegins
+
+	running, err := n.Tasks(ctx, inspect.TaskQuery{State: inspect.TaskRunning})
+	for _, t := range running.Tasks {
+		fmt.Println(t.Function, t.Name, t.Node, t.State, err)
+	}
+	grains, err := n.Grains(ctx, inspect.GrainQuery{Limit: 10})
+	fmt.Println(grains.Count, err)
+
+	found, err := n.Get(ctx, "nightly") // or an id, its first digits, or the KIND/KEY of a grain
+	for _, t := range found.Things {
+		fmt.Println(t.Kind, t.Name, t.Value.State, err)
+	}
+	_, err = n.Get(ctx, "weekly")
+	fmt.Println(errors.Is(err, raysys.ErrNotFound))
+
+	ended, err := n.Cancel(ctx, "nightly")
+	fmt.Println(ended.Kind, ended.Name, err)
+	_, err = job.Get(ctx)
+	fmt.Println(errors.Is(err, raysys.ErrCancelled))
+	// Output:
+	// report nightly web-1 running <nil>
+	// 0 <nil>
+	// job nightly pending <nil>
+	// true
+	// job nightly <nil>
+	// true
 }
 
 func ExampleNew() {
