@@ -260,6 +260,52 @@ func TestGetFailures(t *testing.T) {
 	})
 }
 
+// TestCancelOfSeveral: a text that fits a job and a placement group shows each, and cancels none: the error has their ids, by which each is
+// cancelled.
+func TestCancelOfSeveral(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		operator, _, ctx, end := b.listed(2)
+		defer end()
+		job := groupWaits.With(raysys.Label("node", "a"), raysys.Detached("training")).Go(ctx, 0)
+		if _, err := groups.Create(ctx, placement.Pack, oneCPUEach(1), groups.Named("training")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Second)
+		found, err := operator.Get(context.Background(), "training")
+		ids := map[string]string{}
+		for _, thing := range found.Things {
+			ids[thing.Kind] = thing.ID
+		}
+		if err != nil || found.Count != 2 || len(found.Things) != 2 || ids[inspect.ThingJob] != job.ID().String() || ids[inspect.ThingGroup] == "" {
+			t.Fatalf("get: %v, %+v", err, found)
+		}
+		_, err = operator.Cancel(context.Background(), "training")
+		if !errors.Is(err, raysys.ErrBadOption) || !strings.Contains(err.Error(), "job "+ids[inspect.ThingJob]) || !strings.Contains(err.Error(), "group "+ids[inspect.ThingGroup]) {
+			t.Errorf("cancel both: %v", err)
+		}
+		if all, err := operator.Tasks(context.Background(), inspect.TaskQuery{State: inspect.TaskRunning}); err != nil || all.Count != 1 {
+			t.Errorf("the job has ended: %v, %+v", err, all)
+		}
+		for _, kind := range []string{inspect.ThingGroup, inspect.ThingJob} {
+			want := kind
+			if kind == inspect.ThingJob {
+				want = inspect.ThingTask // by its id it is the task that it is
+			}
+			if thing, err := operator.Cancel(context.Background(), ids[kind]); err != nil || thing.Kind != want {
+				t.Errorf("cancel the %s by its id: %v, %+v", kind, err, thing)
+			}
+			<-time.After(time.Second)
+		}
+		if _, err := job.Get(ctx); !errors.Is(err, raysys.ErrCancelled) {
+			t.Errorf("the job ended with %v", err)
+		}
+		if all, err := operator.Groups(context.Background(), "", 9); err != nil || all.Count != 0 {
+			t.Errorf("the group is there: %v, %+v", err, all)
+		}
+	})
+}
+
 // TestGetAlone: a process in no cluster answers for itself, also of its jobs.
 func TestGetAlone(t *testing.T) {
 	n, err := system.New(system.Config{Name: "alone", Table: table, Resources: raysys.Resources{CPU: 2}})

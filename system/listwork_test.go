@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -278,7 +279,7 @@ func TestListFunctions(t *testing.T) {
 	})
 }
 
-// TestListsAreBounded: of 20,000 waiting tasks and 20,000 grains a list has as many as asked for, or a mebibyte, and says how many there are.
+// TestListsAreBounded: of 20,000 waiting tasks and 20,000 grains, in the long form a million of each, a list has as many as asked for, or a mebibyte, and says how many there are.
 func TestListsAreBounded(t *testing.T) {
 	n, err := system.New(system.Config{Name: "alone", Table: table, Resources: raysys.Resources{CPU: 1}})
 	if err == nil {
@@ -290,7 +291,7 @@ func TestListsAreBounded(t *testing.T) {
 	defer n.Close(context.Background())
 	ctx, cancel := context.WithCancel(n.Context(context.Background()))
 	defer cancel()
-	const many = 20_000
+	many := long.Form(20_000, 1_000_000)
 	for range many + 1 {
 		groupWaits.Go(ctx, 0)
 	}
