@@ -45,10 +45,10 @@ func ExampleMain() {
 }
 
 var (
-	reportBegins = make(chan struct{})
-	// report is a task that goes on until it is cancelled.
-	report = tasks.DefineIn(table, "report", func(ctx context.Context, days int) (string, error) {
-		close(reportBegins)
+	auditBegins = make(chan struct{})
+	// audit is a task that goes on until it is cancelled.
+	audit = tasks.DefineIn(table, "audit", func(ctx context.Context, days int) (string, error) {
+		close(auditBegins)
 		<-ctx.Done()
 		return "", context.Cause(ctx)
 	})
@@ -67,8 +67,8 @@ func ExampleNode_Tasks() {
 	}
 	defer n.Close(context.Background())
 	ctx := n.Context(context.Background())
-	job := report.With(raysys.Detached("nightly")).Go(ctx, 7)
-	<-reportBegins
+	job := audit.With(raysys.Detached("nightly")).Go(ctx, 7)
+	<-auditBegins
 
 	running, err := n.Tasks(ctx, inspect.TaskQuery{State: inspect.TaskRunning})
 	for _, t := range running.Tasks {
@@ -89,7 +89,7 @@ func ExampleNode_Tasks() {
 	_, err = job.Get(ctx)
 	fmt.Println(errors.Is(err, raysys.ErrCancelled))
 	// Output:
-	// report nightly web-1 running <nil>
+	// audit nightly web-1 running <nil>
 	// 0 <nil>
 	// job nightly pending <nil>
 	// true
