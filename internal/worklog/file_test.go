@@ -87,20 +87,22 @@ func TestFile(t *testing.T) {
 
 // TestForeignFile: a file that is something else is replaced, and no lines are read from it.
 func TestForeignFile(t *testing.T) {
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "n.log"), []byte("mine\nmine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := read(folder, "n", 0, nil); err == nil || !strings.Contains(err.Error(), "n.log") {
-		t.Errorf("%v", err)
-	}
-	f, err := Open(folder, "n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if got, _ := all(t, folder, 0); len(got) != 0 {
-		t.Errorf("%q", got)
+	for _, text := range []string{"mine\nmine\n", `{"level":"info","msg":"mine"}` + "\n", ""} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, "n.log"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(folder, "n", 0, nil); err == nil || !strings.Contains(err.Error(), "n.log") {
+			t.Errorf("%q: %v", text, err)
+		}
+		f, err := Open(folder, "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if got, _ := all(t, folder, 0); len(got) != 0 {
+			t.Errorf("%q: %q", text, got)
+		}
 	}
 }
 
