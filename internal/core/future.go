@@ -60,7 +60,7 @@ type Future struct {
 }
 
 // CPUSlot stands for the CPU that a goroutine holds while it runs tasks. Tasks that run in place share the CPU slot of
-// the task that waits for them.
+// the task that waits for them. Two of them share no cache line.
 type CPUSlot struct {
 	Blocked atomic.Int32           // goroutines of the task that wait: the first gives the CPU back, the last takes it again
 	Waited  atomic.Bool            // a task has waited on it since the engine last cleared this
@@ -72,6 +72,7 @@ type CPUSlot struct {
 	Within  *Bundle                // what the task that runs submits is in this group; nil for none
 	Batch   atomic.Pointer[Future] // the queue entry of many tasks that it is working off
 	Noted   any                    // what the engine that made it notes of its tasks; nil for the slot of a grain
+	_       [48]byte
 }
 
 // Init makes c the future of work submitted by up as its seq-th submission.

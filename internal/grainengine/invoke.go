@@ -130,7 +130,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 	err = c.method.call(a.state, &c.Future)
 	normal = true
 	if began != 0 {
-		of.Sampled(a.kind.engine.cfg.Now() - began)
+		of.Sampled(a.kind.engine.cfg.Now()-began, tally.Sample)
 	}
 	switch {
 	case err == nil && !c.Future.Settled():

@@ -13,14 +13,14 @@ import (
 // Slot is what an engine notes of the tasks on one CPU slot. The goroutine that has the CPU writes it, by plain stores: see set.
 type Slot struct {
 	CPU *core.CPUSlot
-	// Alone says that no worker runs groups of tasks on the slot: each run is counted, and perhaps timed, by itself.
+	// Alone says that no worker runs groups of tasks on the slot: one in SlotSample short ones is timed, by itself.
 	Alone atomic.Bool
 
 	stripe  uint // of a Function's counters
 	running *core.Future
 	began   int64 // of the group of tasks that the running one is in, on the runtime's clock; 0 where there is none
 
-	// Of the group that a worker runs; the worker's alone.
+	// What has not been added up. It belongs to the goroutine that has the slot.
 	ran  [groupFunctions]ran
 	mean int64 // of the last group
 
@@ -38,6 +38,8 @@ type ran struct {
 const (
 	// groupFunctions is how many functions a group may have. Of further ones only the runs are counted.
 	groupFunctions = 4
+	// SlotSample is Sample for a slot that is Alone. So many runs it adds up, too.
+	SlotSample = 64
 	// longGroup is what a group takes in which one long task is to be told from the short ones beside it.
 	longGroup = int64(time.Millisecond)
 )
@@ -76,17 +78,37 @@ func (s *Slot) Rest() {
 	}
 }
 
-// Ran counts a task that a worker ran. Whether it ended well, or was counted as having ended otherwise, is said by ok.
-func (s *Slot) Ran(f *Function, ok bool) {
+// Timed is Function.Timed for the next run of f on a slot that is Alone.
+func (s *Slot) Timed(f *Function) bool {
 	r := &s.ran[0]
 	if r.of != f {
 		r = s.first(f)
 	}
-	if ok {
-		r.ok++
-	} else {
-		r.bad++
+	return r.ok+r.bad == 0 || !f.short.Load()
+}
+
+// Sampled counts the time of a run that Timed chose.
+func (s *Slot) Sampled(f *Function, ns int64) { f.Sampled(ns, SlotSample) }
+
+// Due reports whether it is time to add up a slot that is Alone.
+func (s *Slot) Due() bool { return s.ran[0].ok+s.ran[0].bad >= SlotSample }
+
+// OK counts a task that has run, and ended well.
+func (s *Slot) OK(f *Function) {
+	r := &s.ran[0]
+	if r.of != f {
+		r = s.first(f)
 	}
+	r.ok++
+}
+
+// Bad counts a task that has run, and that was counted as having ended otherwise.
+func (s *Slot) Bad(f *Function) {
+	r := &s.ran[0]
+	if r.of != f {
+		r = s.first(f)
+	}
+	r.bad++
 }
 
 // first makes f the first function of the group.
@@ -160,6 +182,12 @@ type Slots struct {
 	made uint
 }
 
+// Of returns what is noted of the tasks on a CPU slot, nil for one that New has not seen.
+func Of(s *core.CPUSlot) *Slot {
+	n, _ := s.Noted.(*Slot)
+	return n
+}
+
 // New makes the Slot of a CPU slot.
 func (l *Slots) New(s *core.CPUSlot, alone bool) *Slot {
 	l.mu.Lock()
@@ -171,6 +199,7 @@ func (l *Slots) New(s *core.CPUSlot, alone bool) *Slot {
 	n := &Slot{CPU: s, stripe: l.made}
 	n.Alone.Store(alone)
 	l.all[n] = struct{}{}
+	s.Noted = n
 	return n
 }
 

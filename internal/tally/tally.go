@@ -54,7 +54,7 @@ type Function struct {
 
 	of       *Tally
 	outcomes [numOutcomes]atomic.Uint64 // but what is in stripes
-	every    atomic.Uint64              // of so many runs one is timed, less one: 0 or Sample-1
+	short    atomic.Bool                // the last that was timed took little
 	texts    texts
 	times    histogram
 	stripes  [Stripes]stripe
@@ -74,22 +74,21 @@ func (f *Function) Took(ns int64, n uint64) { f.times.add(ns, n) }
 
 // Timed reports whether a run that begins now is to be timed: one in Sample while they are short.
 func (f *Function) Timed(stripe uint) bool {
-	return f.stripes[stripe%Stripes].ok.Load()&f.every.Load() == 0
+	return f.stripes[stripe%Stripes].ok.Load()%Sample == 0 || !f.short.Load()
 }
 
 // OK counts one run that ended well.
 func (f *Function) OK(stripe uint) { f.stripes[stripe%Stripes].ok.Add(1) }
 
-// Sampled counts a run that Timed chose, and those for which it stands.
-func (f *Function) Sampled(ns int64) {
-	every := f.every.Load()
-	f.times.add(ns, every+1)
-	next := uint64(0)
-	if ns < shortRun {
-		next = Sample - 1
+// Sampled counts a run that Timed chose, and those for which it stands: it is one of so many while they are short.
+func (f *Function) Sampled(ns int64, of uint64) {
+	short := f.short.Load()
+	if !short {
+		of = 1
 	}
-	if next != every {
-		f.every.Store(next)
+	f.times.add(ns, of)
+	if next := ns < shortRun; next != short {
+		f.short.Store(next)
 	}
 }
 
@@ -223,16 +222,20 @@ func byName(rows []Row) []Row {
 // Cache remembers the Function of the node that asked last. What defines a function has one.
 type Cache struct{ last atomic.Pointer[Function] }
 
-// Of returns what counts the function in t.
-func (c *Cache) Of(t *Tally, kind Kind, name string) *Function {
+// Last returns what counts the function in t, where that asked last; else nil. It is for inlining.
+func (c *Cache) Last(t *Tally) *Function {
 	if f := c.last.Load(); f != nil && f.of == t {
 		return f
 	}
-	return c.find(t, kind, name)
+	return nil
 }
 
-func (c *Cache) find(t *Tally, kind Kind, name string) *Function {
-	f := t.Function(kind, name)
-	c.last.Store(f)
+// Of returns what counts the function in t.
+func (c *Cache) Of(t *Tally, kind Kind, name string) *Function {
+	f := c.Last(t)
+	if f == nil {
+		f = t.Function(kind, name)
+		c.last.Store(f)
+	}
 	return f
 }

@@ -97,7 +97,7 @@ func TestSample(t *testing.T) {
 	run := func(ns int64) {
 		if f.Timed(1) {
 			timed++
-			f.Sampled(ns)
+			f.Sampled(ns, Sample)
 		}
 		f.OK(1)
 	}

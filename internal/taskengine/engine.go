@@ -99,7 +99,7 @@ type Engine struct {
 	net       atomic.Pointer[exchange] // nil while there never was a peer
 	lineage   *lineage                 // nil where no recipes are kept
 
-	_         [40]byte
+	_         [48]byte     // what follows is written all the time, what is above is read: TestLayout
 	searching atomic.Int32 // 1 while some worker looks for work, which then need not be woken
 	line      ledger.Line  // what the node has, what is held of it, and the tasks that wait for other than one CPU
 
@@ -335,14 +335,18 @@ func (e *Engine) takeSlot() *core.CPUSlot {
 		return s
 	}
 	s := &core.CPUSlot{CPU: oneCPU}
-	s.Noted = e.slots.New(s, true)
+	e.slots.New(s, true)
 	return s
 }
 
 func (e *Engine) giveSlot(s *core.CPUSlot) {
-	n := s.Noted.(*tally.Slot)
+	n := tally.Of(s)
 	n.Rest() // also after a task that ended the goroutine
-	if s.Blocked.Load() != 0 {
+	blocked := s.Blocked.Load() != 0
+	if blocked || n.Due() {
+		n.AddUp(0, 0)
+	}
+	if blocked {
 		e.slots.Drop(n)
 	} else if other := e.spare.Swap(s); other != nil {
 		e.mu.Lock()
@@ -350,6 +354,23 @@ func (e *Engine) giveSlot(s *core.CPUSlot) {
 		e.mu.Unlock()
 	}
 	e.line.GiveCPU(oneCPU)
+}
+
+// addUpSpares counts with their functions what has run on the slots that nobody has.
+func (e *Engine) addUpSpares() {
+	e.mu.Lock()
+	slots := e.spares
+	e.spares = nil
+	e.mu.Unlock()
+	if s := e.spare.Swap(nil); s != nil {
+		slots = append(slots, s)
+	}
+	for _, s := range slots {
+		tally.Of(s).AddUp(0, 0)
+	}
+	e.mu.Lock()
+	e.spares = append(e.spares, slots...)
+	e.mu.Unlock()
 }
 
 // hasRoom reports whether the queue takes another task.

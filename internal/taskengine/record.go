@@ -137,7 +137,7 @@ func (r *record) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, taken b
 	}
 	if t.Kind() != core.TurnRoot {
 		b := new(core.Blocked)
-		if own, ok := slot.Noted.(*tally.Slot); ok {
+		if own := tally.Of(slot); own != nil {
 			b.Of = own.Running()
 		}
 		prev := t.SetBlocked(b, &r.Future)
@@ -171,11 +171,17 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 		return false
 	}
 	r.Future.SetSlot(s)
-	own, _ := s.Noted.(*tally.Slot)
-	n := noted{slot: own}
-	if own != nil && !own.Alone.Load() && s.Depth.Load() == 0 {
+	own := tally.Of(s)
+	n := noted{slot: own, of: r.spec.tally.Last(e.cfg.Tally)}
+	if n.of == nil {
+		n.of = tallyOf(e, r)
+	}
+	if own != nil && s.Depth.Load() == 0 {
 		n.group = true
-		own.Begin(&r.Future) // the worker clears it at rest
+		own.Begin(&r.Future) // who has the slot clears it at rest
+		if own.Alone.Load() && own.Timed(n.of) {
+			n.began = e.now()
+		}
 	} else {
 		n.begin(e, r)
 	}
@@ -210,8 +216,8 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 	switch {
 	case r.Future.Settled(): // from outside, while it ran
 		n.end(e, r, tally.Cancelled, nil)
-	case n.group:
-		own.Ran(tallyOf(e, r), true)
+	case n.group && n.began == 0:
+		own.OK(n.of)
 	default:
 		n.end(e, r, tally.OK, nil)
 	}
@@ -225,8 +231,9 @@ func tallyOf(e *Engine, r *record) *tally.Function {
 
 // noted is one run while it is noted.
 type noted struct {
-	slot   *tally.Slot  // nil for that of a grain
-	group  bool         // it is counted with the worker's group, not by itself
+	slot   *tally.Slot // nil for that of a grain
+	of     *tally.Function
+	group  bool         // it is counted on the slot, not by itself
 	before *core.Future // what ran on the slot; of one that is counted by itself
 	began  int64        // where it is timed by itself
 }
@@ -236,29 +243,35 @@ func (n *noted) begin(e *Engine, r *record) {
 	if n.slot != nil {
 		n.before = n.slot.Begin(&r.Future)
 	}
-	if tallyOf(e, r).Timed(n.slot.Counter()) {
+	if n.of.Timed(n.slot.Counter()) {
 		n.began = e.now()
 	}
 }
 
 // end notes that the run has ended, with err where it failed.
 func (n *noted) end(e *Engine, r *record, o tally.Outcome, err error) {
-	of := tallyOf(e, r)
 	if o != tally.OK {
-		count(of, r, o, err)
+		count(n.of, r, o, err)
 	}
 	if n.group {
-		n.slot.Ran(of, o == tally.OK)
+		if o == tally.OK {
+			n.slot.OK(n.of)
+		} else {
+			n.slot.Bad(n.of)
+		}
+		if n.began != 0 {
+			n.slot.Sampled(n.of, e.now()-n.began)
+		}
 		return
 	}
 	if n.began != 0 {
-		of.Sampled(e.now() - n.began)
+		n.of.Sampled(e.now()-n.began, tally.Sample)
 	}
 	if n.slot != nil {
 		n.slot.End(n.before)
 	}
 	if o == tally.OK {
-		of.OK(n.slot.Counter())
+		n.of.OK(n.slot.Counter())
 	}
 }
 

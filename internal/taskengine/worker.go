@@ -83,7 +83,6 @@ func (w *worker) work(j *job) {
 		w.forgetSlot()
 		w.slot = &core.CPUSlot{CPU: cpu, Pool: pool}
 		w.noted = w.engine.slots.New(w.slot, false)
-		w.slot.Noted = w.noted
 		if pool != nil {
 			w.slot.Within = j.hold.Need().Bundle.Children()
 		}
@@ -97,6 +96,7 @@ func (w *worker) work(j *job) {
 			j.future.TurnFor().SetDevices(devices)
 		}
 		w.run(j.future.Work().(runner))
+		w.noted.AddUp(0, 0)
 		w.noted.Rest()
 		w.uncork(true)
 	} else {
