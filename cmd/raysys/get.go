@@ -105,12 +105,7 @@ func stackCommand(on cluster) *cobra.Command {
 		Short: "Show the stacks of a node's goroutines, equal ones once",
 		Long: `Show the stacks of the goroutines of a node's process, the innermost function first: equal ones once, with their number, the most
 frequent first. Neighbours that are raysys's own functions are one line.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
-			}
-			return checkName("NODE", args[0])
-		},
+		Args: oneNode,
 	}
 	at := whereFlags(cmd.Flags())
 	cmd.ValidArgsFunction = nodeNames(on, at)

@@ -94,6 +94,14 @@ func statusCommand(on cluster) *cobra.Command {
 	return cmd
 }
 
+// oneNode refuses anything but the name of a node.
+func oneNode(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return cli.Usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
+	}
+	return checkName("NODE", args[0])
+}
+
 func drainCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain NODE",
@@ -103,12 +111,7 @@ program exits with 0, so that raysys node there ends too. A drain that is not ov
 names tasks and grains that keep the node. With --cancel a drain is taken back, and the node takes work again.
 
 What could not be moved is not waited for: objects of which no other node could take a copy are lost, and counted in the answer.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
-			}
-			return checkName("NODE", args[0])
-		},
+		Args: oneNode,
 	}
 	at := whereFlags(cmd.Flags())
 	cmd.ValidArgsFunction = nodeNames(on, at)

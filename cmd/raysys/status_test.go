@@ -295,8 +295,6 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"list", "functions"}, code: 0, out: "FUNCTION  KIND  RUNS  RUNS/S  ERRORS  P50     P99  RUNNING  WAITING  OLDEST WAIT\ntrain     task  12    -       1       1.23ms  1s   2        3        1m0s\n\ntotal: 1 functions\n"},
 		{args: []string{"list", "failures"}, code: 0, out: "FUNCTION  NODE  COUNT  FIRST   LAST    LAST ID  TEXT\ntrain     a     3      1s ago  1s ago  ab       panic: boom\n\ntotal: 1 kinds of failures\n"},
 		{args: []string{"list", "waits"}, code: 0, out: "train ab on a: blocked\n  step cd on b: running, 1m0s\n\ntotal: 1 tasks and turns that wait for other work\n"},
-		{args: []string{"list", "objects", "--node", "b"}, code: 3, out: "b does not answer", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
-		{args: []string{"list", "groups", "--limit", "1"}, code: 0, out: "total: 2 placement groups; 1 are not listed: raise --limit\n"},
 		{args: []string{"drain"}, code: 2, talk: "takes the name of one node: run raysys status"},
 		{args: []string{"drain", "a/b"}, code: 2, talk: `NODE "a/b"`},
 		{args: []string{"drain", "a"}, code: 0, talk: "draining a\n2 objects that others need are lost: no other node has a copy\na has left\n"},

@@ -14,7 +14,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/listed"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
@@ -34,8 +33,7 @@ const (
 	adminWhy    adminOp = 7 // explain the values with an id
 	// adminExplain asks where the work with an id waits.
 	adminExplain adminOp = 8
-	adminGroups  adminOp = 9 // the placement groups of the shards that the node leads
-	adminList    adminOp = 10
+	adminGroups  adminOp = 9  // the placement groups of the shards that the node leads
 	adminAsk     adminOp = 11 // a question of those in ask.go
 	adminLines   adminOp = 30 // a driver asks for what its work writes; answered when there is something
 )
@@ -44,7 +42,7 @@ const (
 type adminRequest struct {
 	op    adminOp
 	limit int    // memory, groups: how many objects or groups to list
-	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group; list, ask: its name
+	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group; ask: its name
 	query []byte // ask, lines: as JSON
 }
 
@@ -77,7 +75,7 @@ func readAdminRequest(r *wire.Reader) adminRequest {
 }
 
 func (q adminRequest) named() bool {
-	return q.op == adminWhy || q.op == adminExplain || q.op == adminGroups || q.op == adminList || q.op == adminAsk
+	return q.op == adminWhy || q.op == adminExplain || q.op == adminGroups || q.op == adminAsk
 }
 
 // patience is how long the answer may take.
@@ -219,7 +217,7 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	}
 	c := o.Node.Cluster()
 	switch q.op {
-	case adminStatus, adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminList, adminAsk:
+	case adminStatus, adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminAsk:
 		c.Runner.Run(func() { reply(o.perform(c.Runner.Context(), q)) }) // it waits for other nodes, lists many objects, or reads a file
 	case adminLines:
 		giveLines(o, p.Key(), q, reply)
@@ -253,10 +251,6 @@ func (o *Operator) perform(ctx context.Context, q adminRequest) (a adminAnswer, 
 		a.Explain = own{o}.scheduling(q.id)
 	case adminGroups:
 		a.Groups = own{o}.ledGroups(q.id, q.limit)
-	case adminList:
-		if f := listed.Of(q.id); f != nil {
-			a.List, err = json.Marshal(f(o.Listed))
-		}
 	case adminAsk:
 		a.List, err = own{o}.answerTo(ctx, q)
 	case adminStatus:

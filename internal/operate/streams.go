@@ -4,33 +4,28 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/listed"
 )
 
 // Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.
-func (o *Operator) Streams(ctx context.Context) (inspect.Streams, error) {
-	all := inspect.Streams{Cluster: o.clusterName(), Parts: []inspect.StreamPart{}}
-	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminList, id: "streams"}) {
-		var parts []inspect.StreamPart
-		err := a.err
-		if err == nil && len(a.answer.List) > 0 {
-			err = json.Unmarshal(a.answer.List, &parts)
-		}
-		if err != nil {
-			all.Silent = append(all.Silent, fmt.Sprintf("%s: %v", k.Node, err))
-		}
-		all.Parts = append(all.Parts, parts...)
-	}
-	slices.Sort(all.Silent)
+func (o *Operator) Streams(ctx context.Context) (all inspect.Streams, err error) {
+	all = inspect.Streams{Cluster: o.clusterName(), Parts: []inspect.StreamPart{}}
+	all.Silent, err = ask(ctx, o, "", "streams", struct{}{}, func(_ core.NodeKey, parts []inspect.StreamPart) { all.Parts = append(all.Parts, parts...) })
 	slices.SortFunc(all.Parts, func(a, b inspect.StreamPart) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Stream, b.Stream), strings.Compare(a.To, b.To), cmp.Compare(a.Part, b.Part))
 	})
-	if err := ctx.Err(); err != nil {
-		return all, fmt.Errorf("streams: %w", context.Cause(ctx))
+	return all, err
+}
+
+// streams are the parts that this node delivers.
+func (o own) streams(context.Context, struct{}) (parts json.RawMessage, err error) {
+	if f := listed.Of("streams"); f != nil {
+		return json.Marshal(f(o.Listed))
 	}
-	return all, nil
+	return json.RawMessage("[]"), nil
 }
