@@ -82,7 +82,7 @@ type Config struct {
 	NATS NATS
 	// HTTP is the address, HOST:PORT, at which the node serves metrics to Prometheus (/metrics), its health (/healthz, /readyz) and, to callers
 	// on its host, profiles (/debug/pprof/), without a token: there are no keys and no values in them. What the commands of raysys show is at
-	// /api, of the whole cluster, for those whom Page lets read it. With port 0 it takes a free one, and logs which. Where the address is taken the node logs that and goes on without; below raysys node it does not start, and Start's error
+	// / for browsers and at /api, of the whole cluster, for those whom Page lets read it. With port 0 it takes a free one, and logs which. Where the address is taken the node logs that and goes on without; below raysys node it does not start, and Start's error
 	// matches ErrConfig. Empty: nowhere.
 	HTTP string
 	// Page says who may read what HTTP serves of the cluster.

@@ -141,10 +141,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, code, why)
 	case strings.HasPrefix(r.URL.Path, "/api/"):
 		s.api(w, r)
-	case r.URL.Path == "/":
-		http.Redirect(w, r, "/api/status", http.StatusFound)
 	default:
-		http.NotFound(w, r)
+		file(w, r)
 	}
 }
 

@@ -1,0 +1,83 @@
+package page
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestFiles: the page is served with types of its own, and what a file names is there.
+func TestFiles(t *testing.T) {
+	s := serving(t, &fake{})
+	get := func(name string) (int, string, string) {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, request("/"+name))
+		return w.Code, w.Header().Get("Content-Type"), w.Body.String()
+	}
+	if code, kind, body := get(""); code != http.StatusOK || kind != "text/html; charset=utf-8" || !strings.Contains(body, "<title>raysys</title>") {
+		t.Errorf("%d %s %.100s", code, kind, body)
+	}
+	names := regexp.MustCompile(`(?:src|href|from) ?=?["'](?:\./)?([a-z./]+\.(?:js|css|svg))["']|from ?["']\./([a-z./]+)["']`)
+	seen := 0
+	err := fs.WalkDir(files, "files", func(file string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(file, "files/")
+		if err != nil || d.IsDir() || types[path.Ext(name)] == "" {
+			return err
+		}
+		code, kind, body := get(name)
+		if code != http.StatusOK || kind != types[path.Ext(name)]+"; charset=utf-8" {
+			t.Errorf("%s: %d %s", name, code, kind)
+		}
+		for _, m := range names.FindAllStringSubmatch(body, -1) {
+			to := path.Join(path.Dir(name), m[1]+m[2])
+			if code, _, _ := get(to); code != http.StatusOK {
+				t.Errorf("%s names %s: %d", name, to, code)
+			}
+			seen++
+		}
+		if strings.HasPrefix(name, "vendor/") {
+			return nil
+		}
+		// Every name is text, never HTML; nothing comes from elsewhere, and nothing is in the page's own HTML that its policy forbids.
+		for _, never := range []string{"innerHTML", "dangerouslySetInnerHTML", "document.write", "eval(", "https://", "onclick=", "<style", "style=", "<script>"} {
+			if strings.Contains(body, never) {
+				t.Errorf("%s has %s", name, never)
+			}
+		}
+		return nil
+	})
+	if err != nil || seen < 10 {
+		t.Errorf("%d names: %v", seen, err)
+	}
+	for _, name := range []string{"vendor/README.md", "files", "vendor/", "vendor", "../page.go", "app.js/", "doc.go"} {
+		if code, _, _ := get(name); code == http.StatusOK {
+			t.Errorf("%s is served", name)
+		}
+	}
+}
+
+// TestVendored: what is of others comes with its licence and its version.
+func TestVendored(t *testing.T) {
+	says, err := files.ReadFile("files/vendor/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := fs.ReadDir(files, "files/vendor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if name := f.Name(); name != "README.md" && !strings.Contains(string(says), name) {
+			t.Errorf("vendor/README.md does not name %s", name)
+		}
+	}
+	for file, part := range map[string]string{"LICENSE.preact": "The MIT License (MIT)", "LICENSE.htm": "Apache License"} {
+		if text, err := files.ReadFile("files/vendor/" + file); err != nil || !strings.Contains(string(text), part) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
