@@ -142,7 +142,7 @@ func New(cfg Config) (*Node, error) {
 		gc.Cluster, gc.States, gc.Hosts = pl.Locator(), states{n}, cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = node.NewSolo(node.SoloConfig{
-			Name: cfg.Name, Namespace: cfg.Namespace, Data: cfg.Data, Resources: cfg.Resources, Devices: cfg.Devices, Clock: (*nodeRuntime)(n), Actors: n.actors, Log: n.log,
+			Name: cfg.Name, Namespace: cfg.Namespace, Data: cfg.Data, Resources: cfg.Resources, Devices: cfg.Devices, Clock: (*nodeRuntime)(n), Actors: n.actors, Log: n.log, Take: n.takeDue,
 		})
 		n.job.Run, n.job.Tasks = n.solo.Run, taskengine.NewNames(n.job)
 		gc.States = states{n}
@@ -177,7 +177,7 @@ func New(cfg Config) (*Node, error) {
 func partsOf(n *Node) node.Parts {
 	return node.Parts{
 		Log: n.log, Job: n.job, Clock: (*nodeRuntime)(n), Actors: n.actors, Wheel: n.wheel, Pool: n.pool, Decisions: &n.decisions, Drain: &n.drain,
-		Objects: n.openObjects, Stop: n.stop, Ended: n.Err,
+		Objects: n.openObjects, Stop: n.stop, Ended: n.Err, Take: n.takeDue,
 		Up: func(p *mesh.Peer) {
 			if in := n.cfg.Cluster; in.Role.drives() && !in.Observer && roleOf(n.cluster.Mesh.Info(p.Key())).hosts() {
 				n.operator.Hearing.From(p)

@@ -2,6 +2,7 @@ package grainengine
 
 import (
 	"context"
+	"fmt"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -86,4 +87,44 @@ func (m *method) told(l core.Link) error {
 		return core.FutureOf(l).Failure()
 	}
 	return nil
+}
+
+// Pack returns a call by f with the argument at arg. The error says why it cannot be made later, by another node.
+func Pack(f Func, arg unsafe.Pointer) (p core.Packed, err error) {
+	m := f.m
+	switch {
+	case m == nil:
+		return p, fmt.Errorf("%w: the handle of the method is the zero value", raysys.ErrBadDefinition)
+	case m.bad != nil:
+		return p, fmt.Errorf("call %s: %w", m.entry.Name, m.bad)
+	case m.arg.HasRefs():
+		return p, fmt.Errorf("call %s: %w: its argument, %s, may hold references, which end with their owner: give the values", m.entry.Name, raysys.ErrBadOption, m.argType.Type)
+	}
+	p = core.Packed{Function: m.entry.Name, Opts: m.opts, ReadOnly: m.readOnly, Again: m.idempotent, Comes: m.reentrant, Keyed: m.transacts()}
+	p.Arg, err = m.arg.AppendAt(nil, arg, nil)
+	return p, err
+}
+
+// CallPacked makes the call.
+func CallPacked(ctx context.Context, p *core.Packed, id graindir.ID) core.Link {
+	none := core.TypeOf[none]()
+	e := Of(ctx)
+	if e == nil {
+		return core.LinkTo(core.FailedOf(none, raysys.ErrNoRuntime))
+	}
+	entry := e.cfg.Table.Lookup("method", p.Function)
+	if entry == nil {
+		return core.LinkTo(core.FailedOf(none, fmt.Errorf("%w: method %s is not in this program", raysys.ErrUnknownFunc, p.Function)))
+	}
+	m := *entry.Impl.(*methodVariants)[0]
+	m.opts, m.readOnly, m.idempotent, m.reentrant = p.Opts, p.ReadOnly, p.Again, p.Comes || m.kind.Reentrant
+	m.bad = m.usable()
+	var s submission
+	if failed := m.begin(ctx, id, &s); failed != nil {
+		return core.LinkTo(failed)
+	}
+	if err := m.arg.DecodeAt(p.Arg, s.arg, nil); err != nil {
+		return core.LinkTo(m.failed(fmt.Errorf("call %s: argument: %w", p.Function, err)))
+	}
+	return m.submit(&s)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
@@ -82,6 +83,7 @@ type Parts struct {
 	Objects   func() (*objects.Objects, error) // opens them: the registry and the directory are there
 	Stop      func(cause error)                // ends the node's work
 	Up        func(*mesh.Peer)                 // hears of a connection before work is sent there
+	Take      func([]due.Item) error           // works at what is due; the error says why it cannot
 	Ended     func() error                     // why the node ended; nil while it runs
 }
 
@@ -95,6 +97,7 @@ type Decisions interface {
 type Operator interface {
 	Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error
 	Removed(group string, by core.NodeKey) // a node asks a leader here to remove a placement group
+	Asked(what string, by core.NodeKey)    // a node asks a leader here for something that is written to the log
 }
 
 // Cluster is a node's part in its cluster: its membership, its connections, and the shards it leads. Join joins; Leave leaves,
@@ -243,6 +246,7 @@ func (c *Cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.Registry.Serve(p.Key(), r, to) }
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.groups.Serve(r, to) }
+	m.Questions[wire.KindDue] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.serveDue(r, to) }
 	m.Questions[wire.KindProbe] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.prober.Serve(r, to) }
 	m.Questions[wire.KindActorBody] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.actors.ServeBody(p, r, to) }
 	m.Questions[wire.KindAdmin] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.operator.Serve(p, r, to) }

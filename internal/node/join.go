@@ -55,6 +55,7 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	c.Registry = registry.New(registry.Config{
 		Members: clusterMembers{c}, Actors: c.parts.Actors, Runner: c.Runner, Layout: conf, Namespace: cfg.Namespace, Strategies: cfg.Strategies,
 		AskBundles: c.groups.Ask, Expecting: c.Placer.Expecting, Removed: c.operator.Removed, Placed: c.parts.Decisions.Placed, PlacedIn: c.parts.Decisions.PlacedIn,
+		Fire: c.fire, Wall: c.wall, Asked: c.operator.Asked,
 		HandOver: func(worker core.NodeKey, k registry.TaskKey) { c.Refs.TakeAt(worker, k.Run, k.ID) },
 	})
 	c.Placer.Registry = c.Registry

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/placing"
@@ -33,6 +34,7 @@ type SoloConfig struct {
 	Clock     refs.Clock
 	Actors    *actor.ActorSystem
 	Log       *zap.Logger
+	Take      func([]due.Item) error // works at what is due
 }
 
 // Solo stands in for a cluster: a node without one keeps what grains.State holds in shards of its own, on the embedded
@@ -103,6 +105,11 @@ func (s *Solo) Open() (*registry.Registry, error) {
 	s.reg = registry.New(registry.Config{
 		Members: soloMembers{s}, Actors: s.cfg.Actors, Runner: s.Runner, Layout: conf, Namespace: s.cfg.Namespace, Alone: true,
 		AskBundles: s.groups.Ask,
+		Fire: func(_ core.NodeKey, list []due.Item, refused func([]due.Item, error)) {
+			if err := s.cfg.Take(list); err != nil {
+				refused(list, err)
+			}
+		},
 	})
 	return s.reg, nil
 }

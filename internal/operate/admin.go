@@ -236,6 +236,9 @@ func (o *Operator) asked(operation string, by core.NodeKey) {
 	o.Node.Cluster().Log.Info("asked for", zap.String("operation", operation), zap.Stringer("peer", by))
 }
 
+// Asked is called when a node asks for something of the shards that this node leads.
+func (o *Operator) Asked(what string, by core.NodeKey) { o.asked(what, by) }
+
 // Removed is called when a node asks for the removal of a placement group of the shards that this node leads.
 func (o *Operator) Removed(group string, by core.NodeKey) { o.asked("remove "+group, by) }
 

@@ -3,7 +3,9 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
@@ -117,8 +119,11 @@ func (l *leader) changed(m *changed) {
 	}
 	if m.err == nil {
 		for _, key := range m.keys {
-			if groupengine.IsKey(key) {
+			switch {
+			case groupengine.IsKey(key):
 				l.drive(key)
+			case strings.HasPrefix(key, due.Prefix): // changed, or gone
+				l.due.Look(key)
 			}
 		}
 	}

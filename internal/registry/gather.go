@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -22,6 +23,8 @@ type gatherer[C interface {
 }, E any] struct {
 	reg     *Registry
 	request func([]C) operation[[]E]
+	wait    time.Duration // 0: gatherFor
+	most    int           // changes of a request; 0: maxChanges
 
 	mu      sync.Mutex // guards waiting
 	waiting map[int]*gathered[C, E]
@@ -49,10 +52,10 @@ func (g *gatherer[C, E]) add(ch C, done func(E, error)) {
 			g.waiting = map[int]*gathered[C, E]{}
 		}
 		g.waiting[n] = b
-		g.reg.cfg.Runner.After(gatherFor, func() { g.flush(n, b) })
+		g.reg.cfg.Runner.After(cmp.Or(g.wait, gatherFor), func() { g.flush(n, b) })
 	}
 	b.list, b.done, b.size = append(b.list, ch), append(b.done, done), b.size+size
-	if len(b.list) == maxChanges || b.size >= maxRequestBytes {
+	if len(b.list) == cmp.Or(g.most, maxChanges) || b.size >= maxRequestBytes {
 		full[1] = b
 		delete(g.waiting, n)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
@@ -28,6 +29,7 @@ type leader struct {
 	claiming claiming
 	handing  map[string]bool // by key: the tasks that wait for a worker (handOver); nil when none does
 	groups   grouping
+	due      due.Table
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.
@@ -39,12 +41,13 @@ func newLeader(r *Registry, s *shardlog.Shard) *leader {
 		}
 		return true
 	})
+	l.due.Build(dueWorld{l})
 	return l
 }
 
 // Messages of a leader to itself after a batch was committed or refused. Others are *placed, *changed, *reap,
 // *reapRefused, *reapAgain, *reapUnclaimed, *handOverAgain,
-// *groupAnswered and groupAgain.
+// *groupAnswered, groupAgain, dueRang and due.Refused.
 type (
 	released   struct{ node core.NodeKey } // a placement record is gone
 	stateSaved string                      // the State with this key was stored or removed
@@ -55,6 +58,7 @@ func (l *leader) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		l.self = ctx.Self()
+		l.due.Arm()
 	case request:
 		if err := l.reg.cfg.Members.Suspended(); err != nil {
 			m.fail(err)
@@ -81,6 +85,10 @@ func (l *leader) Receive(ctx actor.Context) {
 	case groupAgain:
 		delete(l.groups.pause, string(m))
 		l.drive(string(m))
+	case dueRang:
+		l.due.Rang(int64(m))
+	case due.Refused:
+		l.due.Refused(m)
 	case stateSaved:
 		l.wake(string(m))
 	case *changed:

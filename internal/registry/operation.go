@@ -31,6 +31,8 @@ type request interface {
 	append(dst []byte) []byte
 	read(r *wire.Reader) error
 	who() *asker
+	// ofShard reports whether it is about a shard, and not about one of its keys.
+	ofShard() bool
 	// serveAt has the leader of the shard do the operation.
 	serveAt(l *leader)
 	// fail answers with an error.
@@ -51,6 +53,11 @@ type asker struct {
 }
 
 func (a *asker) who() *asker { return a }
+
+func (q *asked[A]) ofShard() bool {
+	d, ok := any(q.operation).(*dues)
+	return ok && d.query != nil
+}
 
 // asked is an operation, its asker, and the callback for the answer.
 type asked[A any] struct {
@@ -103,6 +110,7 @@ const (
 	codeRestore code = 9
 	codeTasks   code = 10
 	codeGroup   code = 11
+	codeDue     code = 12
 )
 
 // newRequest makes an empty request, whose operation is then read from the frame. Every operation has a line here.
@@ -130,6 +138,8 @@ func newRequest(c code) (request, error) {
 		return requestFor(&taskChanges{}), nil
 	case codeGroup:
 		return requestFor(&group{}), nil
+	case codeDue:
+		return requestFor(&dues{}), nil
 	}
 	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/mesh"
@@ -55,6 +56,13 @@ type Config struct {
 	HandOver func(worker core.NodeKey, task TaskKey)
 	// AskBundles has a node do something with its bundles of placement groups. done is called once, on any goroutine.
 	AskBundles func(at core.NodeKey, a groupengine.Ask, done func(error))
+	// Fire gives a worker records that are due. refused is called on any goroutine with those that the worker has not taken, and why. Nil where
+	// nothing works at them.
+	Fire func(worker core.NodeKey, list []due.Item, refused func([]due.Item, error))
+	// Wall is the time of day; nil: that of package time.
+	Wall func() time.Time
+	// Asked is called with what an operator asks for of a schedule, and must not block; it may be nil.
+	Asked func(what string, by core.NodeKey)
 	// Placed is called with each decision where a grain goes, and must not block; it may be nil.
 	Placed func(graindir.ID, placement.Decision)
 	// PlacedIn is the same for a grain in a bundle, whose node the asker has said.
@@ -71,6 +79,7 @@ type Config struct {
 type Registry struct {
 	cfg       Config
 	ledGroups ledGroups
+	dues      dueStore
 
 	mu     sync.Mutex // guards the rest
 	led    map[int]*ledShard
@@ -86,7 +95,9 @@ type ledShard struct {
 
 // New makes a Registry that leads no shard. It starts nothing.
 func New(cfg Config) *Registry {
-	return &Registry{cfg: cfg, led: map[int]*ledShard{}, parked: map[int][]request{}}
+	r := &Registry{cfg: cfg, led: map[int]*ledShard{}, parked: map[int][]request{}}
+	r.dues.init(r)
+	return r
 }
 
 // Layout maps keys to shards.
@@ -140,7 +151,7 @@ func (r *Registry) serveHere(q request) bool {
 // received handles a request of another node: this node must lead the shard.
 func (r *Registry) received(q request) {
 	w := q.who()
-	right := r.cfg.Layout.ShardOf(q.shardKey()) == w.shard
+	right := r.cfg.Layout.ShardOf(q.shardKey()) == w.shard || q.ofShard()
 	r.mu.Lock()
 	if right && r.closed == nil && r.serveHere(q) {
 		r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -107,3 +108,46 @@ func NameTaken(name, function string) error {
 }
 
 var errJoined = errors.New("its task runs under a name, which another submission has: look it up")
+
+// CanName reports whether tasks of the job can have names.
+func CanName(j *core.Job) bool {
+	_, ok := j.Tasks.(Starter)
+	return ok
+}
+
+// Pack returns a task of k with the argument at arg. The error says why it cannot be submitted later, by another node.
+func Pack(k Task, arg unsafe.Pointer) (p core.Packed, err error) {
+	s := k.spec
+	switch {
+	case s == nil:
+		return p, fmt.Errorf("%w: the handle of the task is the zero value", raysys.ErrBadDefinition)
+	case s.opts.Err != nil:
+		return p, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
+	case s.arg.HasRefs():
+		return p, fmt.Errorf("submit %s: %w: its argument, %s, may hold references, which end with their owner: give the values", s.entry, raysys.ErrBadOption, s.argType.Type)
+	}
+	p = core.Packed{Function: s.entry.Name, Opts: s.opts}
+	p.Arg, err = s.arg.AppendAt(nil, arg, nil)
+	return p, err
+}
+
+// GoPacked submits the task.
+func GoPacked(ctx context.Context, p *core.Packed) core.Link {
+	none := core.TypeOf[none]()
+	e := Of(ctx)
+	if e == nil {
+		return core.LinkTo(core.FailedOf(none, raysys.ErrNoRuntime))
+	}
+	entry := e.cfg.Table.Lookup("task", p.Function)
+	if entry == nil {
+		return core.LinkTo(core.FailedOf(none, fmt.Errorf("%w: task %s is not in this program", raysys.ErrUnknownFunc, p.Function)))
+	}
+	k := *entry.Impl.(*spec)
+	k.opts = p.Opts
+	s := newSpec(&k, nil)
+	r := s.record()
+	if err := s.arg.DecodeAt(p.Arg, r.argAt(), nil); err != nil {
+		return s.failed(fmt.Errorf("submit %s: argument: %w", s.entry, err))
+	}
+	return s.submit(ctx, r)
+}

@@ -76,6 +76,7 @@ const (
 	KindRecord      Kind = 99  // requests: which future a recorded task has there, or under which run a task is recorded
 	KindKeep        Kind = 104 // requests: of an object: keep a copy, free it, export it, retain it; or collect references (package objects)
 	KindBundles     Kind = 106 // requests: a leader has the node prepare, hold or release bundles of a placement group
+	KindDue         Kind = 108 // requests: a leader gives a worker schedules that are due
 	KindProbe       Kind = 112 // requests: what a call, a task or a reference waits for; or have a call give way to it
 )
 

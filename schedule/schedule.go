@@ -1,0 +1,248 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"time"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/tasks"
+)
+
+// MaxName is the most bytes that the name of a schedule has.
+const MaxName = 512
+
+// Info is a schedule as Get and List show it.
+type Info inspect.Schedule
+
+// Call has the method f of the grain g called with arg at each time of w, under a name of the namespace. Setting the same again changes nothing, so
+// each start of a program may; other content takes the place of what is there, keeps a pause, and goes on from the last firing.
+//
+// A firing is made at least once, and in a Durable kind it counts once, within KeepReplies. An error of the method is shown, and the next
+// time is waited for; a fault of the system, such as a dead node, is tried again. It has no deadline unless f has one (raysys.Deadline). In a turn
+// of a Durable grain the schedule is set at once, whatever becomes of the turn. A firing carries no ContextKey values of who set it.
+//
+// What is wrong with f, arg, w or opts is ErrBadOption or ErrTooLarge.
+func Call[G, A, R any](ctx context.Context, name string, w When, f grains.Func[G, A, R], g grains.Grain[G], arg A, opts ...Option) error {
+	p, err := grainengine.Pack(*(*grainengine.Func)(engines(&f)), unsafe.Pointer(&arg))
+	return set(ctx, name, w, p, err, g.ID(), opts)
+}
+
+// Call0 is Call for a method without argument.
+func Call0[G, R any](ctx context.Context, name string, w When, f grains.Func0[G, R], g grains.Grain[G], opts ...Option) error {
+	return Call(ctx, name, w, grains.Func[G, struct{}, R](f), g, struct{}{}, opts...)
+}
+
+// Task has the task t submitted with arg at each time of w: see Call. It runs as raysys.Detached(name), so that raysys.Lookup finds its newest outcome;
+// with Allow as Detached(). While a task with another function or argument has the name, a firing is tried again, and that is why it stays. In a
+// cluster the lineage must be durable.
+func Task[A, R any](ctx context.Context, name string, w When, t tasks.Task[A, R], arg A, opts ...Option) error {
+	p, err := taskengine.Pack(*(*taskengine.Task)(engines(&t)), unsafe.Pointer(&arg))
+	if turn, _, none := core.TurnOf(ctx); none == nil && err == nil && !taskengine.CanName(turn.Job()) {
+		err = fmt.Errorf("%w: in a cluster a task with a name is recorded in the store, and this node records none: set system.Config.Lineage to durable", raysys.ErrBadOption)
+	}
+	return set(ctx, name, w, p, err, grains.ID{}, opts)
+}
+
+// Task0 is Task for a function without parameters.
+func Task0[R any](ctx context.Context, name string, w When, t tasks.Task0[R], opts ...Option) error {
+	return Task(ctx, name, w, tasks.Task[struct{}, R](t), struct{}{}, opts...)
+}
+
+// engines is the handle of the engine in a *grains.Func or a *tasks.Task, its last field. It has no accessor: each method of a generic type is compiled
+// for each type that a program has.
+func engines(handle any) unsafe.Pointer {
+	v := reflect.ValueOf(handle).Elem()
+	return v.Field(v.NumField() - 1).Addr().UnsafePointer()
+}
+
+// checkName says what is wrong with a name.
+func checkName(name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("%w: schedule: a name of %d bytes: give 1 to %d", raysys.ErrBadOption, len(name), MaxName)
+	}
+	return nil
+}
+
+// set stores what a program says of a schedule; err is what is wrong with the work p.
+func set(ctx context.Context, name string, w When, p core.Packed, err error, g grains.ID, opts []Option) error {
+	if bad := checkName(name); bad != nil {
+		return bad
+	}
+	s, bad := settingOf(w, opts)
+	if err = cmp.Or(err, bad); err == nil {
+		s.Work, err = workOf(p, g)
+	}
+	if err != nil {
+		return fmt.Errorf("schedule %q: %w", name, err)
+	}
+	return edit(ctx, name, func(i due.Item, now time.Time) (c due.Change, err error) {
+		r := &record{Spec: s.spec, Paused: s.paused, when: w, Next: w.first(now.UnixNano())}
+		if i.Exists() {
+			if r, err = decode(i.Record.Data); err != nil || r.Spec.same(&s.spec) {
+				return due.Change{Read: true}, err
+			}
+			r.replace(s.spec, now.UnixNano())
+		}
+		return changed(i, r)
+	})
+}
+
+// changed is the change of a record that becomes r.
+func changed(i due.Item, r *record) (c due.Change, err error) {
+	next := i.Record
+	next.Due = r.due(nil, r.Spec.jitter(i.Name.Name))
+	c.Next, err = r.encode(next)
+	return c, err
+}
+
+// edit changes a record. A change that is Read leaves it.
+func edit(ctx context.Context, name string, f func(due.Item, time.Time) (due.Change, error)) error {
+	of, store, err := nodeOf(ctx)
+	if err != nil {
+		return err
+	}
+	type answer struct {
+		due.Item
+		made bool
+	}
+	c := due.Change{Name: due.Name{Namespace: of.Namespace(), Name: name}, Read: true}
+	for {
+		a, err := wait(ctx, func(done func(answer, error)) {
+			store.Change(c, func(i due.Item, made bool, err error) { done(answer{i, made}, err) })
+		})
+		if err != nil || a.made {
+			return typed(name, err)
+		}
+		a.Name = c.Name
+		next, err := f(a.Item, store.Now())
+		if err != nil || next.Read {
+			return typed(name, err)
+		}
+		next.Name, next.Was = c.Name, a.Version
+		c = next
+	}
+}
+
+func typed(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("schedule %q: %w", name, err)
+	}
+	return nil
+}
+
+// do does what an operator asks for.
+func do(now time.Time, verb string, i due.Item) (due.Change, error) {
+	if !i.Exists() {
+		return due.Change{}, fmt.Errorf("%w: no schedule has the name: raysys list schedules shows those that there are", raysys.ErrNotFound)
+	}
+	r, err := decode(i.Record.Data)
+	if err != nil && verb != verbDelete {
+		return due.Change{}, err
+	}
+	c := due.Change{}
+	stays, err := r.ask(verb, now.UnixNano())
+	if err == nil && stays {
+		c, err = changed(i, r)
+	}
+	c.Name, c.Was, c.Asked = i.Name, i.Version, verb
+	return c, err
+}
+
+func ask(ctx context.Context, name, verb string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	return edit(ctx, name, func(i due.Item, now time.Time) (due.Change, error) { return do(now, verb, i) })
+}
+
+// Pause has a schedule fire no more until Resume. What runs goes on. The error matches raysys.ErrNotFound where no schedule has the name.
+func Pause(ctx context.Context, name string) error { return ask(ctx, name, verbPause) }
+
+// Resume ends a pause. The times in it are not made up for.
+func Resume(ctx context.Context, name string) error { return ask(ctx, name, verbResume) }
+
+// Run has a schedule fire now, in a pause too, beside its times. While a firing runs this one waits for its end, unless the schedule has Allow.
+func Run(ctx context.Context, name string) error { return ask(ctx, name, verbRun) }
+
+// Delete removes a schedule. What runs goes on.
+func Delete(ctx context.Context, name string) error { return ask(ctx, name, verbDelete) }
+
+// Get says how a schedule is. The error matches raysys.ErrNotFound where none has the name.
+func Get(ctx context.Context, name string) (info Info, err error) {
+	if err := checkName(name); err != nil {
+		return info, err
+	}
+	err = edit(ctx, name, func(i due.Item, _ time.Time) (due.Change, error) {
+		if !i.Exists() {
+			return due.Change{}, raysys.ErrNotFound
+		}
+		info = Info(describe(i))
+		return due.Change{Read: true}, nil
+	})
+	return info, err
+}
+
+// List shows the schedules of the namespace whose names begin with a prefix, in no order. It ends with the first error.
+func List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		of, store, err := nodeOf(ctx)
+		if err != nil {
+			yield(Info{}, err)
+			return
+		}
+		for shard := range store.Shards() {
+			q := due.Query{Shard: shard, Prefix: due.Name{Namespace: of.Namespace(), Name: prefix}.Key(), Limit: listed}
+			for more := true; more; more = q.From != "" {
+				p, err := wait(ctx, func(done func(due.Page, error)) { store.List(q, done) })
+				if err != nil {
+					yield(Info{}, fmt.Errorf("list schedules: %w", err))
+					return
+				}
+				for _, i := range p.Items {
+					if !yield(Info(describe(i)), nil) {
+						return
+					}
+				}
+				q.From = p.Next
+			}
+		}
+	}
+}
+
+// listed is how many schedules a leader is asked for at a time.
+const listed = 500
+
+// describe is what is known of a schedule.
+func describe(i due.Item) inspect.Schedule {
+	s := inspect.Schedule{Name: i.Name.Name, Namespace: i.Namespace, Node: i.Record.At.Node, Why: i.Why}
+	r, err := decode(i.Record.Data)
+	if err != nil {
+		s.Why = errors.Join(err, errors.New(i.Why)).Error()
+		return s
+	}
+	at := func(t int64) time.Time {
+		if t == 0 {
+			return time.Time{}
+		}
+		return time.Unix(0, t).UTC()
+	}
+	s.When, s.Work, s.Overlap, s.CatchUp, s.Jitter = r.when.String(), r.Spec.Work.String(), r.Spec.Overlap.String(), r.Spec.CatchUp, r.Spec.Jitter.String()
+	s.Paused, s.Next, s.Last, s.Ended, s.LastError = r.Paused, at(r.Next), at(r.Last), at(r.Ended), r.LastError
+	s.Missed, s.Why = r.Missed, cmp.Or(s.Why, r.Why)
+	for _, f := range r.Running {
+		s.Running = append(s.Running, at(f.Due))
+	}
+	return s
+}
