@@ -1,6 +1,9 @@
 package system
 
-import "github.com/raysys/raysys/internal/due"
+import (
+	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/registry"
+)
 
 func init() {
 	due.RegisterStore(func(node any) (due.Store, error) {
@@ -8,12 +11,12 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return r.Dues(), nil
+		return registry.Dues(r), nil
 	})
 }
 
 // takeDue gives what is due to package schedule.
-func (n *Node) takeDue(list []due.Item) error {
+func takeDue(n *Node, list []due.Item) error {
 	s := due.Registered()
 	if s == nil {
 		return due.ErrNoSchedules

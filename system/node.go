@@ -16,6 +16,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/ledger"
@@ -142,7 +143,7 @@ func New(cfg Config) (*Node, error) {
 		gc.Cluster, gc.States, gc.Hosts = pl.Locator(), states{n}, cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = node.NewSolo(node.SoloConfig{
-			Name: cfg.Name, Namespace: cfg.Namespace, Data: cfg.Data, Resources: cfg.Resources, Devices: cfg.Devices, Clock: (*nodeRuntime)(n), Actors: n.actors, Log: n.log, Take: n.takeDue,
+			Name: cfg.Name, Namespace: cfg.Namespace, Data: cfg.Data, Resources: cfg.Resources, Devices: cfg.Devices, Clock: (*nodeRuntime)(n), Actors: n.actors, Log: n.log, Take: func(list []due.Item) error { return takeDue(n, list) },
 		})
 		n.job.Run, n.job.Tasks = n.solo.Run, taskengine.NewNames(n.job)
 		gc.States = states{n}
@@ -177,7 +178,7 @@ func New(cfg Config) (*Node, error) {
 func partsOf(n *Node) node.Parts {
 	return node.Parts{
 		Log: n.log, Job: n.job, Clock: (*nodeRuntime)(n), Actors: n.actors, Wheel: n.wheel, Pool: n.pool, Decisions: &n.decisions, Drain: &n.drain,
-		Objects: n.openObjects, Stop: n.stop, Ended: n.Err, Take: n.takeDue,
+		Objects: n.openObjects, Stop: n.stop, Ended: n.Err, Take: func(list []due.Item) error { return takeDue(n, list) },
 		Up: func(p *mesh.Peer) {
 			if in := n.cfg.Cluster; in.Role.drives() && !in.Observer && roleOf(n.cluster.Mesh.Info(p.Key())).hosts() {
 				n.operator.Hearing.From(p)

@@ -379,6 +379,12 @@ func TestOffence(t *testing.T) {
 		{"system", "github.com/spf13/pflag", false},
 		{"cmd/raysys", "go.uber.org/zap", true},
 		{"cmd/raysys", "github.com/asynkron/protoactor-go/actor", false},
+		{"internal/due", "<internal/wire", true},
+		{"internal/due", "<internal/registry", false},
+		{"schedule", "<internal/due", true},
+		{"schedule", "<internal/registry", false},
+		{"schedule", "github.com/netresearch/go-cron", true},
+		{"system", "github.com/netresearch/go-cron", false},
 		{"util", "<.", false},
 	}
 	refused := map[string]bool{}

@@ -96,8 +96,7 @@ type Decisions interface {
 // Operator answers what operators ask.
 type Operator interface {
 	Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error
-	Removed(group string, by core.NodeKey) // a node asks a leader here to remove a placement group
-	Asked(what string, by core.NodeKey)    // a node asks a leader here for something that is written to the log
+	Asked(what string, by core.NodeKey) // a node asks a leader here for something that is written to the log
 }
 
 // Cluster is a node's part in its cluster: its membership, its connections, and the shards it leads. Join joins; Leave leaves,
@@ -246,7 +245,7 @@ func (c *Cluster) newMesh() *mesh.Mesh {
 	m.Questions[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.Registry.Serve(p.Key(), r, to) }
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
 	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.groups.Serve(r, to) }
-	m.Questions[wire.KindDue] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.serveDue(r, to) }
+	m.Questions[wire.KindDue] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return serveDue(c, r, to) }
 	m.Questions[wire.KindProbe] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.prober.Serve(r, to) }
 	m.Questions[wire.KindActorBody] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.actors.ServeBody(p, r, to) }
 	m.Questions[wire.KindAdmin] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.operator.Serve(p, r, to) }

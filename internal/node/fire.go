@@ -10,7 +10,7 @@ import (
 )
 
 // fire gives a node what is due.
-func (c *Cluster) fire(at core.NodeKey, list []due.Item, refused func([]due.Item, error)) {
+func fire(c *Cluster, at core.NodeKey, list []due.Item, refused func([]due.Item, error)) {
 	if at == c.Self() {
 		if err := c.parts.Take(list); err != nil {
 			refused(list, err)
@@ -53,7 +53,7 @@ func parts(list []due.Item) func(yield func([]due.Item) bool) {
 }
 
 // serveDue takes what a leader says is due.
-func (c *Cluster) serveDue(r *wire.Reader, to mesh.Reply) error {
+func serveDue(c *Cluster, r *wire.Reader, to mesh.Reply) error {
 	list := make([]due.Item, r.Count(1))
 	for i := range list {
 		if err := list[i].Read(r); err != nil {
@@ -65,7 +65,7 @@ func (c *Cluster) serveDue(r *wire.Reader, to mesh.Reply) error {
 }
 
 // wall is the node's time of day.
-func (c *Cluster) wall() time.Time {
+func wall(c *Cluster) time.Time {
 	if clock := c.cfg.Parts.Clock; clock != nil {
 		return clock.Wall()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
@@ -54,8 +55,10 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	}
 	c.Registry = registry.New(registry.Config{
 		Members: clusterMembers{c}, Actors: c.parts.Actors, Runner: c.Runner, Layout: conf, Namespace: cfg.Namespace, Strategies: cfg.Strategies,
-		AskBundles: c.groups.Ask, Expecting: c.Placer.Expecting, Removed: c.operator.Removed, Placed: c.parts.Decisions.Placed, PlacedIn: c.parts.Decisions.PlacedIn,
-		Fire: c.fire, Wall: c.wall, Asked: c.operator.Asked,
+		AskBundles: c.groups.Ask, Expecting: c.Placer.Expecting, Removed: func(group string, by core.NodeKey) { c.operator.Asked("remove "+group, by) }, Placed: c.parts.Decisions.Placed, PlacedIn: c.parts.Decisions.PlacedIn,
+		Fire:     func(at core.NodeKey, list []due.Item, refused func([]due.Item, error)) { fire(c, at, list, refused) },
+		Wall:     func() time.Time { return wall(c) },
+		Asked:    c.operator.Asked,
 		HandOver: func(worker core.NodeKey, k registry.TaskKey) { c.Refs.TakeAt(worker, k.Run, k.ID) },
 	})
 	c.Placer.Registry = c.Registry

@@ -236,11 +236,8 @@ func (o *Operator) asked(operation string, by core.NodeKey) {
 	o.Node.Cluster().Log.Info("asked for", zap.String("operation", operation), zap.Stringer("peer", by))
 }
 
-// Asked is called when a node asks for something of the shards that this node leads.
+// Asked is called when a node asks for something of the shards that this node leads, such as the removal of a placement group.
 func (o *Operator) Asked(what string, by core.NodeKey) { o.asked(what, by) }
-
-// Removed is called when a node asks for the removal of a placement group of the shards that this node leads.
-func (o *Operator) Removed(group string, by core.NodeKey) { o.asked("remove "+group, by) }
 
 // perform does an operation on this node.
 func (o *Operator) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {

@@ -21,7 +21,7 @@
 //   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object
 //     and at which nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under
 //     "o/", names under "n/"; of durable grains, counters under "d/" and replies under "c/"; tasks under "t/", by run
-//     and id; placement groups under "p/".
+//     and id; placement groups under "p/"; what is due at a time under "r/" (package due).
 //   - A [TaskRecord] has the recipe of a task to which other nodes than its submitter's refer, its submitter, and its
 //     outcome. Its attempt counts the submitters. When the submitter dies another node claims the task: of all that
 //     wait for it, the first.
@@ -47,6 +47,7 @@
 //	tasks      changes of one shard  entries             every node                        asked again
 //	find       key, version seen         entry               every node                        asked again
 //	group      verb, key, record         entry               every node                        asked again
+//	dues       changes of one shard, or page  records        every node                        asked again
 //
 // A node whose lease is out asks for nothing but release, and leads nothing: its leaders refuse.
 //

@@ -213,7 +213,7 @@ type dueStore struct {
 }
 
 // Dues returns the records of what is due.
-func (r *Registry) Dues() due.Store { return &r.dues }
+func Dues(r *Registry) due.Store { return &r.dues }
 
 func (s *dueStore) init(r *Registry) {
 	request := func(list []dueChange) operation[[]dueItem] { return &dues{list: list} }
@@ -261,9 +261,9 @@ func (s *dueStore) List(o due.Query, done func(due.Page, error)) {
 func (s *dueStore) Shards() int { return s.reg.cfg.Layout.Shards }
 
 // Now implements due.Store.
-func (s *dueStore) Now() time.Time { return s.reg.wall() }
+func (s *dueStore) Now() time.Time { return wall(s.reg) }
 
-func (r *Registry) wall() time.Time {
+func wall(r *Registry) time.Time {
 	if r.cfg.Wall != nil {
 		return r.cfg.Wall()
 	}
@@ -328,4 +328,4 @@ func (w dueWorld) Ring(in time.Duration, at int64) {
 func (w dueWorld) Now() int64 { return w.reg.cfg.Runner.Now() }
 
 // Wall implements due.World.
-func (w dueWorld) Wall() time.Time { return w.reg.wall() }
+func (w dueWorld) Wall() time.Time { return wall(w.reg) }

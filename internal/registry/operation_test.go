@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
@@ -83,6 +84,7 @@ func TestFramesOfVersion1(t *testing.T) {
 		Submitter: core.NodeKey{Node: "o", Incarnation: 5}, Attempt: 2, Digest: 1 << 60, Recipe: []byte("recipe"), Outcome: []byte("outcome"),
 		Detached: true, Name: "nightly",
 	}
+	bill, schedule := due.Name{Namespace: "prog", Name: "bill"}, due.Record{Due: 1 << 60, At: place.NodeKey, Function: "grain account", Data: []byte("data")}
 	for _, x := range []asFirst{
 		example[graindir.Placed]{name: "locate", value: place, op: &locate{
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place.Place,
@@ -126,12 +128,18 @@ func TestFramesOfVersion1(t *testing.T) {
 		}}, value: []taskAnswer{
 			{TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {},
 		}},
+		example[[]dueItem]{name: "dues", op: &dues{list: []dueChange{
+			{due.Change{Name: bill, Was: due.Version(now), Next: &schedule, Done: true, Silent: true}}, {due.Change{Name: bill, Read: true}}, {due.Change{Name: bill, Asked: "delete"}},
+		}}, value: []dueItem{{Item: due.Item{Name: bill, Version: due.Version(now), Record: schedule, Why: "no node"}, made: true}, {Item: due.Item{Name: bill}, again: true}}},
+		example[[]dueItem]{name: "page", op: &dues{list: []dueChange{}, query: &due.Query{Shard: 3, Prefix: "r/prog", From: "r/prog\x00alice", Soonest: true, Limit: 1000}}, value: []dueItem{
+			{count: 9, next: "r/prog\x00zoe"}, {Item: due.Item{Name: bill, Version: due.Version(now), Record: schedule, Again: true}},
+		}},
 		example[graindir.Placed]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {
 		x.check(t)
 	}
 	start, ofStates := named(1), retained(1, 2)
-	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "placement-bundle": appendPlacement(inBundle), "counter": appendCounter(counter), "task": task.append(nil), "task-named": start.append(nil), "task-states": ofStates.append(nil)} {
+	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "schedule": schedule.Append(nil), "placement-bundle": appendPlacement(inBundle), "counter": appendCounter(counter), "task": task.append(nil), "task-named": start.append(nil), "task-states": ofStates.append(nil)} {
 		if want := frame(t, name, got); !bytes.Equal(got, want) {
 			t.Errorf("a %s is written as %x, want %x", name, got, want)
 		}
