@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-gpu test test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
+.PHONY: help build build-gpu test test-browser test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -97,11 +97,16 @@ bench-rl: need-go ## measure rl/ppo, Stable-Baselines3 and RLlib in turn, and en
 	.cache/rl/bin/pip install --quiet $(if $(FULL),--no-cache-dir) -r tools/benchrl/requirements$(if $(FULL),-full).txt
 	go run ./tools/benchrl -python .cache/rl/bin/python -doc docs/benchmarks.md $(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS))
 
-lint: tools ## vet, staticcheck and gofumpt, of the module in examples/gpu too
+test-browser: need-go ## the page of a node in a real Chromium, and the pictures of docs/guide/dashboard.md; where there is no Chromium one line says so: LONG=1 watches a tab for ten minutes
+	go test -C tools/browser -count=1 -v . -args -pictures $(CURDIR)/docs/guide/pictures $(if $(LONG),-long)
+
+lint: tools ## vet, staticcheck and gofumpt, of the modules in examples/gpu and tools/browser too
 	go vet ./...
 	go vet -C examples/gpu ./...
+	go vet -C tools/browser ./...
 	bin/staticcheck ./...
 	cd examples/gpu && ../../bin/staticcheck ./...
+	cd tools/browser && ../../bin/staticcheck ./...
 	@bad=$$(bin/gofumpt -l .) || exit 1; \
 	test -z "$$bad" || { echo "not in gofumpt's form (bin/gofumpt -w FILE mends it):" >&2; echo "$$bad" >&2; exit 1; }
 

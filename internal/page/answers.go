@@ -39,6 +39,7 @@ type answers struct {
 // answer is what all readers of one question get, once done is closed.
 type answer struct {
 	done chan struct{}
+	at   time.Time // when its question began
 	code int
 	body []byte // JSON, gzipped
 }
@@ -76,7 +77,7 @@ func (s *answers) get(ctx context.Context, key string, ask func(context.Context)
 			s.mu.Unlock()
 			return nil, errBusy
 		}
-		a = &answer{done: make(chan struct{})}
+		a = &answer{done: make(chan struct{}), at: time.Now()}
 		s.by[key] = a
 		s.made++
 		s.all.Add(1)
@@ -96,7 +97,6 @@ func (s *answers) get(ctx context.Context, key string, ask func(context.Context)
 // make makes the answer, for whoever reads it: it does not end with its first reader.
 func (s *answers) make(key string, a *answer, ask func(context.Context) (any, error)) {
 	defer s.all.Done()
-	began := time.Now()
 	ctx, cancel := context.WithTimeout(s.ctx, madeWithin)
 	defer cancel()
 	v, err := asked(ctx, ask)
@@ -119,7 +119,7 @@ func (s *answers) make(key string, a *answer, ask func(context.Context) (any, er
 		delete(s.by, key)
 		s.mu.Unlock()
 	}
-	if left := freshFor - time.Since(began); left > 0 {
+	if left := freshFor - time.Since(a.at); left > 0 {
 		time.AfterFunc(left, gone)
 	} else {
 		gone()

@@ -181,6 +181,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Vary", "Accept-Encoding")
+	h.Set("Raysys-Asked", strconv.FormatInt(a.at.UnixMilli(), 10)) // for rates: readers of one answer get it at different times
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,6 +202,9 @@ func TestGzip(t *testing.T) {
 	}
 	body, err := io.ReadAll(z)
 	_, plain := ask(s, "/api/functions")
+	if ms, _ := strconv.ParseInt(w.Header().Get("Raysys-Asked"), 10, 64); time.Since(time.UnixMilli(ms)) > time.Minute {
+		t.Errorf("asked at %d", ms)
+	}
 	if err != nil || w.Header().Get("Content-Encoding") != "gzip" || string(body) != plain || !strings.Contains(plain, `"count":100`) {
 		t.Errorf("%v %v: %s, plain %s", err, w.Header(), body, plain)
 	}

@@ -11,8 +11,9 @@ const all = { overview: pages.Overview, functions: pages.Functions, failures: pa
 class History {
   seen = [];
 
-  add({ functions }) {
-    const now = { at: performance.now() / 1000, runs: 0, errors: 0, running: 0, waiting: 0, by: new Map() };
+  add({ functions, asked }) {
+    if (this.seen.at(-1)?.at === asked) return;
+    const now = { at: asked, runs: 0, errors: 0, running: 0, waiting: 0, by: new Map() };
     for (const f of functions) {
       for (const k of ['runs', 'errors', 'running', 'waiting']) now[k] += f[k];
       now.by.set(f.kind + f.name, f.runs);

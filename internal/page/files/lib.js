@@ -38,10 +38,13 @@ export async function ask(path, signal) {
   const body = await r.json().catch(() => ({ error: `the answer is no JSON: ${r.status}` }));
   if (r.status === 401) throw new Refused(body.error);
   if (!r.ok) throw new Error(body.error || `status ${r.status}`);
-  return body;
+  return { ...body, asked: Number(r.headers.get('Raysys-Asked')) / 1000 };
 }
 
-// usePoll asks once a second while the tab is seen, and never twice at once. path '' asks for nothing. What came last stays beside an error.
+// An answer serves all who ask within a second: a tab that asks a little later gets another one each time.
+const pause = 1050;
+
+// usePoll asks about once a second while the tab is seen, and never twice at once. path '' asks for nothing. What came last stays beside an error.
 export function usePoll(path, seen) {
   const [state, set] = useState({});
   useEffect(() => {
@@ -59,7 +62,7 @@ export function usePoll(path, seen) {
         if (!ended) set(s => ({ data: s.path === path ? s.data : undefined, path, error }));
       }
       asks = null;
-      if (!ended) timer = setTimeout(once, Math.max(50, 1000 - (Date.now() - began)));
+      if (!ended) timer = setTimeout(once, Math.max(50, pause - (Date.now() - began)));
     }
     once();
     document.addEventListener('visibilitychange', once);

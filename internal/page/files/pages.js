@@ -15,7 +15,7 @@ function alerts(status, failures) {
   if (led.length) list.push(`${led.length} of ${status.shards.length} shards have no leader: ${led.map(s => s.shard).join(', ')}`);
   const builds = names((status?.nodes || []).filter(n => n.build && n.role !== 'driver').map(n => n.build));
   if (builds.length > 1) list.push(`nodes run different builds: ${builds.join(', ')}`);
-  const last = (failures?.failures || []).filter(f => Date.now() - new Date(f.last) < 60000);
+  const last = folded(failures?.failures || []).filter(f => Date.now() - new Date(f.last) < 60000);
   if (last.length) list.push(html`<a href=${to('failures')}>${last.length} kinds of failures in the last minute</a>, the last of ${last[0].function}: ${last[0].text.slice(0, 200)}`);
   return list;
 }
