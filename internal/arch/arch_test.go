@@ -281,7 +281,7 @@ func TestOffence(t *testing.T) {
 		{"stream", "<internal/mesh", false},
 		{"system", "github.com/spf13/cobra", false},
 		{"internal/page", "<system", false},
-		{"internal/page", "github.com/chromedp/chromedp", false},
+		{"testkit", "github.com/chromedp/chromedp", false},
 		{"tools/browser", "github.com/chromedp/chromedp", true},
 		{"tools/browser", "<internal/page", false},
 		{"internal/page", "<internal/operate", true},
