@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/operate"
@@ -23,6 +24,8 @@ var (
 	_ core.DeviceWatcher  = (*nodeRuntime)(nil)
 	_ taskengine.Runtime  = (*nodeRuntime)(nil)
 	_ grainengine.Runtime = (*nodeRuntime)(nil)
+
+	_ grainengine.Unloader = (*nodeRuntime)(nil)
 )
 
 // Now implements core.Runtime.
@@ -67,6 +70,11 @@ func (n *nodeRuntime) Why(ctx context.Context, c *core.Future) (core.Explanation
 // ExplainWork is raysys.Explain.
 func (n *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.Scheduling, error) {
 	return n.operator.ExplainWork(ctx, c)
+}
+
+// Unload implements grainengine.Unloader.
+func (n *nodeRuntime) Unload(ctx context.Context, id graindir.ID) error {
+	return operate.Unload(ctx, n.operator, id)
 }
 
 // Groups implements groupengine.Runtime.

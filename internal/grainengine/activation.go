@@ -31,6 +31,7 @@ type activation struct {
 	holding *holding                    // nil for a kind that asks for no resources
 	laters  atomic.Pointer[laters]      // made by the first call of a LaterMethod
 	timers  atomic.Pointer[timers]      // made by the first timer
+	parting atomic.Pointer[parting]     // made by Unload
 }
 
 // passivate asks an idle activation to go.
@@ -263,6 +264,9 @@ func (a *activation) close() {
 	s.Unlock()
 	for _, c := range ended {
 		c.Future.Fail(fmt.Errorf("%s/%s: %w", k.def.name, shown(a.key), a.evicted()))
+	}
+	if r == nil {
+		defer a.parting.Load().end()
 	}
 	switch {
 	case next != nil:

@@ -105,7 +105,7 @@ func (e *Engine) pokeDrain() {
 // routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
 func (a *activation) routeLocked(s *stripe, calls []*call) *route {
 	k := a.kind
-	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: graindir.Place{NodeKey: k.engine.cfg.Cluster.Self(), Token: a.tenure.token}, moves: a.moved()}
+	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: graindir.Place{NodeKey: k.engine.cfg.Cluster.Self(), Token: a.tenure.token}, moves: a.moved(), parting: a.parting.Load()}
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}
@@ -133,6 +133,11 @@ func (r *route) leave(a *activation) {
 	}
 	e.releasing.Add(-1)
 	e.pokeDrain()
+	r.mu.Lock()
+	parting := r.parting
+	r.parting = nil
+	r.mu.Unlock()
+	parting.end()
 	if !r.removeIdle() {
 		r.inquire()
 	}
@@ -164,7 +169,10 @@ func (r *route) released(err error) {
 		left.Token = r.avoid.Token
 	}
 	r.moves = false
+	parting := r.parting
+	r.parting = nil
 	r.mu.Unlock()
+	defer parting.end()
 	r.turnAway(left)
 	if e.closed.Load() {
 		r.end(raysys.ErrClosed)

@@ -53,6 +53,7 @@ type route struct {
 	hint     graindir.Place // asking: said to be right
 	ask      graindir.Token // asking: to be confirmed; zero to locate
 	tries    int            // in vain, since the last call went out
+	parting  *parting       // releasing: of whom wait for the end of that, if any
 	moves    bool           // releasing: the grain waited here for resources, and goes to where there is room
 	rotation *rotation      // of a stateless kind only
 	nodeless bool           // its calls wait for a node with what no node has

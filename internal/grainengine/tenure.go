@@ -77,7 +77,7 @@ func (a *activation) ready(c *call, inner bool) bool {
 
 // stays reports whether calls that came while the activation stopped may get another one on this node at once.
 func (a *activation) stays() bool {
-	return a.kind.engine.cfg.Cluster == nil || !a.moved() && a.evicted() == nil && (a.tenure == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load())
+	return a.kind.engine.cfg.Cluster == nil || !a.moved() && a.parting.Load() == nil && a.evicted() == nil && (a.tenure == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load())
 }
 
 // mayAnswer is called before a reply leaves (rule C20); err is what the method returned. The reply may leave when the turn's

@@ -65,6 +65,8 @@ func questionOf(name string) question {
 		return asked(own.streams)
 	case "grains":
 		return asked(own.grains)
+	case "unload":
+		return asked(own.unload)
 	}
 	return nil
 }
