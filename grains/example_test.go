@@ -222,6 +222,22 @@ func ExampleDeactivate() {
 	// account/carol goes
 }
 
+func ExampleUnload() {
+	ctx, end := node()
+	defer end()
+	carol := accounts.Get("carol")
+	fmt.Println(deposit.Call(ctx, carol, 5).Get(ctx))
+	fmt.Println(grains.Unload(ctx, carol))
+	fmt.Println(deposit.Call(ctx, carol, 1).Get(ctx)) // a new activation, which no State gave the 5
+	shut.Call(ctx, carol).Get(ctx)
+	// Output:
+	// 5 <nil>
+	// account/carol goes
+	// <nil>
+	// 1 <nil>
+	// account/carol goes
+}
+
 // Policy is work that needs a place and no identity.
 type Policy struct{ loaded bool }
 

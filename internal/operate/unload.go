@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/grainengine"
 )
 
 const (
@@ -19,12 +20,12 @@ const (
 // Unload has a grain leave memory, and returns when its placement is gone.
 func Unload(ctx context.Context, o *Operator, id graindir.ID) error {
 	if o.Node.Cluster() == nil {
-		_, err := o.Grains.Unload(ctx, id)
+		_, err := grainengine.UnloadHere(ctx, o.Grains, id)
 		return err
 	}
 	var last graindir.Place
 	for looks := 0; looks < unloadLooks; looks++ {
-		at, err := o.placeOf(ctx, id)
+		at, err := placeOf(ctx, o, id)
 		if err != nil {
 			return fmt.Errorf("unload %s/%s: %w", id.Kind, id.Key, err)
 		}
@@ -52,7 +53,7 @@ func Unload(ctx context.Context, o *Operator, id graindir.ID) error {
 }
 
 // placeOf asks where a grain is, without placing it.
-func (o *Operator) placeOf(ctx context.Context, id graindir.ID) (graindir.Place, error) {
+func placeOf(ctx context.Context, o *Operator, id graindir.ID) (graindir.Place, error) {
 	r, err := o.Node.Registry()
 	if err != nil {
 		return graindir.Place{}, err
@@ -73,5 +74,5 @@ func (o *Operator) placeOf(ctx context.Context, id graindir.ID) (graindir.Place,
 
 // unload answers whether the grain was here. It is gone then.
 func (o own) unload(ctx context.Context, id graindir.ID) (bool, error) {
-	return o.Grains.Unload(ctx, id)
+	return grainengine.UnloadHere(ctx, o.Grains, id)
 }

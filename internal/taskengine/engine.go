@@ -357,7 +357,7 @@ func (e *Engine) giveSlot(s *core.CPUSlot) {
 }
 
 // addUpSpares counts with their functions what has run on the slots that nobody has.
-func (e *Engine) addUpSpares() {
+func addUpSpares(e *Engine) {
 	e.mu.Lock()
 	slots := e.spares
 	e.spares = nil

@@ -341,7 +341,7 @@ func Tally(e *Engine) *tally.Tally { return e.cfg.Tally }
 
 // Functions is what the node has counted of each function, with what runs and waits now.
 func Functions(e *Engine) []tally.Row {
-	e.addUpSpares()
+	addUpSpares(e)
 	now, m := e.now(), tally.Merge(e.cfg.Tally, tally.TaskKind)
 	EachTask(e, func(t Seen) {
 		since := now
