@@ -207,7 +207,16 @@ func (b *tab) click(text string) {
 	if strings.Contains(text, quote) {
 		quote = `"`
 	}
-	b.run(chromedp.Click(chromedp.Search("//*[self::a or self::button][normalize-space(.)=" + quote + text + quote + "]")))
+	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	defer cancel()
+	click := chromedp.Click(chromedp.Search("//*[self::a or self::button][normalize-space(.)=" + quote + text + quote + "]"))
+	err := chromedp.Do(ctx, click)
+	for err != nil && strings.Contains(err.Error(), "Could not find node") { // the page has drawn it anew in between
+		err = chromedp.Do(ctx, click)
+	}
+	if err != nil {
+		b.Fatalf("click %s: %v", text, err)
+	}
 }
 
 // page goes to a page by its link, and waits until the tab shows it.
