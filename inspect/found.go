@@ -14,7 +14,7 @@ type Found struct {
 	Silent  []string `json:"silent,omitempty"` // nodes that do not answer, and why: what they know is missing
 }
 
-// Thing is a task or its value, a call that failed, a grain, or a placement group, with all that is known of it.
+// Thing is a task or its value, a call that failed, a grain, a placement group, or a schedule, with all that is known of it.
 type Thing struct {
 	Kind       string              `json:"kind"`                 // ThingTask and so on
 	ID         string              `json:"id"`                   // of a grain its KIND/KEY
@@ -26,6 +26,7 @@ type Thing struct {
 	Grains     []Grain             `json:"grains,omitempty"`     // of a grain, its activations
 	States     []State             `json:"states,omitempty"`     // of a grain, what is stored of it
 	Group      *GroupStatus        `json:"group,omitempty"`
+	Schedule   *Schedule           `json:"schedule,omitempty"`
 	Failure    *Failure            `json:"failure,omitempty"` // the last that a node remembers of it; of a task, where none is of itself, of its function
 }
 
@@ -37,6 +38,8 @@ const (
 	ThingObject = "object" // a value that no task has made, or of which no task is known
 	ThingGrain  = "grain"
 	ThingGroup  = "group" // a placement group
+	// ThingSchedule is a schedule of package schedule.
+	ThingSchedule = "schedule"
 )
 
 // State is one State of a grain, as it is stored.

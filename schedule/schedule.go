@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/tasks"
@@ -35,7 +36,7 @@ type Info inspect.Schedule
 //
 // What is wrong with f, arg, w or opts is ErrBadOption or ErrTooLarge.
 func Call[G, A, R any](ctx context.Context, name string, w When, f grains.Func[G, A, R], g grains.Grain[G], arg A, opts ...Option) error {
-	p, err := grainengine.Pack(*(*grainengine.Func)(engines(&f)), unsafe.Pointer(&arg))
+	p, err := grainengine.Pack(*(*grainengine.Func)(engines(&f)), graindir.ID(g.ID()), unsafe.Pointer(&arg))
 	return set(ctx, name, w, p, err, g.ID(), opts)
 }
 

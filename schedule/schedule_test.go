@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/schedule"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -31,6 +33,9 @@ var (
 		write("job", fmt.Sprint(s, " ", f.Name, " ", ok))
 		return s + "!", nil
 	})
+
+	wait   = tasks.Define("schedule.wait", func(_ context.Context, d time.Duration) (int, error) { <-time.After(d); return 0, nil })
+	refers = tasks.Define("schedule.refers", func(_ context.Context, r raysys.Ref[string]) (int, error) { return 0, nil })
 
 	book struct {
 		mu   sync.Mutex
@@ -148,4 +153,144 @@ func TestTask(t *testing.T) {
 			t.Errorf("got %q, %v", v, err)
 		}
 	})
+}
+
+// TestOperator: what an operator sees of schedules, and does to them.
+func TestOperator(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		clear()
+		ctx, t, base := k.Context(), k.T(), time.Now()
+		for i := range 5 {
+			must(t, schedule.Call(ctx, fmt.Sprint("s", i), schedule.Every(time.Duration(5-i)*time.Hour), tick, clocks.Get("a"), base))
+		}
+		must(t, schedule.Call(ctx, "other", schedule.Every(time.Hour), tick, clocks.Get("b"), base, schedule.Paused(), schedule.Jitter(time.Second)))
+		list, err := k.Node().Schedules(ctx, "s", 3)
+		must(t, err)
+		var names []string
+		for _, s := range list.Schedules {
+			names = append(names, s.Name)
+		}
+		if list.Count != 5 || !slices.Equal(names, []string{"s4", "s3", "s2"}) || len(list.Silent) > 0 {
+			t.Errorf("got %q of %+v", names, list)
+		}
+		must(t, k.Node().Schedule(ctx, "run", "other"))
+		k.Advance(time.Second)
+		want(t, "b", "0")
+		must(t, k.Node().Schedule(ctx, "resume", "other"))
+		k.Advance(time.Hour)
+		want(t, "b", "0", "3600")
+		found, err := k.Node().Get(ctx, "other")
+		must(t, err)
+		if s := found.Things[0].Schedule; s == nil || s.Last.Sub(base).Round(time.Second) != time.Hour || s.Paused || s.Jitter != "1s" || s.Overlap != "skip" {
+			t.Errorf("got %+v", found.Things)
+		}
+		must(t, k.Node().Schedule(ctx, "pause", "other"))
+		must(t, k.Node().Schedule(ctx, "delete", "s0"))
+		for _, name := range []string{"s0", "s9"} {
+			if err := k.Node().Schedule(ctx, "pause", name); !errors.Is(err, raysys.ErrNotFound) {
+				t.Errorf("pause %s: %v", name, err)
+			}
+		}
+		k.Advance(2 * time.Hour)
+		want(t, "b", "0", "3600")
+		names = nil
+		for i, err := range schedule.List(ctx, "s") {
+			must(t, err)
+			names = append(names, i.Name)
+		}
+		if slices.Sort(names); !slices.Equal(names, []string{"s1", "s2", "s3", "s4"}) {
+			t.Errorf("List: got %q", names)
+		}
+	}, testkit.Nodes(2))
+}
+
+// TestFailures: an error of the method is shown, and the next time is waited for; other content replaces what is there.
+func TestFailures(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		clear()
+		ctx, t, base := k.Context(), k.T(), time.Now()
+		book.fail = errors.New("no money")
+		must(t, schedule.Call(ctx, "bill", schedule.Every(10*time.Second), tick, clocks.Get("a"), base))
+		k.Advance(25 * time.Second)
+		i, err := schedule.Get(ctx, "bill")
+		if err != nil || !strings.Contains(i.LastError, "no money") || i.Why != "" {
+			t.Errorf("got %+v, %v", i, err)
+		}
+		book.fail = nil
+		must(t, schedule.Call(ctx, "bill", schedule.Every(30*time.Second), tick, clocks.Get("b"), base))
+		k.Advance(30 * time.Second)
+		want(t, "a", "10", "20")
+		want(t, "b", "50")
+		if i, err := schedule.Get(ctx, "bill"); err != nil || i.LastError != "" {
+			t.Errorf("got %+v, %v", i, err)
+		}
+	}, testkit.Nodes(2))
+}
+
+// TestNameTaken: while a task with other content has the name a firing stays, with that reason, and is made when it has ended.
+func TestNameTaken(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		clear()
+		ctx, t := k.Context(), k.T()
+		other := wait.With(raysys.Detached("nightly")).Go(ctx, 2*time.Minute)
+		must(t, schedule.Task(ctx, "nightly", schedule.At(time.Now().Add(time.Second)), job, "x"))
+		k.Advance(30 * time.Second)
+		if i, err := schedule.Get(ctx, "nightly"); err != nil || !strings.Contains(i.Why, "nightly") || len(written("job")) > 0 {
+			t.Errorf("got %+v, %v", i, err)
+		}
+		if _, err := other.Get(ctx); err != nil {
+			t.Error(err)
+		}
+		k.Advance(2 * time.Minute)
+		want(t, "job", "x nightly true")
+	})
+}
+
+// TestBadInput: what cannot be meant is refused at once, with what it is.
+func TestBadInput(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		ctx, t := k.Context(), k.T()
+		hour, a := schedule.Every(time.Hour), clocks.Get("a")
+		for what, c := range map[string]struct {
+			err  error
+			is   error
+			says string
+		}{
+			"no name":      {schedule.Call(ctx, "", hour, tick, a, time.Now()), raysys.ErrBadOption, "a name of 0 bytes"},
+			"long name":    {schedule.Call(ctx, strings.Repeat("x", 513), hour, tick, a, time.Now()), raysys.ErrBadOption, "a name of 513 bytes"},
+			"short":        {schedule.Call(ctx, "x", schedule.Every(time.Millisecond), tick, a, time.Now()), raysys.ErrBadOption, "give a second or more"},
+			"field":        {schedule.Call(ctx, "x", schedule.Cron("0 25 * * *", ""), tick, a, time.Now()), raysys.ErrBadOption, `hour "25"`},
+			"large":        {schedule.Task(ctx, "x", hour, job, strings.Repeat("x", 17<<10)), raysys.ErrTooLarge, "at most"},
+			"references":   {schedule.Task(ctx, "x", hour, refers, raysys.Ready("x")), raysys.ErrBadOption, "references"},
+			"RetryIf":      {schedule.Task(ctx, "x", hour, job.With(raysys.RetryIf(func(error) bool { return true })), "x"), raysys.ErrBadOption, "RetryIf"},
+			"Detached":     {schedule.Task(ctx, "x", hour, job.With(raysys.Detached("y")), "x"), raysys.ErrBadOption, "Detached"},
+			"Key":          {schedule.Call0(ctx, "x", hour, count.With(raysys.Key("k")), durable.Get("a")), raysys.ErrBadOption, "Key"},
+			"CPU":          {schedule.Call(ctx, "x", hour, tick.With(raysys.CPU(1)), a, time.Now()), raysys.ErrBadOption, "CPU"},
+			"CatchUp":      {schedule.Call(ctx, "x", hour, tick, a, time.Now(), schedule.CatchUp(-1)), raysys.ErrBadOption, "CatchUp(-1)"},
+			"Jitter":       {schedule.Call(ctx, "x", hour, tick, a, time.Now(), schedule.Jitter(-1)), raysys.ErrBadOption, "Jitter(-1ns)"},
+			"nil":          {schedule.Call(ctx, "x", hour, tick, a, time.Now(), nil), raysys.ErrBadOption, "nil Option"},
+			"zero method":  {schedule.Call(ctx, "x", hour, grains.Act[clock, time.Time]{}, a, time.Now()), raysys.ErrBadDefinition, "zero value"},
+			"zero grain":   {schedule.Call(ctx, "x", hour, tick, grains.Grain[clock]{}, time.Now()), raysys.ErrInvalidRef, "another kind"},
+			"unknown":      {schedule.Pause(ctx, "unknown"), raysys.ErrNotFound, `schedule "unknown"`},
+			"no runtime":   {schedule.Pause(context.Background(), "x"), raysys.ErrNoRuntime, "schedule"},
+			"bad name":     {schedule.Delete(ctx, ""), raysys.ErrBadOption, "a name of 0 bytes"},
+			"options kept": {schedule.Task(ctx, "x", hour, job.With(raysys.CPU(0.5), raysys.Retries(2), raysys.Deadline(time.Minute)), "x"), nil, ""},
+		} {
+			if !errors.Is(c.err, c.is) || c.err != nil && !strings.Contains(c.err.Error(), c.says) {
+				t.Errorf("%s: got %v, want %v with %q", what, c.err, c.is, c.says)
+			}
+		}
+		var names []string
+		for i := range schedule.List(ctx, "") {
+			names = append(names, i.Name)
+		}
+		if !slices.Equal(names, []string{"x"}) {
+			t.Errorf("there are %q", names)
+		}
+	})
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		if err := schedule.Task(k.Context(), "x", schedule.Every(time.Hour), job, "x"); !errors.Is(err, raysys.ErrBadOption) || !strings.Contains(err.Error(), "durable") {
+			k.T().Errorf("lineage in memory: %v", err)
+		}
+	}, testkit.Nodes(1), testkit.Each(func(_ int, cfg *system.Config) { cfg.Lineage = system.LineageInMemory }))
 }

@@ -48,6 +48,18 @@ func (n *Node) Streams(ctx context.Context) (inspect.Streams, error) {
 	return n.operator.Streams(ctx)
 }
 
+// Schedules asks the leaders of shards for the schedules of all programs whose names begin with a prefix, for up to 3 s or as long as ctx lasts, and
+// lists the soonest, at most limit, and 1,000. What they say of a schedule beside its name package schedule reads: the program imports it.
+func (n *Node) Schedules(ctx context.Context, prefix string, limit int) (inspect.Schedules, error) {
+	return operate.Schedules(ctx, n.operator, prefix, limit)
+}
+
+// Schedule does what an operator asks for of the schedule with a name, of any program: "pause", "resume", "run" or "delete". The error matches
+// raysys.ErrNotFound where there is none, and raysys.ErrBadOption where programs of several namespaces have one. The program imports package schedule.
+func (n *Node) Schedule(ctx context.Context, verb, name string) error {
+	return operate.Schedule(ctx, n.operator, verb, name)
+}
+
 // Tasks asks all nodes for tasks that wait or run, for up to 3 s or as long as ctx lasts. The error says what there is where q asks for a
 // state that is none, or for a function that no node has; that one matches raysys.ErrNotFound.
 func (n *Node) Tasks(ctx context.Context, q inspect.TaskQuery) (inspect.Tasks, error) {

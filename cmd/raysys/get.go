@@ -29,9 +29,9 @@ func oneArgument(what string) cobra.PositionalArgs {
 func getCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ID | KIND/KEY | NAME",
-		Short: "Say all that is known of a task, a value, a grain, a job or a placement group",
+		Short: "Say all that is known of a task, a value, a grain, a job, a placement group or a schedule",
 		Long: `Ask all nodes what they know of a task or a value, by its id or its first digits; of a grain, by its KIND/KEY; or of a detached task,
-an object or a placement group, by its name.
+an object, a placement group or a schedule, by its name.
 
 Of a task: where it waits or runs, for how long, behind what and for which resources, what keeps each node from taking it, which attempt
 it is; or where it was placed and why, as far as that is remembered. Of a value: where it is, how it was made, of what, and why it is lost

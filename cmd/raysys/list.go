@@ -246,6 +246,19 @@ they are, and events taken in a second, of the last ten. -o json has each part.`
 		}
 	},
 }, {
+	name: "schedules", short: "Show the schedules of all programs, the soonest first",
+	long: `Show the schedules of all programs, first what a node has in hand, then the soonest: when they are due, what they do, when they fire next and fired
+last, how many times were left out, and why one stays though it is due. -o json has more, and so has raysys get NAME. raysys schedule pauses, resumes,
+runs and deletes them.`,
+	flags: func(flags *pflag.FlagSet) asks {
+		prefix := flags.String("prefix", "", "those whose names begin so")
+		limit := flags.Int("limit", 1000, "how many to list, the soonest; 1000 at most")
+		return func(ctx context.Context, c client.Reader, _ raysys.NodeID) (answered, error) {
+			s, err := c.Schedules(ctx, *prefix, *limit)
+			return answered{func(w io.Writer) error { return client.SchedulesTable(w, cli.Printable(s), time.Now()) }, s, s.Silent}, err
+		}
+	},
+}, {
 	name: "waits", short: "Show who waits for what, down to the work at the end",
 	long: `Show the tasks and the turns of grains that wait for other work, those that have done so longest first, and below each what it waits
 for, on whatever node that is, down to work that waits for no other: which runs, or has not begun.`,

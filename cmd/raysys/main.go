@@ -2,11 +2,12 @@
 //
 //	raysys node      keep a program running as a worker
 //	raysys status    show nodes, shards and grains
-//	raysys list      list tasks, grains, objects, placement groups, streams, and who waits for what
-//	raysys get       say all that is known of a task, a value, a grain, a job or a placement group
+//	raysys list      list tasks, grains, objects, placement groups, streams, schedules, and who waits for what
+//	raysys get       say all that is known of a task, a value, a grain, a job, a placement group or a schedule
 //	raysys stack     show the stacks of a node's goroutines
 //	raysys logs      show what the programs of nodes wrote
 //	raysys cancel    end a job, a task or a placement group
+//	raysys schedule  pause, resume, run or delete a schedule
 //	raysys drain     empty a node and let it go
 //	raysys doctor    look for what keeps a cluster from working
 //	raysys local     run a cluster on this host, to try things
@@ -57,7 +58,7 @@ func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdo
 
 func root(on cluster) *cobra.Command {
 	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
-	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on), stackCommand(on), logsCommand(on), cancelCommand(on), drainCommand(on), doctorCommand(on))
+	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on), stackCommand(on), logsCommand(on), cancelCommand(on), scheduleCommand(on), drainCommand(on), doctorCommand(on))
 	return cmd
 }
 

@@ -97,6 +97,12 @@ func (o *oddCluster) Streams(context.Context) (inspect.Streams, error) {
 	return filled[inspect.Streams](), o.bad()
 }
 
+func (o *oddCluster) Schedules(context.Context, string, int) (inspect.Schedules, error) {
+	return filled[inspect.Schedules](), o.bad()
+}
+
+func (o *oddCluster) Schedule(context.Context, string, string) error { return o.bad() }
+
 func (o *oddCluster) Tasks(context.Context, inspect.TaskQuery) (inspect.Tasks, error) {
 	return filled[inspect.Tasks](), o.bad()
 }

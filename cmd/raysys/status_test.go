@@ -147,6 +147,17 @@ func (c *fakeCluster) Streams(context.Context) (inspect.Streams, error) {
 	return inspect.Streams{Cluster: c.at.Cluster, Parts: []inspect.StreamPart{{Node: "a", Stream: "orders", To: "account", Lag: 7}}}, c.err
 }
 
+func (c *fakeCluster) Schedules(_ context.Context, prefix string, limit int) (inspect.Schedules, error) {
+	return inspect.Schedules{Cluster: c.at.Cluster, Count: 1, Schedules: []inspect.Schedule{{Name: prefix + "bill", When: "every 24h0m0s", Work: "account/alice.bill", Missed: uint64(limit)}}}, c.err
+}
+
+func (c *fakeCluster) Schedule(_ context.Context, verb, name string) error {
+	if name != "bill" {
+		return fmt.Errorf("%w: no schedule has the name %q", raysys.ErrNotFound, name)
+	}
+	return c.err
+}
+
 func (c *fakeCluster) Tasks(_ context.Context, q inspect.TaskQuery) (inspect.Tasks, error) {
 	switch {
 	case q.State == "asleep":
@@ -280,7 +291,16 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"stack", "b"}, code: 3, talk: "error: cluster unreachable: stack b: "},
 		{args: []string{"stack", "c"}, code: 5, talk: "error: stack c: not found: there are a and b: run raysys status\n"},
 		{args: []string{"stack"}, code: 2, talk: "takes the name of one node"},
-		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, functions, failures, streams, waits"},
+		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, functions, failures, streams, schedules, waits"},
+		{args: []string{"list", "schedules", "--prefix", "x/", "--limit", "7"}, code: 0, out: "x/bill  -        every 24h0m0s  account/alice.bill  -     -     7       -\n"},
+		{args: []string{"schedule", "pause", "bill"}, code: 0, talk: "schedule \"bill\" is paused\n"},
+		{args: []string{"schedule", "resume", "bill"}, code: 0, talk: "schedule \"bill\" goes on\n"},
+		{args: []string{"schedule", "run", "bill"}, code: 0, talk: "schedule \"bill\" fires now\n"},
+		{args: []string{"schedule", "delete", "bill"}, code: 0, talk: "schedule \"bill\" is deleted\n"},
+		{args: []string{"schedule", "delete", "x"}, code: 5, talk: "no schedule has the name \"x\""},
+		{args: []string{"schedule", "delete"}, code: 2, talk: "takes the name of one schedule"},
+		{args: []string{"schedule"}, code: 2, talk: "there are pause, resume, run, delete"},
+		{args: []string{"schedule", "run", "bill"}, err: errors.New("odd"), code: 1, talk: "schedule run bill: odd"},
 		{args: []string{"list", "nothing"}, code: 2, talk: "takes what to list: there are tasks"},
 		{args: []string{"list", "tasks"}, code: 0, out: "TASK  FUNCTION  NODE  STATE    LASTS  WAITS FOR  ATTEMPT  OF NODE  NAME\nab    train     a     running  1m0s   -          2        d        -\n\nb: no answer within 3s: what is there is missing\ntotal: 9 tasks; 8 are not listed: raise --limit, or give a filter\n"},
 		{args: []string{"list", "tasks", "-o", "json"}, code: 0, out: `{"cluster":"default","count":9,"tasks":[{"id":"ab","function":"train","node":"a","of":"d","state":"running","lasts":60000000000,"attempt":2}],"silent":["b: no answer within 3s"]}`},

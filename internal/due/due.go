@@ -107,12 +107,12 @@ type Change struct {
 
 // Query asks for the records of one shard, in the order of their names, or the soonest first.
 type Query struct {
-	Shard     int
-	Prefix    string // of their keys
-	From      string // the key where to go on; "" for the first
-	Soonest   bool
-	Limit     int
-	Namespace string // "" with Prefix = Prefix: all
+	Shard   int
+	Prefix  string // of their keys
+	Named   string // how their names begin, whatever the namespace
+	From    string // the key where to go on; "" for the first
+	Soonest bool
+	Limit   int
 }
 
 // Page answers a Query.

@@ -239,7 +239,7 @@ func (t *Table) Item(key string) Item {
 func (t *Table) Page(q *Query) (p Page) {
 	var keys []string
 	t.w.Scan(q.Prefix, func(key string) bool {
-		if key >= q.From {
+		if key >= q.From && strings.HasPrefix(NameOf(key).Name, q.Named) {
 			keys = append(keys, key)
 		}
 		return q.Soonest || len(keys) <= q.Limit

@@ -89,14 +89,18 @@ func (m *method) told(l core.Link) error {
 	return nil
 }
 
-// Pack returns a call by f with the argument at arg. The error says why it cannot be made later, by another node.
-func Pack(f Func, arg unsafe.Pointer) (p core.Packed, err error) {
+// Pack returns a call of a grain by f with the argument at arg. The error says why it cannot be made later, by another node.
+func Pack(f Func, id graindir.ID, arg unsafe.Pointer) (p core.Packed, err error) {
 	m := f.m
 	switch {
 	case m == nil:
 		return p, fmt.Errorf("%w: the handle of the method is the zero value", raysys.ErrBadDefinition)
 	case m.bad != nil:
 		return p, fmt.Errorf("call %s: %w", m.entry.Name, m.bad)
+	case id.Kind != m.kind.name:
+		return p, fmt.Errorf("call %s: %w: the grain is %q, of another kind or the zero Grain: use Kind.Get", m.entry.Name, raysys.ErrInvalidRef, shown(id.String()))
+	case len(id.Key) > MaxKey:
+		return p, fmt.Errorf("call %s: %w: the grain's key has %d bytes, %d are allowed", m.entry.Name, raysys.ErrTooLarge, len(id.Key), MaxKey)
 	case m.arg.HasRefs():
 		return p, fmt.Errorf("call %s: %w: its argument, %s, may hold references, which end with their owner: give the values", m.entry.Name, raysys.ErrBadOption, m.argType.Type)
 	}

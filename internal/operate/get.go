@@ -42,6 +42,9 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 	}
 	wg.Wait()
 	f.groups(&groups)
+	if bad := f.schedules(); bad != nil {
+		f.silent[fmt.Sprintf("the record of the schedule %q: %v", text, bad)] = true
+	}
 	if err != nil {
 		f.silent[fmt.Sprintf("the record of the name %q: %v", text, err)] = true
 	}
@@ -70,7 +73,7 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 	case found.Count > 0:
 		return found, nil
 	}
-	err = fmt.Errorf("%w: no task or value has an id that begins with %s, and no grain in memory or in the store, no detached task, object or placement group has that name: what was small, or has ended, is known no more",
+	err = fmt.Errorf("%w: no task or value has an id that begins with %s, and no grain in memory or in the store, no detached task, object, placement group or schedule has that name: what was small, or has ended, is known no more",
 		raysys.ErrNotFound, text)
 	if len(found.Silent) > 0 {
 		err = fmt.Errorf("%w (no answer: %s)", err, strings.Join(found.Silent, "; "))

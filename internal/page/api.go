@@ -31,6 +31,7 @@ type Source interface {
 	Memory(ctx context.Context, node raysys.NodeID, limit int) (inspect.Memory, error)
 	Groups(ctx context.Context, id string, limit int) (inspect.Groups, error)
 	Streams(context.Context) (inspect.Streams, error)
+	Schedules(ctx context.Context, prefix string, limit int) (inspect.Schedules, error)
 	Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error)
 	Get(ctx context.Context, text string) (inspect.Found, error)
 }
@@ -70,7 +71,10 @@ var kinds = map[string]kind{
 		return s.Groups(ctx, "", p.whole("limit", 100))
 	}},
 	"streams": {"", func(ctx context.Context, s Source, _ *parameters) (any, error) { return s.Streams(ctx) }},
-	"logs":    {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
+	"schedules": {"prefix limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
+		return s.Schedules(ctx, p.Get("prefix"), p.whole("limit", 1000))
+	}},
+	"logs": {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
 }
 
 // parameters are those of one request, and what cannot be meant of them.

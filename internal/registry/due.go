@@ -86,7 +86,7 @@ func (o *dues) append(dst []byte) []byte {
 	}
 	if q := o.query; q != nil {
 		dst = wire.AppendBytes(wire.AppendBytes(append(dst, bitIf(q.Soonest, dueSilent)), q.Prefix), q.From)
-		dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(q.Limit)), uint64(q.Shard))
+		dst = wire.AppendBytes(wire.AppendUvarint(wire.AppendUvarint(dst, uint64(q.Limit)), uint64(q.Shard)), q.Named)
 	}
 	return dst
 }
@@ -113,7 +113,7 @@ func (o *dues) read(r *wire.Reader) (err error) {
 	}
 	if n == 0 {
 		q := &due.Query{Soonest: r.Byte() == dueSilent, Prefix: r.String(), From: r.String()}
-		q.Limit, q.Shard = int(min(r.Uvarint(), maxListed)), int(r.Uint32())
+		q.Limit, q.Shard, q.Named = int(min(r.Uvarint(), maxListed)), int(r.Uint32()), r.String()
 		if o.query = q; !strings.HasPrefix(q.Prefix, due.Prefix) {
 			return fmt.Errorf("%w: %.64q is no key of a schedule", wire.ErrCorrupt, q.Prefix)
 		}

@@ -87,6 +87,9 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 	for i := range t.States {
 		stored(b, &t.States[i])
 	}
+	if t.Schedule != nil {
+		return scheduleText(b, t.Schedule, now)
+	}
 	if t.Group != nil {
 		return GroupsTable(b, inspect.Groups{Count: 1, Groups: []inspect.GroupStatus{*t.Group}}, now)
 	}

@@ -175,6 +175,10 @@ func (p *page) Streams(ctx context.Context) (inspect.Streams, error) {
 	return read[inspect.Streams](ctx, p, "streams", nil)
 }
 
+func (p *page) Schedules(ctx context.Context, prefix string, limit int) (inspect.Schedules, error) {
+	return read[inspect.Schedules](ctx, p, "schedules", query("prefix", prefix, "limit", strconv.Itoa(limit)))
+}
+
 func (p *page) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (all inspect.Logs, err error) {
 	asks := query("node", string(q.Node), "driver", q.Driver, "function", q.Function, "lines", number(q.Limit))
 	if follow == nil {

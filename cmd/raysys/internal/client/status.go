@@ -56,6 +56,8 @@ type Reader interface {
 	Failures(ctx context.Context, limit int) (inspect.Failures, error)
 	// Streams asks all nodes how far the subscriptions are that they deliver. Nodes that do not answer are in it.
 	Streams(ctx context.Context) (inspect.Streams, error)
+	// Schedules asks the leaders of shards for the schedules whose names begin with a prefix, the limit soonest. Shards without an answer are in it.
+	Schedules(ctx context.Context, prefix string, limit int) (inspect.Schedules, error)
 	// Logs asks all nodes, or one, for the last lines that their programs wrote. Nodes that have none to give are in it. ErrNotFound when there
 	// is none of that name.
 	// With follow it goes on until ctx ends, and calls follow with these lines and those that come.
@@ -68,6 +70,8 @@ type Cluster interface {
 	Reader
 	// Cancel ends what has the id or the name. ErrNotFound when there is no such thing that has not ended.
 	Cancel(ctx context.Context, text string) (inspect.Thing, error)
+	// Schedule pauses, resumes, runs or deletes the schedule with the name, by that verb. ErrNotFound when there is none.
+	Schedule(ctx context.Context, verb, name string) error
 	// Stack asks a node for the stacks of its goroutines. ErrNotFound when there is none of that name.
 	Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error)
 	// Drain empties the node, and calls begun once that has begun. With wait it returns when the node has left, else at once. ErrNotFound when there
