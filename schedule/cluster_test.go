@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/schedule"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
@@ -243,4 +244,41 @@ func TestData(t *testing.T) {
 			return slices.Equal(names, []string{"much later"})
 		})
 	})
+}
+
+// TestLoop: what a task with a loop without end would do, which calls a Durable grain each second and whose node dies, as schedules: every due time
+// counts once. Half an hour before the death and after it, with one; and ten minutes, with ten.
+func TestLoop(t *testing.T) {
+	for _, c := range []struct {
+		schedules int
+		before    time.Duration
+	}{{1, 30 * time.Minute}, {10, 10 * time.Minute}} {
+		t.Run(fmt.Sprint(c.schedules), func(t *testing.T) {
+			if c.schedules > 1 {
+				long.Only(t)
+			}
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				first := map[string]time.Time{}
+				for i := range c.schedules {
+					name := fmt.Sprint("loop", i)
+					first[name] = setCounter(k, name, "x", time.Second)
+				}
+				k.Advance(c.before)
+				k.Cluster().Kill(2)
+				k.Advance(c.before)
+				due := 0
+				for name, at := range first {
+					must(k.T(), schedule.Pause(k.Context(), name))
+					k.Advance(10 * time.Second)
+					i, err := schedule.Get(k.Context(), name)
+					must(k.T(), err)
+					due += int(i.Last.Sub(at)/time.Second) + 1
+				}
+				got, err := counted.Call(k.Context(), durable.Get("x")).Get(k.Context())
+				if least := int(2*c.before/time.Second) * c.schedules; err != nil || got != due || got < least-c.schedules {
+					k.T().Errorf("%d due times, %d at least, and %d were counted: %v", due, least, got, err)
+				}
+			}, testkit.Nodes(3))
+		})
+	}
 }
