@@ -4,13 +4,177 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/listed"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
 )
+
+// maxSchedules bounds those of a list, as a leader does those of its answer.
+const maxSchedules = 1000
+
+// Schedules asks the leaders of shards for schedules of all programs whose names begin with a prefix, the soonest first, for up to 3 s or as long as ctx
+// lasts.
+func Schedules(ctx context.Context, o *Operator, prefix string, limit int) (all inspect.Schedules, err error) {
+	store, err := duesOf(o)
+	if err != nil {
+		return all, err
+	}
+	ask, cancel := context.WithTimeoutCause(ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
+	defer cancel()
+	all = inspect.Schedules{Cluster: o.clusterName(), Schedules: []inspect.Schedule{}}
+	var mu sync.Mutex // guards items and all
+	var items []due.Item
+	var wg sync.WaitGroup
+	limit = min(max(limit, 0), maxSchedules)
+	for shard := range store.Shards() {
+		wg.Go(func() {
+			q := due.Query{Shard: shard, Prefix: due.Prefix, Named: prefix, Soonest: true, Limit: limit}
+			p, err := runner.Wait(ask, func(done func(due.Page, error)) { store.List(q, done) })
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				all.Silent = append(all.Silent, fmt.Sprintf("shard %d: %v", shard, err))
+			}
+			all.Count += p.Count
+			items = append(items, p.Items...)
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return all, fmt.Errorf("schedules: %w", context.Cause(ctx))
+	}
+	slices.Sort(all.Silent)
+	at := func(i *due.Item) uint64 { // first what a worker has, last what has no time
+		if i.Record.At.Node != "" {
+			return 0
+		}
+		return uint64(i.Record.Due) - 1
+	}
+	slices.SortFunc(items, func(a, b due.Item) int {
+		return cmp.Or(cmp.Compare(at(&a), at(&b)), strings.Compare(a.Name.Name, b.Name.Name), strings.Compare(a.Namespace, b.Namespace))
+	})
+	for _, i := range items[:min(len(items), limit)] {
+		all.Schedules = append(all.Schedules, describe(i))
+	}
+	all.Schedules = bounded(all.Schedules)
+	return all, nil
+}
+
+// describe is what is known of a schedule: in a program without package schedule, its name.
+func describe(i due.Item) inspect.Schedule {
+	if s := due.Registered(); s != nil {
+		return s.Describe(i).(inspect.Schedule)
+	}
+	return inspect.Schedule{Name: i.Name.Name, Namespace: i.Namespace, Node: i.Record.At.Node, Why: "the program that was asked does not import package schedule, which reads the rest"}
+}
+
+// dues are the records of what is due.
+func duesOf(o *Operator) (due.Store, error) {
+	r, err := o.Node.Registry()
+	if err != nil {
+		return nil, err
+	}
+	return registry.Dues(r), nil
+}
+
+// changedSchedule answers a change.
+type changedSchedule struct {
+	due.Item
+	made bool
+}
+
+func changeSchedule(ctx context.Context, store due.Store, c due.Change) (changedSchedule, error) {
+	return runner.Wait(ctx, func(done func(changedSchedule, error)) {
+		store.Change(c, func(i due.Item, made bool, err error) { done(changedSchedule{i, made}, err) })
+	})
+}
+
+// schedulesNamed are the schedules that have a name, in all namespaces.
+func schedulesNamed(ctx context.Context, o *Operator, name string) (list []due.Item, err error) {
+	if name == "" || len(name) > raysys.MaxTaskName {
+		return nil, nil
+	}
+	store, err := duesOf(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, space := range o.spaces() {
+		one := due.Name{Namespace: space, Name: name}
+		i, err := changeSchedule(ctx, store, due.Change{Name: one, Read: true})
+		if err != nil {
+			return list, err
+		}
+		if i.Exists() {
+			i.Name = one
+			list = append(list, i.Item)
+		}
+	}
+	return list, nil
+}
+
+// schedules finds what has the name.
+func (f *finding) schedules() error {
+	ctx, cancel := context.WithTimeoutCause(f.ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
+	defer cancel()
+	list, err := schedulesNamed(ctx, f.o, f.text)
+	for _, i := range list {
+		s := describe(i)
+		f.things[inspect.ThingSchedule+" "+i.Key()] = &inspect.Thing{Kind: inspect.ThingSchedule, ID: s.Name, Name: s.Name, Namespace: s.Namespace, Schedule: &s}
+	}
+	return err
+}
+
+// Schedule does what an operator asks for of the schedule with a name: "pause", "resume", "run" or "delete". The error matches raysys.ErrNotFound where
+// there is none, and raysys.ErrBadOption where programs of several namespaces have one.
+func Schedule(ctx context.Context, o *Operator, verb, name string) error {
+	s := due.Registered()
+	if s == nil {
+		return due.ErrNoSchedules
+	}
+	store, err := duesOf(o)
+	if err != nil {
+		return err
+	}
+	list, err := schedulesNamed(ctx, o, name)
+	switch {
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return fmt.Errorf("%w: no schedule has the name %q", raysys.ErrNotFound, name)
+	case len(list) > 1:
+		var spaces []string
+		for _, i := range list {
+			spaces = append(spaces, i.Namespace)
+		}
+		return fmt.Errorf("%w: programs of several namespaces have a schedule %q: %s: use schedule.%s in one of them", raysys.ErrBadOption, name, strings.Join(spaces, ", "),
+			strings.ToUpper(verb[:1])+verb[1:])
+	}
+	for i := list[0]; ; {
+		c, err := s.Do(store.Now(), verb, i)
+		if err != nil {
+			return err
+		}
+		a, err := changeSchedule(ctx, store, c)
+		if err != nil || a.made {
+			return err
+		}
+		if !a.Exists() {
+			return errors.Join(raysys.ErrNotFound, fmt.Errorf("%q is gone meanwhile", name))
+		}
+		a.Name = i.Name
+		i = a.Item
+	}
+}
 
 // Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.
 func (o *Operator) Streams(ctx context.Context) (all inspect.Streams, err error) {
