@@ -103,6 +103,15 @@ func (m *meter) begin(now, group int64, noted *tally.Slot) {
 	noted.Group(now)
 }
 
+// rest is called when the worker has nothing to do: what has run of a group is one.
+func (m *meter) rest(e *Engine, noted *tally.Slot) {
+	if m.began != 0 && m.ran > 0 {
+		noted.AddUp(e.now()-m.began, m.ran)
+	}
+	m.began = 0
+	noted.Rest()
+}
+
 // serve records whether the CPU of s serves this node from now on.
 func (x *exchange) serve(s *core.CPUSlot, own bool) {
 	if s.NotOwn.Load() == !own || s.NotOwn.Swap(!own) == !own {

@@ -33,6 +33,32 @@ func counted(t *testing.T, e *taskengine.Engine, name string, want tally.Counts)
 	nodetest.Eventually(t, fmt.Sprintf("%s: %v are counted", name, want), func() bool { return rowOf(e, name).Outcomes == want })
 }
 
+// TestBatchIsTimed: the tasks of a Map are timed behind short ones, of which only some are.
+func TestBatchIsTimed(t *testing.T) {
+	table := raysys.NewTable()
+	short := tasks.DefineIn(table, "short", func(_ context.Context, x int) (int, error) { return x, nil })
+	batched := tasks.DefineIn(table, "batched", func(_ context.Context, x int) (int, error) {
+		for began := time.Now(); time.Since(began) < 100*time.Microsecond; { // longer than a group takes
+			x++
+		}
+		return x, nil
+	})
+	n, ctx := nodetest.Start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}})
+	e := engineOf(n)
+	var refs []raysys.Ref[int]
+	for range 3 {
+		for range 100 { // no Get: that would run them on this goroutine
+			refs = append(refs, short.Go(ctx, 1))
+		}
+		refs = append(refs, batched.Map(ctx, make([]int, 5))...)
+	}
+	counted(t, e, "batched", tally.Counts{tally.OK: 15})
+	if got := rowOf(e, "batched").Times.Count(); got < 15 {
+		t.Errorf("%d of 15 are timed", got)
+	}
+	raysys.GetAll(ctx, refs)
+}
+
 // TestFunctions: each way in which a task runs and ends is counted once, with its function.
 func TestFunctions(t *testing.T) {
 	table := raysys.NewTable()

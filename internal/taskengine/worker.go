@@ -181,8 +181,7 @@ func (w *worker) pull() {
 		x := e.net.Load()
 		c := w.next(x)
 		if c == nil {
-			w.meter.began = 0
-			w.noted.Rest()
+			w.meter.rest(e, w.noted)
 			if x != nil {
 				w.rest(x)
 			}
@@ -226,6 +225,9 @@ func (w *worker) pull() {
 		}
 		if b, ok := c.Work().(batch); ok {
 			w.slot.Batch.Store(c)
+			if w.meter.began == 0 {
+				w.meter.begin(max(e.now(), 1), 1, w.noted) // no task of it would be timed
+			}
 			all := b.runAll(w.slot, w.done)
 			w.slot.Batch.Store(nil)
 			w.charged()
