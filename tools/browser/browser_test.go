@@ -27,6 +27,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/schedule"
 	"github.com/raysys/raysys/system"
 )
 
@@ -402,6 +403,19 @@ func TestPages(t *testing.T) {
 	list := memory.List(500)
 	b.page("Objects")
 	b.shows(fmt.Sprintf("Objects %d", list.Total.Objects))
+
+	set := schedule.Call0(c.ctx, "night/<b>", schedule.Cron("30 2 * * *", "Europe/Berlin"), touch, accounts.Get("a-1"))
+	set = errors.Join(set, schedule.Call0(c.ctx, "month", schedule.Every(30*24*time.Hour), touch, accounts.Get("a-1"), schedule.Paused()))
+	if set != nil {
+		t.Fatal(set)
+	}
+	b.page("Schedules")
+	b.shows("night/<b>", "30 2 * * * Europe/Berlin", "account/a-1.touch", "month", "every 720h0m0s", "paused")
+	b.to("schedules?prefix=night")
+	b.shows("raysys schedule pause 'night/<b>'")
+	if strings.Contains(b.text("main"), "720h") {
+		t.Errorf("the filter shows %s", b.text("main"))
+	}
 	b.page("Logs")
 	b.shows("w1: what it writes is not kept", "raysys logs -f")
 

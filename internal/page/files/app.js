@@ -5,7 +5,7 @@ import { Guard, Refused, html, route, setToken, to, usePoll } from './lib.js';
 import * as pages from './pages.js';
 import { Get } from './get.js';
 
-const all = { overview: pages.Overview, functions: pages.Functions, failures: pages.Failures, tasks: pages.Tasks, waits: pages.Waits, grains: pages.Grains, objects: pages.Objects, logs: pages.Logs, get: Get };
+const all = { overview: pages.Overview, functions: pages.Functions, failures: pages.Failures, tasks: pages.Tasks, waits: pages.Waits, grains: pages.Grains, objects: pages.Objects, schedules: pages.Schedules, logs: pages.Logs, get: Get };
 
 // History is what the tab has seen of the functions in the last two minutes: totals, and counts of each for ten seconds.
 class History {

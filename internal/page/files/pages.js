@@ -194,6 +194,19 @@ export function Objects({ p, status }) {
     ]} />`}`;
 }
 
+export function Schedules({ p }) {
+  const a = usePoll(query('schedules', { prefix: p.prefix, limit: maxRows }));
+  const due = t => (!t ? '–' : new Date(t) > Date.now() ? `in ${dur((new Date(t) - Date.now()) * 1e6)}` : ago(t));
+  const state = s => (s.why ? html`<span class="warn">${s.why}</span>` : s.paused ? 'paused' : s.running?.length ? html`runs on <${Node} name=${s.node} />` : 'waits for its time');
+  return html`<div class="filters"><${Filter} name="prefix" value=${p.prefix} label="how the name begins" search /></div><${State} of=${a} />
+    ${a.data && html`<${Table} what="schedules" rows=${a.data.schedules} count=${a.data.count} key=${s => s.namespace + '/' + s.name} sort=${p.sort} cols=${[
+      ['schedule', s => html`<${Id} id=${s.name} text=${s.name} />`, s => s.name], ['when', s => s.when], ['does', s => html`<span class="long">${s.work}</span>`, s => s.work],
+      ['next', s => due(s.next), s => s.next || '9', 'n'], ['last', s => due(s.last), s => s.last || '', 'n'], ['missed', s => num(s.missed), s => s.missed, 'n'], ['state', state],
+      ['last error', s => html`<span class="bad long">${s.last_error || ''}</span>`],
+    ]} />`}
+    ${a.data?.schedules.length === 1 && ['run', a.data.schedules[0].paused ? 'resume' : 'pause', 'delete'].map(verb => html`<${Cmd} text=${`raysys schedule ${verb} ${word(a.data.schedules[0].name)}`} />`)}`;
+}
+
 export function Logs({ p, status }) {
   const a = usePoll(query('logs', { node: p.node, driver: p.driver, function: p.function, lines: maxRows }));
   const end = useRef(), lines = (a.data?.lines || []).filter(l => has(l.text, p.q) || has(JSON.stringify(l.fields ?? ''), p.q)).slice(-maxRows);
