@@ -7,6 +7,7 @@
 //	Node.Tasks   ──▶ Tasks    tasks that wait or run
 //	Node.Grains  ──▶ Grains   grains in memory, with their mailboxes
 //	Node.Functions, Failures      counts and run times of functions, and what failed
+//	Node.Timeline ─▶ Timeline what a file of a timeline has, and what not
 //	Node.Waits   ──▶ Waits    who waits for what, down to the work at the end
 //	Node.Ways    ──▶ Way      which nodes can open a connection to which
 //	Node.Drained ──▶ Drained  what came of a drain

@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -87,6 +88,13 @@ func (n *Node) Functions(ctx context.Context, limit int) (inspect.Functions, err
 // Failures asks all nodes what failed there, folded by function and by text without digits, and lists the limit latest; 0 stands for 100.
 func (n *Node) Failures(ctx context.Context, limit int) (inspect.Failures, error) {
 	return operate.Failures(ctx, n.operator, limit)
+}
+
+// Timeline has all nodes record what they run for some time, 10 s unless q says otherwise, and writes that to w: a trace in JSON, which
+// Perfetto (ui.perfetto.dev) and chrome://tracing open. Nodes have one recording at a time: who asks meanwhile gets what is recorded already.
+// The error matches raysys.ErrNotFound where no node has the function that q asks for.
+func (n *Node) Timeline(ctx context.Context, q inspect.TimelineQuery, w io.Writer) (inspect.Timeline, error) {
+	return operate.Timeline(ctx, n.operator, q, w)
 }
 
 // Get says all that the nodes know of a text: of tasks and values whose ids begin so, of the grain with that KIND/KEY, and of jobs, objects

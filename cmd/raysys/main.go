@@ -6,6 +6,7 @@
 //	raysys get       say all that is known of a task, a value, a grain, a job, a placement group or a schedule
 //	raysys stack     show the stacks of a node's goroutines
 //	raysys logs      show what the programs of nodes wrote
+//	raysys timeline  record what runs on all nodes, for a trace viewer
 //	raysys cancel    end a job, a task or a placement group
 //	raysys schedule  pause, resume, run or delete a schedule
 //	raysys drain     empty a node and let it go
@@ -58,7 +59,7 @@ func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdo
 
 func root(on cluster) *cobra.Command {
 	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
-	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on), stackCommand(on), logsCommand(on), cancelCommand(on), scheduleCommand(on), drainCommand(on), doctorCommand(on))
+	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on), stackCommand(on), logsCommand(on), timelineCommand(on), cancelCommand(on), scheduleCommand(on), drainCommand(on), doctorCommand(on))
 	return cmd
 }
 

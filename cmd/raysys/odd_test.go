@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -127,6 +128,10 @@ func (o *oddCluster) Logs(context.Context, inspect.LogQuery, func(inspect.LogLin
 	return filled[inspect.Logs](), o.bad()
 }
 
+func (o *oddCluster) Timeline(context.Context, inspect.TimelineQuery, io.Writer) (inspect.Timeline, error) {
+	return filled[inspect.Timeline](), o.bad()
+}
+
 func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun func()) (client.Drain, error) {
 	begun()
 	return filled[client.Drain](), o.bad()
@@ -134,7 +139,7 @@ func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun fun
 
 // TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
 func TestOddNames(t *testing.T) {
-	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "list functions", "list failures", "drain n"} {
+	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "timeline -", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "list functions", "list failures", "drain n"} {
 		for _, fails := range []bool{false, true} {
 			o := &oddCluster{fails: fails}
 			on := cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return o, nil }}

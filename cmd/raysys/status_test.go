@@ -143,6 +143,11 @@ func (c *fakeCluster) Logs(context.Context, inspect.LogQuery, func(inspect.LogLi
 	return inspect.Logs{}, c.err
 }
 
+func (c *fakeCluster) Timeline(_ context.Context, q inspect.TimelineQuery, w io.Writer) (inspect.Timeline, error) {
+	_, err := io.WriteString(w, "{}\n")
+	return inspect.Timeline{For: q.For, Events: 7, Begun: 9, LeftOut: 2, Silent: []string{"b: no answer within 3s"}}, errors.Join(err, c.err)
+}
+
 func (c *fakeCluster) Streams(context.Context) (inspect.Streams, error) {
 	return inspect.Streams{Cluster: c.at.Cluster, Parts: []inspect.StreamPart{{Node: "a", Stream: "orders", To: "account", Lag: 7}}}, c.err
 }

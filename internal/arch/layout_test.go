@@ -59,6 +59,8 @@ var layers = []layer{
 
 	{"internal/tally/...", words("std internal/core internal/tally/..."), "a leaf: numbers of runs and texts of failures; the engines count, and what shows them asks"},
 
+	{"internal/timeline/...", words("std internal/core internal/timeline/..."), "a leaf: it writes what it is given; who records that is nothing to it"},
+
 	{"internal/runqueue/...", words("std internal/core internal/queue internal/ledger internal/runqueue/..."), "a leaf: which task is next; who runs it is nothing to it"},
 
 	{"internal/taskengine/...", sibling("internal/taskengine", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
@@ -96,7 +98,7 @@ var layers = []layer{
 	{"internal/worklog/...", words("std . inspect internal/core internal/nodelog internal/worklog/..."), "it carries lines; how a node asks another is nothing to it"},
 	{"internal/metrics/...", words("std third internal/tally internal/metrics/..."), "it shows a sample; who makes that, and how a node is assembled, is nothing to it"},
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
-	{"internal/operate/...", words("std third . inspect internal/core internal/due internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/staterecord internal/tally internal/metrics internal/node internal/worklog placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
+	{"internal/operate/...", words("std third . inspect internal/core internal/due internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/staterecord internal/tally internal/timeline internal/metrics internal/node internal/worklog placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
 	{"internal/page/...", words("std . inspect internal/metrics internal/operate internal/page/..."), "it shows what it is given to browsers and commands; what asks nodes, and how a node is assembled, is nothing to it"},
 	{"internal/placing/...", words("std . internal/core internal/wire internal/wheel internal/goroutines internal/ledger internal/loadreport internal/graindir internal/member internal/runner internal/mesh internal/refs internal/registry internal/nodedevices internal/taskengine internal/grainengine internal/groupengine placement internal/placing/..."), "it joins what placement decides by to who asks: engines, leaders and groups; how a node is assembled is nothing to it"},
 	{"internal/remote/...", words("std third . internal/core internal/codec internal/wire internal/mesh internal/refs internal/remote/..."), "PIDs of other nodes: what an actor is, and which nodes there are, is nothing to it"},

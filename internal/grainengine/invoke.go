@@ -89,6 +89,12 @@ func (c *call) handOverResult() error {
 func (c *call) invoke(a *activation) (panicked any, err error) {
 	normal := false
 	of, stripe, began := tallyOf(a.kind.engine, c.method), stripeOf(a), int64(0)
+	var event *tally.Event // where the turn is recorded
+	if on := a.kind.engine.cfg.Tally.Recorder(); on != nil {
+		if event = on.Take(stripe); event != nil {
+			event.Begin(of, &c.Future, 0, a.kind.engine.cfg.Now())
+		}
+	}
 	defer func() {
 		if normal {
 			return
@@ -98,7 +104,10 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		}
 		if panicked = recover(); panicked != nil {
 			err = c.taskError(&raysys.PanicError{Value: core.SoundPanic(panicked)}, debug.Stack())
-			count(of, c, tally.Panic, err)
+			o := count(of, c, tally.Panic, err)
+			if event != nil {
+				event.End(o, a.kind.engine.cfg.Now())
+			}
 			if tell := c.Future.Up().Job().Panicked; tell != nil {
 				tell(c.Name(), err)
 			}
@@ -114,7 +123,10 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 			a.rollBack()
 		}
 		err = c.taskError(errGoexit, debug.Stack())
-		count(of, c, tally.Error, err)
+		o := count(of, c, tally.Error, err)
+		if event != nil {
+			event.End(o, a.kind.engine.cfg.Now())
+		}
 		if c.method.later && a.returned(c, err) == errKept {
 			a.keepCall(c)
 			return
@@ -132,14 +144,19 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 	if began != 0 {
 		of.Sampled(a.kind.engine.cfg.Now()-began, tally.Sample)
 	}
+	o := tally.OK
 	switch {
 	case err == nil && !c.Future.Settled():
 		of.OK(stripe)
 	case err == nil:
-		of.Ended(tally.Cancelled, 1) // from outside, while it ran
+		o = tally.Cancelled // from outside, while it ran
+		of.Ended(o, 1)
 	case err != errKept: // else Later counts it
 		err = c.taskError(core.Sound(err), nil)
-		count(of, c, tally.Error, err)
+		o = count(of, c, tally.Error, err)
+	}
+	if event != nil {
+		event.End(o, a.kind.engine.cfg.Now())
 	}
 	if c.method.later {
 		err = a.returned(c, err)
@@ -155,11 +172,12 @@ func tallyOf(e *Engine, m *method) *tally.Function {
 // stripeOf says in which of a method's counters the calls of an activation count.
 func stripeOf(a *activation) uint { return uint(uintptr(unsafe.Pointer(a)) >> 9) }
 
-// count counts a call that failed with err, which says where it comes from. An error that only reports the call's own end is that end.
-func count(of *tally.Function, c *call, o tally.Outcome, err error) {
+// count counts a call that failed with err, which says where it comes from, and says how it ended. An error that only reports the call's own
+// end is that end.
+func count(of *tally.Function, c *call, o tally.Outcome, err error) tally.Outcome {
 	if o == tally.Error && c.cancelled() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		of.Ended(tally.Cancelled, 1)
-		return
+		return tally.Cancelled
 	}
 	why := err
 	var failed *raysys.TaskError
@@ -169,6 +187,7 @@ func count(of *tally.Function, c *call, o tally.Outcome, err error) {
 	of.Failed(o, time.Now(), func() tally.Example {
 		return tally.Example{Text: why.Error(), ID: c.Future.ID().String(), Work: c.Name(), Stack: raysys.Stack(err)}
 	})
+	return o
 }
 
 // clock is exact for deadlines that the program chose, and else the cheap one.

@@ -61,6 +61,8 @@ func questionOf(name string) question {
 		return asked(own.waits)
 	case "logs":
 		return asked(own.logs)
+	case "timeline":
+		return asked(own.timeline)
 	case "streams":
 		return asked(own.streams)
 	case "grains":

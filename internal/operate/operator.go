@@ -86,6 +86,7 @@ type Operator struct {
 	trying  atomic.Bool  // see ways
 	watch   atomic.Int32 // see watchDrivers
 	Hearing Hearing
+	recording recording
 	reports sync.Map // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
 }
 

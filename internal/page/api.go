@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -34,6 +35,7 @@ type Source interface {
 	Schedules(ctx context.Context, prefix string, limit int) (inspect.Schedules, error)
 	Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error)
 	Get(ctx context.Context, text string) (inspect.Found, error)
+	Timeline(context.Context, inspect.TimelineQuery, io.Writer) (inspect.Timeline, error)
 }
 
 // kind is one thing that can be asked for at /api/NAME.
@@ -75,6 +77,7 @@ var kinds = map[string]kind{
 		return s.Schedules(ctx, p.Get("prefix"), p.whole("limit", 1000))
 	}},
 	"logs": {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
+	"timeline": {"for function", nil}, // which is a file: see Server.timeline
 }
 
 // parameters are those of one request, and what cannot be meant of them.
@@ -98,6 +101,7 @@ func read(query url.Values, takes string) (*parameters, error) {
 	}
 	p.whole("limit", 0)
 	p.whole("lines", 0)
+	p.duration("for")
 	p.boolean("detached")
 	p.boolean("follow")
 	return p, errors.Join(p.bad...)
@@ -134,6 +138,15 @@ func (p *parameters) boolean(name string) bool {
 		p.refuse("%s=%q: give true or false", name, v)
 	}
 	return b
+}
+
+func (p *parameters) duration(name string) time.Duration {
+	v := p.Get(name)
+	d, err := time.ParseDuration(v)
+	if err != nil && v != "" {
+		p.refuse("%s=%q: give a time such as 10s", name, v)
+	}
+	return d
 }
 
 func (p *parameters) logs() inspect.LogQuery {
@@ -173,8 +186,12 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, codeOf(err), err.Error())
 		return
 	}
-	if p.boolean("follow") {
+	switch {
+	case p.boolean("follow"):
 		s.follow(w, r, p.logs())
+		return
+	case escaped == "timeline":
+		s.timeline(w, r, inspect.TimelineQuery{For: p.duration("for"), Function: p.Get("function")})
 		return
 	}
 	a, err := s.answers.get(r.Context(), escaped+"?"+query.Encode(), func(ctx context.Context) (any, error) { return k.ask(ctx, s.Source, p) })
@@ -199,8 +216,31 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow writes the lines of logs that there are, and those that come, each as JSON.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, q inspect.LogQuery) {
+// long is an answer that takes its time, and is written part by part.
+type long struct {
+	w      http.ResponseWriter
+	to     *http.ResponseController
+	kind   string // its type
+	begun  bool
+	cancel context.CancelFunc
+}
+
+// Write implements io.Writer.
+func (l *long) Write(b []byte) (int, error) {
+	if !l.begun {
+		l.begun = true
+		l.w.Header().Set("Content-Type", l.kind)
+	}
+	_ = l.to.SetWriteDeadline(time.Now().Add(writeLimit))
+	n, err := l.w.Write(b)
+	if err = cmp.Or(err, l.to.Flush()); err != nil {
+		l.cancel() // the reader is gone
+	}
+	return n, err
+}
+
+// long has f write an answer of that type, which ends with its reader and with the server.
+func (s *Server) long(w http.ResponseWriter, r *http.Request, kind string, f func(context.Context, *long) error) {
 	select {
 	case s.followers <- struct{}{}:
 		defer func() { <-s.followers }()
@@ -216,26 +256,43 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, q inspect.LogQue
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.answers.ctx, cancel)()
-	to := http.NewResponseController(w)
-	_ = to.SetReadDeadline(time.Time{}) // else the connection ends with it
-	begun := false
-	begin := func() {
-		if !begun {
-			begun = true
-			w.Header().Set("Content-Type", "application/x-ndjson")
-		}
-		_ = to.SetWriteDeadline(time.Now().Add(writeLimit))
-	}
-	e := json.NewEncoder(w)
-	_, err := s.Source.Logs(ctx, q, func(l inspect.LogLine) {
-		begin()
-		if e.Encode(l) != nil || to.Flush() != nil {
-			cancel()
-		}
-	})
-	if err != nil && !begun && ctx.Err() == nil {
+	l := &long{w: w, to: http.NewResponseController(w), kind: kind, cancel: cancel}
+	_ = l.to.SetReadDeadline(time.Time{}) // else the connection ends with it
+	_ = l.to.SetWriteDeadline(time.Time{})
+	err := f(ctx, l)
+	switch {
+	case err == nil:
+	case l.begun:
+		panic(http.ErrAbortHandler) // so that the reader sees that there should be more
+	case ctx.Err() == nil:
 		fail(w, r, codeOf(err), err.Error())
 	}
+}
+
+// follow writes the lines of logs that there are, and those that come, each as JSON.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, q inspect.LogQuery) {
+	s.long(w, r, "application/x-ndjson", func(ctx context.Context, l *long) error {
+		e := json.NewEncoder(l)
+		_, err := s.Source.Logs(ctx, q, func(line inspect.LogLine) { _ = e.Encode(line) })
+		return err
+	})
+}
+
+// Recorded is the trailer behind a timeline: what is in it, as JSON.
+const Recorded = "Raysys-Timeline"
+
+// timeline writes a timeline, as a file.
+func (s *Server) timeline(w http.ResponseWriter, r *http.Request, q inspect.TimelineQuery) {
+	w.Header().Set("Trailer", Recorded)
+	s.long(w, r, "application/json", func(ctx context.Context, l *long) error {
+		all, err := s.Source.Timeline(ctx, q, l)
+		if err != nil {
+			return err
+		}
+		told, err := json.Marshal(all)
+		w.Header().Set(Recorded, string(told))
+		return err
+	})
 }
 
 // fail says why there is no answer: as JSON where that is asked for.

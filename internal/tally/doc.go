@@ -10,6 +10,7 @@
 //   - [Times] are how long runs took, in buckets of which each is an eighth wider than the one below.
 //   - A [Failure] is failures of one function whose texts differ in digits alone.
 //   - A [Slot] is what an engine notes of the tasks on one CPU, by plain stores.
+//   - A [Recorder] keeps an [Event] of each run for some seconds, where somebody wants a timeline.
 //
 // What each task or call costs is bounded by what the engines were measured to bear: an atomic addition to a counter that few
 // goroutines share, and two readings of the clock for one short run in [Sample].

@@ -150,7 +150,9 @@ func (r Row) Plus(o Row) Row {
 
 // Tally is what one node counts. The zero value is ready.
 type Tally struct {
-	functions sync.Map // by key
+	recorder  atomic.Pointer[Recorder] // read for each task and call, so nothing beside it is written often
+	functions sync.Map                 // by key
+	_         [64]byte
 	failures  failures
 }
 

@@ -176,6 +176,9 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 	if n.of == nil {
 		n.of = tallyOf(e, r)
 	}
+	if on := e.cfg.Tally.Recorder(); on != nil {
+		n.recorded(on, e, r)
+	}
 	if own != nil && s.Depth.Load() == 0 {
 		n.group = true
 		own.Begin(&r.Future) // who has the slot clears it at rest
@@ -216,7 +219,7 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 	switch {
 	case r.Future.Settled(): // from outside, while it ran
 		n.end(e, r, tally.Cancelled, nil)
-	case n.group && n.began == 0:
+	case n.group && n.began == 0 && n.event == nil:
 		own.OK(n.of)
 	default:
 		n.end(e, r, tally.OK, nil)
@@ -236,6 +239,14 @@ type noted struct {
 	group  bool         // it is counted on the slot, not by itself
 	before *core.Future // what ran on the slot; of one that is counted by itself
 	began  int64        // where it is timed by itself
+	event  *tally.Event // where it is recorded
+}
+
+// recorded has the run recorded, if it is one of those that are.
+func (n *noted) recorded(on *tally.Recorder, e *Engine, r *record) {
+	if n.event = on.Take(n.slot.Counter()); n.event != nil {
+		n.event.Begin(n.of, &r.Future, n.slot.Counter(), e.now())
+	}
 }
 
 // begin notes that r runs, and is counted by itself.
@@ -251,7 +262,10 @@ func (n *noted) begin(e *Engine, r *record) {
 // end notes that the run has ended, with err where it failed.
 func (n *noted) end(e *Engine, r *record, o tally.Outcome, err error) {
 	if o != tally.OK {
-		count(n.of, r, o, err)
+		o = count(n.of, r, o, err)
+	}
+	if n.event != nil {
+		n.event.End(o, e.now())
 	}
 	if n.group {
 		if o == tally.OK {
@@ -275,11 +289,11 @@ func (n *noted) end(e *Engine, r *record, o tally.Outcome, err error) {
 	}
 }
 
-// count counts a run that did not end well.
-func count(f *tally.Function, r *record, o tally.Outcome, err error) {
+// count counts a run that did not end well, and says how it ended.
+func count(f *tally.Function, r *record, o tally.Outcome, err error) tally.Outcome {
 	if err == nil || o == tally.Cancelled {
 		f.Ended(o, 1)
-		return
+		return o
 	}
 	var why error
 	var failed *raysys.TaskError
@@ -292,6 +306,7 @@ func count(f *tally.Function, r *record, o tally.Outcome, err error) {
 	f.Failed(o, time.Now(), func() tally.Example {
 		return tally.Example{Text: why.Error(), ID: r.Future.ID().String(), Stack: raysys.Stack(err)}
 	})
+	return o
 }
 
 // lend gives the function a copy of its argument in strict mode, which back, if it is not nil, checks: another attempt

@@ -74,6 +74,15 @@ func (r refused) Unwrap() error { return r.is }
 
 // open asks for path; the caller closes what comes.
 func (p *page) open(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	a, err := p.answer(ctx, path, query)
+	if err != nil {
+		return nil, err
+	}
+	return a.Body, nil
+}
+
+// answer is open with what is beside the body.
+func (p *page) answer(ctx context.Context, path string, query url.Values) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
@@ -89,7 +98,7 @@ func (p *page) open(ctx context.Context, path string, query url.Values) (io.Read
 	case err != nil:
 		return nil, err
 	case a.StatusCode == http.StatusOK:
-		return a.Body, nil
+		return a, nil
 	}
 	defer a.Body.Close()
 	var said struct {
@@ -200,6 +209,21 @@ func (p *page) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect
 		}
 		follow(l)
 	}
+}
+
+func (p *page) Timeline(ctx context.Context, q inspect.TimelineQuery, w io.Writer) (all inspect.Timeline, err error) {
+	a, err := p.answer(ctx, "timeline", query("for", q.For.String(), "function", q.Function))
+	if err != nil {
+		return all, err
+	}
+	defer a.Body.Close()
+	if _, err = io.Copy(w, a.Body); err == nil {
+		err = json.Unmarshal([]byte(a.Trailer.Get("Raysys-Timeline")), &all) // there is none where the page is that of another version, or has ended
+	}
+	if err != nil {
+		err = fmt.Errorf("read the timeline of %s: %w", p.base, err)
+	}
+	return all, err
 }
 
 func (p *page) Close() error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -62,6 +63,8 @@ type Reader interface {
 	// is none of that name.
 	// With follow it goes on until ctx ends, and calls follow with these lines and those that come.
 	Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error)
+	// Timeline has all nodes record what runs for some time, and writes that to w as a trace in JSON.
+	Timeline(ctx context.Context, q inspect.TimelineQuery, w io.Writer) (inspect.Timeline, error)
 	Close() error
 }
 
