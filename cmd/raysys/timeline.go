@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
@@ -37,7 +39,12 @@ is left out is said here and in the file. A cluster has one recording at a time:
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
 			return withReader(ctx, on, *at, func(c client.Reader) error {
 				all, err := recordTimeline(ctx, c, q, args[0], cmd.OutOrStdout())
-				if err != nil {
+				switch {
+				case errors.Is(err, raysys.ErrBadOption):
+					return cli.Usage(err)
+				case errors.Is(err, raysys.ErrNotFound):
+					return fmt.Errorf("%w: %w", client.ErrNotFound, err)
+				case err != nil:
 					return fmt.Errorf("record a timeline: %w", err)
 				}
 				all = cli.Printable(all)

@@ -76,7 +76,7 @@ var kinds = map[string]kind{
 	"schedules": {"prefix limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
 		return s.Schedules(ctx, p.Get("prefix"), p.whole("limit", 1000))
 	}},
-	"logs": {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
+	"logs":     {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
 	"timeline": {"for function", nil}, // which is a file: see Server.timeline
 }
 

@@ -74,6 +74,19 @@ func (f *fake) Groups(_ context.Context, id string, limit int) (inspect.Groups, 
 	return inspect.Groups{Cluster: id, Count: limit}, nil
 }
 
+// Timeline fails before it writes, or when half is written.
+func (f *fake) Timeline(_ context.Context, q inspect.TimelineQuery, w io.Writer) (inspect.Timeline, error) {
+	switch {
+	case q.Function == "none":
+		return inspect.Timeline{}, fmt.Errorf("%w: there are a and b", raysys.ErrNotFound)
+	case q.Function == "half":
+		_, _ = io.WriteString(w, `{"traceEvents":[`)
+		return inspect.Timeline{}, operate.ErrNoSuchNode
+	}
+	_, err := io.WriteString(w, `{"traceEvents":[]}`)
+	return inspect.Timeline{For: q.For, Silent: []string{"é: no\nanswer"}}, err
+}
+
 func (f *fake) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error) {
 	if q.Node == "z" {
 		return inspect.Logs{}, operate.ErrNoSuchNode
@@ -174,6 +187,11 @@ func TestAPI(t *testing.T) {
 		"tasks?node=z":            {404, "look again"},
 		"logs?lines=x":            {400, "whole number"},
 		"logs?node=z&follow=true": {404, "no such node"},
+		"timeline?for=5":          {400, `for=\"5\": give a time such as 10s`},
+		"timeline?for=1s&for=2s":  {400, "for is there 2 times"},
+		"timeline?limit=1":        {400, "there are for, function"},
+		"timeline?function=none":  {404, "there are a and b"},
+		"timeline?for=5s":         {200, `{"traceEvents":[]}`},
 		"tasks?%zz":               {400, "cannot be read"},
 		"waits":                   {500, "panic: "},
 		"tasks?function=" + long:  {200, long},
@@ -188,6 +206,29 @@ func TestAPI(t *testing.T) {
 	s.Ready = func() error { return errors.New("the node has not started") }
 	if code, body := ask(s, "/api/status"); code != http.StatusServiceUnavailable || !strings.Contains(body, "has not started") {
 		t.Errorf("before the node has started: %d %s", code, body)
+	}
+}
+
+// TestTimeline: the file comes part by part, and behind it what it has; a reader sees that one is not whole.
+func TestTimeline(t *testing.T) {
+	server := httptest.NewServer(serving(t, &fake{}))
+	defer server.Close()
+	read := func(query string) (body, said string, err error) {
+		a, err := http.Get(server.URL + "/api/timeline?" + query)
+		if err != nil {
+			return "", "", err
+		}
+		defer a.Body.Close()
+		b, err := io.ReadAll(a.Body)
+		return string(b), a.Trailer.Get(Recorded), err
+	}
+	body, said, err := read("for=5s")
+	var all inspect.Timeline
+	if e := json.Unmarshal([]byte(said), &all); e != nil || err != nil || body != `{"traceEvents":[]}` || all.For != 5*time.Second || all.Silent[0] != "é: no\nanswer" {
+		t.Errorf("%q, %q, %v %v", body, said, err, e)
+	}
+	if body, said, err := read("function=half"); err == nil || said != "" {
+		t.Errorf("half a file: %q, %q", body, said)
 	}
 }
 

@@ -3,10 +3,13 @@ package bench
 import (
 	"context"
 	"errors"
+	"io"
 	"strconv"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
 )
 
@@ -165,5 +168,43 @@ func (o operation) besideEcho(ctx context.Context, p Plan) (m measured, err erro
 	}
 	m.note("nodes", "the driver without CPUs of its own, one worker process")
 	o.note(&m)
+	return m, err
+}
+
+// recorded measures the operation while a timeline is recorded, beside the same without one.
+func (o operation) recorded(ctx context.Context, p Plan) (m measured, err error) {
+	const lead = 50 * time.Millisecond // until the recording is on
+	m = measured{latency: &hist{}, latencyOf: o.latencyOf, limit: "the same with no recording"}
+	err = withNode(ctx, p, func(driver context.Context, node *system.Node) error {
+		do := o.prepare([]context.Context{driver})
+		s := side{o.ops, func() error { return do(0) }}
+		if _, err := s.loop(p.Slice, &hist{}); err != nil { // it warms up
+			return err
+		}
+		var begun, events float64
+		for range p.Rounds {
+			off, err := s.loop(p.Slice, &hist{})
+			if err != nil {
+				return err
+			}
+			all, over := inspect.Timeline{}, make(chan error, 1)
+			go func() {
+				var err error
+				all, err = node.Timeline(ctx, inspect.TimelineQuery{For: p.Slice + 4*lead}, io.Discard)
+				over <- err
+			}()
+			<-time.After(lead)
+			on, err := s.loop(p.Slice, m.latency)
+			if err = errors.Join(err, <-over); err != nil {
+				return err
+			}
+			m.rounds, m.limits = append(m.rounds, on), append(m.limits, off)
+			begun, events = begun+float64(all.Begun), events+float64(all.Events)
+		}
+		m.value, m.limitValue = median(m.rounds), median(m.limits)
+		m.note("begun", figures(begun))
+		m.note("events", figures(events))
+		return nil
+	})
 	return m, err
 }

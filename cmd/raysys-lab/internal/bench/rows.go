@@ -87,6 +87,14 @@ func catalogue() []Row {
 			Operation: "1000 calls to one grain in flight, then get 1000 results",
 		},
 		{
+			Name: "tasks_recorded", Unit: "tasks/s", measure: taskBatches.recorded,
+			Operation: "tasks_async while a timeline is recorded",
+		},
+		{
+			Name: "calls_recorded", Unit: "calls/s", measure: callBatches.recorded,
+			Operation: "actor_async while a timeline is recorded",
+		},
+		{
 			Name: "actor_n_n_async", Unit: "calls/s", measure: clientCalls.besideActors(mailboxName+", 4 callers and 4 of them", clients),
 			Operation: "4 drivers, each with 1000 calls in flight, spread over 4 grains",
 		},
