@@ -206,6 +206,8 @@ func TestOffence(t *testing.T) {
 		{"internal/runqueue", "<internal/taskengine", false},
 		{"internal/tally", "<internal/core", true},
 		{"internal/tally", "<internal/taskengine", false},
+		{"internal/timeline", "<internal/core", true},
+		{"internal/timeline", "<internal/tally", false},
 		{"internal/taskwire", "<internal/taskengine", false},
 		{"internal/loadreport", "<internal/taskengine", false},
 		{"internal/replies", "<internal/graindir", true},

@@ -232,63 +232,6 @@ func tallyOf(e *Engine, r *record) *tally.Function {
 	return r.spec.tally.Of(e.cfg.Tally, tally.TaskKind, r.spec.entry.Name)
 }
 
-// noted is one run while it is noted.
-type noted struct {
-	slot   *tally.Slot // nil for that of a grain
-	of     *tally.Function
-	group  bool         // it is counted on the slot, not by itself
-	before *core.Future // what ran on the slot; of one that is counted by itself
-	began  int64        // where it is timed by itself
-	event  *tally.Event // where it is recorded
-}
-
-// recorded has the run recorded, if it is one of those that are.
-func (n *noted) recorded(on *tally.Recorder, e *Engine, r *record) {
-	if n.event = on.Take(n.slot.Counter()); n.event != nil {
-		n.event.Begin(n.of, &r.Future, n.slot.Counter(), e.now())
-	}
-}
-
-// begin notes that r runs, and is counted by itself.
-func (n *noted) begin(e *Engine, r *record) {
-	if n.slot != nil {
-		n.before = n.slot.Begin(&r.Future)
-	}
-	if n.of.Timed(n.slot.Counter()) {
-		n.began = e.now()
-	}
-}
-
-// end notes that the run has ended, with err where it failed.
-func (n *noted) end(e *Engine, r *record, o tally.Outcome, err error) {
-	if o != tally.OK {
-		o = count(n.of, r, o, err)
-	}
-	if n.event != nil {
-		n.event.End(o, e.now())
-	}
-	if n.group {
-		if o == tally.OK {
-			n.slot.OK(n.of)
-		} else {
-			n.slot.Bad(n.of)
-		}
-		if n.began != 0 {
-			n.slot.Sampled(n.of, e.now()-n.began)
-		}
-		return
-	}
-	if n.began != 0 {
-		n.of.Sampled(e.now()-n.began, tally.Sample)
-	}
-	if n.slot != nil {
-		n.slot.End(n.before)
-	}
-	if o == tally.OK {
-		n.of.OK(n.slot.Counter())
-	}
-}
-
 // count counts a run that did not end well, and says how it ended.
 func count(f *tally.Function, r *record, o tally.Outcome, err error) tally.Outcome {
 	if err == nil || o == tally.Cancelled {
