@@ -55,7 +55,10 @@ var (
 // lineGrain is a grain whose turns take time.
 type lineGrain struct{}
 
-func (*lineGrain) Stay(context.Context) (int, error) { <-time.After(5 * time.Millisecond); return 0, nil }
+func (*lineGrain) Stay(context.Context) (int, error) {
+	<-time.After(5 * time.Millisecond)
+	return 0, nil
+}
 
 var (
 	lineKind = grains.DefineIn[lineGrain](table, "line grain")

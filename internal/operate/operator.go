@@ -83,11 +83,11 @@ type Cluster struct {
 // Operator answers what operators ask of a node, and asks other nodes for one.
 type Operator struct {
 	Config
-	trying  atomic.Bool  // see ways
-	watch   atomic.Int32 // see watchDrivers
-	Hearing Hearing
+	trying    atomic.Bool  // see ways
+	watch     atomic.Int32 // see watchDrivers
+	Hearing   Hearing
 	recording recording
-	reports sync.Map // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
+	reports   sync.Map // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
 }
 
 // own is what the node of an Operator says of itself.

@@ -33,7 +33,7 @@ func TestRecorder(t *testing.T) {
 		r := NewRecorder(c.d, c.most)
 		ring.Record(r)
 		now, begun := int64(0), 0
-		halves := [2]int{}
+		halves, within := [2]int{}, [2]int{} // events in halves of the time, and in those of a tick's runs
 		ticks := int(c.d / TickRecorder)
 		for tick := range ticks {
 			for i := range c.perTick {
@@ -44,10 +44,14 @@ func TestRecorder(t *testing.T) {
 					future.Init(nil, up, uint64(begun), false)
 					e.Begin(f, &future, 3, now)
 					halves[2*tick/ticks]++
+					within[2*i/c.perTick]++
 					if begun%2 == 0 {
 						e.End(Error, now+5)
 					}
 				}
+			}
+			if tick == 0 && r.Taken() > firstEvents {
+				t.Errorf("%s: %d events before the first tick", c.name, r.Taken())
 			}
 			r.Tick()
 		}
@@ -60,6 +64,9 @@ func TestRecorder(t *testing.T) {
 		}
 		if halves[1] < halves[0]*2/3-firstEvents {
 			t.Errorf("%s: the first half of the time has %d events, the second %d", c.name, halves[0], halves[1])
+		}
+		if tenth := c.perTick * ticks / c.least; tenth > 10 && within[1] < within[0]/3 {
+			t.Errorf("%s: of the runs between two ticks the first half has %d events, the second %d", c.name, within[0], within[1])
 		}
 		last := uint64(0)
 		for i := range r.Taken() {
