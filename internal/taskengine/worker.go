@@ -239,11 +239,15 @@ func (w *worker) pull() {
 			}
 			continue
 		}
-		if c.Start() {
+		runs := c.Start() // else it was cancelled, or runs in place
+		if runs {
+			w.meter.take(e, w.noted)
 			w.run(c.Work().(runner))
 		}
 		w.charged()
-		w.meter.tick(e, w.slot, w.noted, c)
+		if runs {
+			w.meter.tick(e, w.slot, w.noted, c)
+		}
 		if w.owes() {
 			return
 		}
@@ -257,10 +261,7 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 		return w.nextOfMixed(x)
 	}
 	if x == nil {
-		if c = w.engine.queue.Pop(); c != nil {
-			w.meter.take(w.engine, w.noted)
-		}
-		return c
+		return w.engine.queue.Pop()
 	}
 	if !w.inbound {
 		c = x.inbound.Pop()
@@ -274,7 +275,6 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 		w.inbound = c != nil
 	}
 	if c != nil {
-		w.meter.take(w.engine, w.noted)
 		x.serve(w.slot, !w.inbound)
 	}
 	return c
@@ -284,9 +284,7 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 	o, own := &w.engine.order, w.engine.queue
 	if x == nil {
-		if c, _ = o.Pop(own, nil, &w.charge); c != nil {
-			w.meter.take(w.engine, w.noted)
-		}
+		c, _ = o.Pop(own, nil, &w.charge)
 		return c
 	}
 	w.inbound = false
@@ -302,7 +300,6 @@ func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 		c = x.deferred.pop(x.e)
 	}
 	if c != nil {
-		w.meter.take(w.engine, w.noted)
 		x.serve(w.slot, !w.inbound)
 	}
 	return c
