@@ -424,6 +424,8 @@ func TestPages(t *testing.T) {
 
 	// A node that dies comes first among what is bad, until the others have found that out; then it is gone, and so are its grains.
 	b.to("overview")
+	b.click("record a timeline")
+	b.shows("timeline.json is for ui.perfetto.dev")
 	b.shows("w3")
 	killed := make(chan error, 1)
 	go func() { killed <- c.w3.Kill(ctx, errors.New("killed")) }()

@@ -41,6 +41,18 @@ export async function ask(path, signal) {
   return { ...body, asked: Number(r.headers.get('Raysys-Asked')) / 1000 };
 }
 
+// save asks for a file, and gives it to the browser to keep.
+export async function save(path, name) {
+  const token = sessionStorage.getItem(tokenKey);
+  const r = await fetch('api/' + path, { cache: 'no-store', headers: token ? { Authorization: 'Bearer ' + token } : {} });
+  if (!r.ok) throw new Error((await r.json().catch(() => ({}))).error || `status ${r.status}`);
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(await r.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
 // An answer serves all who ask within a second: a tab that asks a little later gets another one each time.
 const pause = 1050;
 

@@ -1,6 +1,6 @@
 // The pages, but for Get. Each asks for what it shows, with the filters that are in the URL.
-import { useEffect, useRef } from './vendor/hooks.js';
-import { Bar, Chart, Cmd, Filter, Func, Id, Node, State, Table, ago, bytes, dur, has, html, maxRows, num, query, rate, resources, to, usePoll, word } from './lib.js';
+import { useEffect, useRef, useState } from './vendor/hooks.js';
+import { Bar, Chart, Cmd, Filter, Func, Id, Node, State, Table, ago, bytes, dur, has, html, maxRows, num, query, rate, resources, save, to, usePoll, word } from './lib.js';
 
 const names = list => [...new Set(list)].sort();
 
@@ -18,6 +18,12 @@ function alerts(status, failures) {
   const last = folded(failures?.failures || []).filter(f => Date.now() - new Date(f.last) < 60000);
   if (last.length) list.push(html`<a href=${to('failures')}>${last.length} kinds of failures in the last minute</a>, the last of ${last[0].function}: ${last[0].text.slice(0, 200)}`);
   return list;
+}
+
+function Timeline() {
+  const [state, set] = useState('');
+  const record = () => { set('recording for 10 s…'); save('timeline?for=10s', 'timeline.json').then(() => set('timeline.json is for ui.perfetto.dev'), e => set(e.message)); };
+  return html`<p><button class="plain" disabled=${state.startsWith('recording')} onClick=${record}>record a timeline</button> <span class="dim">${state}</span></p>`;
 }
 
 export function Overview({ status, functions, history }) {
@@ -53,7 +59,8 @@ export function Overview({ status, functions, history }) {
       ]} />`}
     <h2>Oldest waiting</h2>
     ${oldest.length > 0 && html`<${Table} what="functions" rows=${oldest} cols=${[['function', f => html`<${Func} name=${f.name} />`], ['waiting', f => num(f.waiting), , 'n'], ['oldest wait', f => dur(f.oldest), , 'n']]} />`}
-    ${waiting.data && html`<${Table} what="waiting tasks" rows=${waiting.data.tasks} count=${0} cols=${taskCols} />`}`;
+    ${waiting.data && html`<${Table} what="waiting tasks" rows=${waiting.data.tasks} count=${0} cols=${taskCols} />`}
+    <${Timeline} />`;
 }
 
 const taskCols = [
