@@ -78,7 +78,7 @@ func durableOver(ctx context.Context, p Plan, n int) (m measured, err error) {
 		var variants []*variant
 		var raw rawLog
 		for _, callers := range []int{1000, 100, 1} {
-			calls := &callersOf{ctx: driver, callers: callers, grains: n, each: &hist{}}
+			calls := &callersOf{ctx: driver, callers: callers, times: callsEach, grains: n, each: &hist{}}
 			v := &variant{name: strconv.Itoa(callers) + "_callers", rate: true}
 			if v.measured, err = compareRates(ctx, p, side{callers * callsEach, calls.run}, side{rawSegments, func() error { return raw.commit(ctx, kv) }}); err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
@@ -126,6 +126,7 @@ const callsEach = 4
 type callersOf struct {
 	ctx     context.Context
 	callers int
+	times   int // that each calls
 	grains  int
 	next    atomic.Int64
 
@@ -138,7 +139,7 @@ func (c *callersOf) run() error {
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			for range callsEach {
+			for range c.times {
 				at := int(c.next.Add(7919)) % c.grains // a prime, so that neighbours are not called one after the other
 				began := time.Now()
 				if _, err := accountAdd.Call(c.ctx, accounts.Get(strconv.Itoa(at)), 1).Get(c.ctx); err != nil {

@@ -23,6 +23,7 @@ var small = Plan{Rounds: 2, Slice: time.Nanosecond, Size: 1 << 20}
 var lighter = map[string]func(context.Context, Plan) (measured, error){
 	"queued_1m":   func(ctx context.Context, p Plan) (measured, error) { return queued(ctx, p, 3000) },
 	"grains_idle": func(ctx context.Context, p Plan) (measured, error) { return idleInChild(ctx, p, 3000) },
+	"ticks":       func(ctx context.Context, p Plan) (measured, error) { return ticksOf(ctx, p, 300) },
 }
 
 func TestRows(t *testing.T) {
