@@ -169,6 +169,9 @@ func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminReq
 		select {
 		case a := <-answers:
 			all[a.NodeKey] = a.adminResult
+			if silent != nil && (errors.Is(a.err, raysys.ErrOutcomeUnknown) || errors.Is(a.err, raysys.ErrUnreachable)) {
+				silent.Store(a.NodeKey, a.err) // its connection is silent
+			}
 		case <-ctx.Done():
 			for _, m := range members {
 				if _, ok := all[mesh.KeyOf(m)]; !ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/lineage"
@@ -29,10 +30,12 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 	f := &finding{ctx: patiently(ctx), o: o, text: text, things: map[string]*inspect.Thing{}, silent: map[string]bool{}}
 	var named []named
 	var groups inspect.Groups
-	var err error
+	var schedules []due.Item
+	var err, bad error
 	var wg sync.WaitGroup
 	wg.Go(func() { named, err = f.named() })
 	wg.Go(func() { groups, _ = o.Groups(ctx, text, maxThings) }) // the context's end is seen later
+	wg.Go(func() { schedules, bad = f.schedules() })
 	_, digits := core.PrefixOf(text)
 	switch {
 	case digits:
@@ -42,7 +45,11 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 	}
 	wg.Wait()
 	f.groups(&groups)
-	if bad := f.schedules(); bad != nil {
+	for _, i := range schedules {
+		s := describe(i)
+		f.things[inspect.ThingSchedule+" "+i.Key()] = &inspect.Thing{Kind: inspect.ThingSchedule, ID: s.Name, Name: s.Name, Namespace: s.Namespace, Schedule: &s}
+	}
+	if bad != nil {
 		f.silent[fmt.Sprintf("the record of the schedule %q: %v", text, bad)] = true
 	}
 	if err != nil {

@@ -123,15 +123,10 @@ func schedulesNamed(ctx context.Context, o *Operator, name string) (list []due.I
 }
 
 // schedules finds what has the name.
-func (f *finding) schedules() error {
+func (f *finding) schedules() ([]due.Item, error) {
 	ctx, cancel := context.WithTimeoutCause(f.ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
 	defer cancel()
-	list, err := schedulesNamed(ctx, f.o, f.text)
-	for _, i := range list {
-		s := describe(i)
-		f.things[inspect.ThingSchedule+" "+i.Key()] = &inspect.Thing{Kind: inspect.ThingSchedule, ID: s.Name, Name: s.Name, Namespace: s.Namespace, Schedule: &s}
-	}
-	return err
+	return schedulesNamed(ctx, f.o, f.text)
 }
 
 // Schedule does what an operator asks for of the schedule with a name: "pause", "resume", "run" or "delete". The error matches raysys.ErrNotFound where
