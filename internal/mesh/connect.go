@@ -206,9 +206,9 @@ func (m *Mesh) down(l *link.Peer, cause error) {
 // the news that it left.
 const LastWords = 2 * time.Second
 
-// Gone ends the connection and the dialling to an incarnation that is no longer a member; left means that it left by
-// itself.
-func (m *Mesh) Gone(k core.NodeKey, left bool) {
+// Gone ends the connection and the dialling to an incarnation that is no longer a member; heard means that
+// it was heard until it was gone.
+func (m *Mesh) Gone(k core.NodeKey, heard bool) {
 	m.mu.Lock()
 	delete(m.admitted, k)
 	delete(m.failed, k)
@@ -220,7 +220,7 @@ func (m *Mesh) Gone(k core.NodeKey, left bool) {
 		end := func() {
 			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.Incarnation))
 		}
-		if left { // it ends the connection itself, behind its last words
+		if heard { // if it left by itself, it ends the connection itself, behind its last words
 			m.cfg.Runner.After(LastWords, end)
 		} else {
 			end()

@@ -144,15 +144,15 @@ func (c *Cluster) digest() string {
 // duties follows the view of the cluster, one change at a time. It connects to other nodes, takes and gives up shards,
 // and cleans up after nodes that are gone.
 func (c *Cluster) duties() {
-	known := map[core.NodeKey]bool{} // the nodes of the last view, and whether each of them drained
-	over := false                    // the member has ended: the Changed channel of its last view stays closed
+	known := map[core.NodeKey]member.Node{} // the nodes of the last view
+	over := false                           // the member has ended: the Changed channel of its last view stays closed
 	for {
 		view := c.Member.View()
 		c.Placer.Changed()
-		now := map[core.NodeKey]bool{}
+		now := map[core.NodeKey]member.Node{}
 		for _, n := range view.Nodes() {
 			k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
-			now[k] = n.Draining && !n.Suspect
+			now[k] = n
 			if k == c.Self() {
 				continue
 			}
@@ -167,9 +167,9 @@ func (c *Cluster) duties() {
 				c.Runner.After(c.times.Dial, func() { c.Mesh.Connect(k, func(*mesh.Peer, error) {}) })
 			}
 		}
-		for k, drained := range known {
+		for k, n := range known {
 			if _, here := now[k]; !here {
-				c.gone(k, drained)
+				c.gone(k, n)
 			}
 		}
 		known = now
@@ -191,14 +191,16 @@ func (c *Cluster) duties() {
 	}
 }
 
-// gone tells all parts of the node that an incarnation has left the cluster; left says that it had drained.
-func (c *Cluster) gone(k core.NodeKey, left bool) {
+// gone tells all parts of the node that an incarnation has left the cluster; last is what the view knew of it. One that
+// was heard until now may have left by itself, with answers on their way: the view that says that it drains may have
+// been skipped.
+func (c *Cluster) gone(k core.NodeKey, last member.Node) {
 	c.Log.Info("node gone", zap.Stringer("peer", k))
 	c.Placer.Gone(k)
-	if left {
+	if last.Draining && !last.Suspect {
 		c.departed.Store(c.Runner.Now())
 	}
-	c.Mesh.Gone(k, left)
+	c.Mesh.Gone(k, !last.Suspect)
 	c.Refs.Gone(k)
 	c.objects.OwnerDied(k)
 	c.actors.Gone(k)
