@@ -3,8 +3,13 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -171,40 +176,122 @@ func (o operation) besideEcho(ctx context.Context, p Plan) (m measured, err erro
 	return m, err
 }
 
-// recorded measures the operation while a timeline is recorded, beside the same without one.
-func (o operation) recorded(ctx context.Context, p Plan) (m measured, err error) {
-	const lead = 50 * time.Millisecond // until the recording is on
-	m = measured{latency: &hist{}, latencyOf: o.latencyOf, limit: "the same with no recording"}
+// inTurns measures the operation while something else goes on in the process, from begin to the end that it returns, and in turn without.
+func (o operation) inTurns(ctx context.Context, p Plan, begin func(*system.Node) (end func() error)) (m measured, err error) {
+	m = measured{latency: &hist{}, latencyOf: o.latencyOf}
 	err = withNode(ctx, p, func(driver context.Context, node *system.Node) error {
 		do := o.prepare([]context.Context{driver})
 		s := side{o.ops, func() error { return do(0) }}
 		if _, err := s.loop(p.Slice, &hist{}); err != nil { // it warms up
 			return err
 		}
-		var begun, events float64
 		for range p.Rounds {
 			off, err := s.loop(p.Slice, &hist{})
 			if err != nil {
 				return err
 			}
-			all, over := inspect.Timeline{}, make(chan error, 1)
-			go func() {
-				var err error
-				all, err = node.Timeline(ctx, inspect.TimelineQuery{For: p.Slice + 4*lead}, io.Discard)
-				over <- err
-			}()
-			<-time.After(lead)
+			end := begin(node)
 			on, err := s.loop(p.Slice, m.latency)
-			if err = errors.Join(err, <-over); err != nil {
+			if err = errors.Join(err, end()); err != nil {
 				return err
 			}
 			m.rounds, m.limits = append(m.rounds, on), append(m.limits, off)
-			begun, events = begun+float64(all.Begun), events+float64(all.Events)
 		}
 		m.value, m.limitValue = median(m.rounds), median(m.limits)
-		m.note("begun", figures(begun))
-		m.note("events", figures(events))
 		return nil
 	})
 	return m, err
+}
+
+// recorded measures the operation while a timeline is recorded, beside the same without one.
+func (o operation) recorded(ctx context.Context, p Plan) (measured, error) {
+	const lead = 50 * time.Millisecond // until the recording is on
+	var begun, events float64
+	m, err := o.inTurns(ctx, p, func(node *system.Node) func() error {
+		all, over := inspect.Timeline{}, make(chan error, 1)
+		go func() {
+			var err error
+			all, err = node.Timeline(ctx, inspect.TimelineQuery{For: p.Slice + 4*lead}, io.Discard)
+			over <- err
+		}()
+		<-time.After(lead)
+		return func() error {
+			err := <-over
+			begun, events = begun+float64(all.Begun), events+float64(all.Events)
+			return err
+		}
+	})
+	m.limit = "the same with no recording"
+	m.note("begun", figures(begun))
+	m.note("events", figures(events))
+	return m, err
+}
+
+// The readers of watched, what each asks for, as the overview does, and how often.
+const (
+	readers    = 5
+	readerPace = 1050 * time.Millisecond
+)
+
+var readerAsks = []string{"status", "functions?limit=500", "failures?limit=50", "tasks?state=waiting&limit=5"}
+
+// watched measures the operation while tabs look at the page of the node, beside the same without.
+func (o operation) watched(ctx context.Context, p Plan) (m measured, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return m, err
+	}
+	p.Node.HTTP = l.Addr().String()
+	l.Close()
+	p.Slice *= 20 // a reader comes about once a second
+	var answers atomic.Int64
+	m, err = o.inTurns(ctx, p, func(*system.Node) func() error {
+		ctx, cancel := context.WithCancel(ctx)
+		var all sync.WaitGroup
+		errs := make(chan error, readers)
+		for range readers {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					for _, what := range readerAsks {
+						if err := read(ctx, "http://"+p.Node.HTTP+"/api/"+what); err != nil && ctx.Err() == nil {
+							errs <- err
+							return
+						}
+						answers.Add(1)
+					}
+					select {
+					case <-time.After(readerPace):
+					case <-ctx.Done():
+					}
+				}
+			})
+		}
+		return func() error {
+			cancel()
+			all.Wait()
+			close(errs)
+			return <-errs
+		}
+	})
+	m.limit = "the same with no reader"
+	m.note("readers", readers)
+	m.note("answers", answers.Load())
+	return m, err
+}
+
+// read reads an answer to its end.
+func read(ctx context.Context, url string) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if _, err = io.Copy(io.Discard, r.Body); err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, r.Status)
+	}
+	return err
 }

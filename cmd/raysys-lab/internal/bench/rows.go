@@ -91,6 +91,10 @@ func catalogue() []Row {
 			Operation: "tasks_async while a timeline is recorded",
 		},
 		{
+			Name: "tasks_watched", Unit: "tasks/s", measure: taskBatches.watched,
+			Operation: "tasks_async while five readers look at the node's page as a browser's tab does",
+		},
+		{
 			Name: "calls_recorded", Unit: "calls/s", measure: callBatches.recorded,
 			Operation: "actor_async while a timeline is recorded",
 		},

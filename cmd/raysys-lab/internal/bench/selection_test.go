@@ -57,7 +57,7 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		bench.InProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async", "ticks",
 			"get_small", "put_small", "put_gigabytes", "get_10k_refs", "wait_1k", "queued_1m", "args_10k", "returns_3k",
-			"grains_idle", "placement_group", "node_start", "node_idle_rss", "tasks_recorded", "calls_recorded",
+			"grains_idle", "placement_group", "node_start", "node_idle_rss", "tasks_recorded", "tasks_watched", "calls_recorded",
 		},
 		bench.CrossProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
