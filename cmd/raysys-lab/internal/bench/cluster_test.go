@@ -23,8 +23,9 @@ var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
 		p.Tasks = 20_000
 		return tasksInTenths(ctx, p)
 	},
-	"durable_calls": func(ctx context.Context, p Plan) (measured, error) { return durableOver(ctx, p, 300) },
-	"schedules_due": func(ctx context.Context, p Plan) (measured, error) { return schedulesOver(ctx, p, 300) },
+	"durable_calls":    func(ctx context.Context, p Plan) (measured, error) { return durableOver(ctx, p, 300) },
+	"schedules_due":    func(ctx context.Context, p Plan) (measured, error) { return schedulesOver(ctx, p, 300) },
+	"schedules_stored": func(ctx context.Context, p Plan) (measured, error) { return storedOver(ctx, p, 300) },
 	"failover": func(ctx context.Context, p Plan) (measured, error) {
 		return failovers(ctx, p, []int{2}, 2, fault{name: "SIGKILL", strike: (*process).strike, deadline: 5 * time.Second})
 	},

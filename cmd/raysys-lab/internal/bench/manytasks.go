@@ -2,12 +2,16 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/schedule"
 	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/tasks"
 )
 
 // The row of figure 10b of the paper (Ray, OSDI 2018): tasks without work, one batch after the other, and what the driver,
@@ -103,3 +107,114 @@ func mean(list []float64) float64 {
 }
 
 func mib(n uint64) float64 { return float64(n) / (1 << 20) }
+
+// storedSchedules is how many schedules wait in the row.
+const storedSchedules = 100_000
+
+// workerHeap is the live heap of the worker's process.
+var workerHeap = tasks.DefineIn(functions, "worker-heap", func(context.Context, int) (uint64, error) { return liveHeap(), nil })
+
+// schedulesStored measures what schedules that wait take in Consul and in the process that leads their shards, beside placements of as many
+// grains in another cluster.
+func schedulesStored(ctx context.Context, p Plan) (measured, error) {
+	return storedOver(ctx, p, storedSchedules)
+}
+
+func storedOver(ctx context.Context, p Plan, n int) (m measured, err error) {
+	var schedules, placements holding
+	err = withCluster(ctx, p, 1, func(driver context.Context, c *cluster) error {
+		s := &dueTogether{driver: driver, n: n}
+		schedules, err = holds(driver, c, n, func() error {
+			return s.set(schedule.Every(30*24*time.Hour), func(name string, w schedule.When, key string) error {
+				return schedule.Call(driver, name, w, accountFire, accounts.Get(key), 1)
+			})
+		})
+		return err
+	})
+	if err != nil {
+		return m, err
+	}
+	err = withCluster(ctx, p, 1, func(driver context.Context, c *cluster) error {
+		placements, err = holds(driver, c, n, func() error {
+			refs := make([]raysys.Ref[int], min(batch, n))
+			for first := 0; first < n; first += len(refs) {
+				if err := c.activate(driver, first, refs); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	m.value, m.limitValue = schedules.each(), placements.each()
+	m.limit = "a grain's placement, which the registry stores too"
+	m.note("schedules", schedules.figures())
+	m.note("placements", placements.figures())
+	m.note("nodes", "the driver, one worker process that leads all shards, Consul with its data on disk")
+	return m, err
+}
+
+// holding is what n of something take.
+type holding struct {
+	n              int
+	took           time.Duration
+	log, snapshots int // bytes of keys and values in Consul
+	resident, heap [2]uint64
+}
+
+// each is how many bytes in Consul one takes.
+func (h holding) each() float64 { return float64(h.log+h.snapshots) / float64(h.n) }
+
+func (h holding) figures() map[string]any {
+	return map[string]any{
+		"count": h.n, "set_seconds": figures(h.took.Seconds()), "consul_log_bytes": h.log, "consul_snapshot_bytes": h.snapshots,
+		"leader_resident_mib":  figuresOf([]float64{mib(h.resident[0]), mib(h.resident[1])}),
+		"leader_live_heap_mib": figuresOf([]float64{mib(h.heap[0]), mib(h.heap[1])}),
+	}
+}
+
+// holds makes n of something, and looks before and after at the store and at the worker, which leads all shards.
+func holds(driver context.Context, c *cluster, n int, set func() error) (h holding, err error) {
+	if err := c.tasksElsewhere(driver); err != nil {
+		return h, err
+	}
+	kv, err := c.store("raysys/" + c.name + "/")
+	if err != nil {
+		return h, err
+	}
+	defer kv.Close()
+	h.n = n
+	look := func(i int) (err error) {
+		if h.heap[i], err = workerHeap.Go(driver, 0).Get(driver); err != nil {
+			return err
+		}
+		h.resident[i], err = residentBytes(strconv.Itoa(c.workers[0].pid()))
+		return err
+	}
+	if err := look(0); err != nil {
+		return h, err
+	}
+	began := time.Now()
+	if err := set(); err != nil {
+		return h, fmt.Errorf("make %d: %w", n, err)
+	}
+	h.took = time.Since(began)
+	if err := pause(driver, quiet); err != nil { // a snapshot that is being written ends, and the log behind it goes
+		return h, err
+	}
+	if err := look(1); err != nil {
+		return h, err
+	}
+	pairs, _, err := kv.List(driver, "", store.Consistent)
+	if err != nil {
+		return h, err
+	}
+	for _, pair := range pairs {
+		if size := len(pair.Key) + len(pair.Value); strings.HasPrefix(pair.Key, "snap/") {
+			h.snapshots += size
+		} else {
+			h.log += size
+		}
+	}
+	return h, nil
+}

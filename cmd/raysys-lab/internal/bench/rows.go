@@ -224,6 +224,10 @@ func crossCatalogue() []Row {
 			Operation: "10,000 schedules due at one time, each a call to a durable grain in another process, to the last outcome stored",
 		},
 		{
+			Name: "schedules_stored", Unit: Bytes, measure: schedulesStored, Named: true,
+			Operation: "one of 100,000 schedules that wait: keys and values in Consul; memory of the process that leads their shards in the details",
+		},
+		{
 			Name: "groups", Unit: "groups/s", measure: groupsAcross,
 			Operation: "make a placement group of two bundles on two workers, wait for it and remove it, 64 at the same time",
 		},
