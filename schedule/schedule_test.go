@@ -34,6 +34,13 @@ var (
 		return s + "!", nil
 	})
 
+	// away needs what one node has, and takes a while there.
+	away = tasks.Define("schedule.away", func(ctx context.Context, base time.Time) (int, error) {
+		f, ok := schedule.Fired(ctx)
+		write(f.Name, fmt.Sprint(ok, " ", f.Due.Sub(base).Round(time.Second), " missed ", f.Missed, " on ", system.NodeOf(ctx).Name()))
+		<-time.After(10 * time.Second)
+		return 0, nil
+	}).With(raysys.CPU(0), raysys.Resource("schedule.only", 0.1))
 	wait   = tasks.Define("schedule.wait", func(_ context.Context, d time.Duration) (int, error) { <-time.After(d); return 0, nil })
 	refers = tasks.Define("schedule.refers", func(_ context.Context, r raysys.Ref[string]) (int, error) { return 0, nil })
 
@@ -153,6 +160,38 @@ func TestTask(t *testing.T) {
 			t.Errorf("got %q, %v", v, err)
 		}
 	})
+}
+
+// TestTaskElsewhere: in a cluster a task knows its firing on whatever node it runs, also where another has the schedule in hand.
+func TestTaskElsewhere(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		clear()
+		ctx, t, base := k.Context(), k.T(), time.Now()
+		name := func(i int) string { return fmt.Sprint("s", i) }
+		const n = 8
+		for i := range n {
+			must(t, schedule.Task(ctx, name(i), schedule.Every(time.Minute), away, base))
+		}
+		k.Advance(time.Minute + 5*time.Second)
+		elsewhere := 0
+		for i := range n {
+			if hand := nodeOf(k, name(i)); hand != 0 && hand != 2 {
+				elsewhere++
+			}
+		}
+		if elsewhere == 0 {
+			t.Error("all schedules are in the hand of the node that runs their tasks")
+		}
+		k.Advance(time.Minute)
+		on := " missed 0 on " + string(k.Cluster().Name(2))
+		for i := range n {
+			want(t, name(i), "true 1m0s"+on, "true 2m0s"+on)
+		}
+	}, testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+		if i == 2 {
+			cfg.Resources.Custom = map[string]float64{"schedule.only": 1}
+		}
+	}))
 }
 
 // TestOperator: what an operator sees of schedules, and does to them.
