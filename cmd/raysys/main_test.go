@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	if clitest.Asked() {
 		main()
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app, "worker": worker, "cartpole": cartpole, "holder": holder, "grouper": grouper, "maker": maker, "teller": teller})
+	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app, "worker": worker, "cartpole": cartpole, "holder": holder, "grouper": grouper, "maker": maker, "teller": teller, "timekeeper": timekeeper})
 }
 
 // leakChecked is goleak.VerifyTestMain for who wants to run the tests itself.
