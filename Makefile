@@ -97,7 +97,7 @@ bench-rl: need-go ## measure rl/ppo, Stable-Baselines3 and RLlib in turn, and en
 	.cache/rl/bin/pip install --quiet $(if $(FULL),--no-cache-dir) -r tools/benchrl/requirements$(if $(FULL),-full).txt
 	go run ./tools/benchrl -python .cache/rl/bin/python -doc docs/benchmarks.md $(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS))
 
-test-browser: need-go ## the page of a node in a real Chromium, and the pictures of docs/guide/dashboard.md; where there is no Chromium one line says so: LONG=1 watches a tab for ten minutes
+test-browser: need-go consul ## the page of a node in a real Chromium, and the pictures of docs/guide/dashboard.md; where there is no Chromium one line says so: LONG=1 watches a tab for ten minutes
 	go test -C tools/browser -count=1 -timeout 30m -v . -args -pictures $(CURDIR)/docs/guide/pictures $(if $(LONG),-long)
 
 lint: tools ## vet, staticcheck and gofumpt, of the modules in examples/gpu and tools/browser too
