@@ -148,7 +148,7 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 		}
 	}
 	var s client.Status
-	err = h.until(began, fmt.Sprintf("%d nodes", f.nodes), func(ctx context.Context) bool {
+	err = h.until(began, client.Some(f.nodes, "node", "nodes"), func(ctx context.Context) bool {
 		s = localStatus(ctx, at)
 		return settled(s, f.nodes)
 	})
@@ -254,7 +254,7 @@ func (f *localFlags) tell(w io.Writer, at client.Where, s client.Status, streams
 		pid = strconv.Itoa(p)
 	}
 	first, last := s.Nodes[0].Name, s.Nodes[len(s.Nodes)-1].Name
-	fmt.Fprintf(w, "%d nodes are up: %s, in cluster default, with Consul at http://%s/ui\n%s\n\nIn another terminal:\n\n", f.nodes, f.app, at.Consul, streams)
+	fmt.Fprintf(w, "%s up: %s, in cluster default, with Consul at http://%s/ui\n%s\n\nIn another terminal:\n\n", client.Some(f.nodes, "node is", "nodes are"), f.app, at.Consul, streams)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range [][2]string{
 		{"export RAYSYS_CONSUL=" + at.Consul, "where the cluster is"},

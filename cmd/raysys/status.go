@@ -167,7 +167,7 @@ func tellDrain(out, talk io.Writer, d client.Drain, form cli.Output) error {
 		fmt.Fprintf(talk, "not all was done in time: %s\n", d.Error)
 	}
 	if d.Lost > 0 {
-		fmt.Fprintf(talk, "%d objects that others need are lost: no other node has a copy\n", d.Lost)
+		fmt.Fprintf(talk, "%s lost: no other node has a copy\n", client.Some(d.Lost, "object that others need is", "objects that others need are"))
 	}
 	fmt.Fprintf(talk, "%s has left\n", d.Node)
 	return nil

@@ -49,7 +49,7 @@ is left out is said here and in the file. A cluster has one recording at a time:
 				}
 				all = cli.Printable(all)
 				talk := cmd.ErrOrStderr()
-				fmt.Fprintf(talk, "%d tasks and calls of %v: https://ui.perfetto.dev opens the file\n", all.Events, all.For)
+				fmt.Fprintf(talk, "%s of %v: https://ui.perfetto.dev opens the file\n", client.Some(all.Events, "task or call", "tasks and calls"), all.For)
 				if all.LeftOut > 0 {
 					fmt.Fprintf(talk, "%d of %d that began are left out: nodes record 20,000 a second at most\n", all.LeftOut, all.Begun)
 				}

@@ -47,18 +47,21 @@ type tab struct {
 	requests int
 }
 
-func open(t *testing.T, url string) *tab {
+// chromium is the browser; without one the test is skipped.
+func chromium(t *testing.T) string {
 	t.Helper()
-	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
-			program = path
-			break
+			return path
 		}
 	}
-	if program == "" {
-		t.Skip("there is no Chromium here: apt-get install chromium")
-	}
+	t.Skip("there is no Chromium here: apt-get install chromium")
+	return ""
+}
+
+func open(t *testing.T, url string) *tab {
+	t.Helper()
+	program := chromium(t)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.WindowSize(1400, 900),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("force-color-profile", "srgb"))
 	if os.Geteuid() == 0 {
@@ -270,7 +273,7 @@ func TestPages(t *testing.T) {
 	ctx := context.Background()
 
 	b.to("overview")
-	b.shows("w1", "w2", "w3", "driver", "1 kinds of failures in the last minute", "no waiting tasks")
+	b.shows("w1", "w2", "w3", "driver", "1 kind of failure in the last minute", "no waiting tasks")
 	status, err := c.w1.Status(ctx)
 	if err != nil {
 		t.Fatal(err)

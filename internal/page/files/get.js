@@ -1,6 +1,6 @@
 // Get: all that is known of one thing.
 import { useState } from './vendor/hooks.js';
-import { Cmd, Func, Id, Node, State, Table, ago, bytes, dur, html, resources, to, usePoll, word } from './lib.js';
+import { Cmd, Func, Id, Node, State, Table, ago, bytes, dur, html, moreMatch, resources, to, usePoll, word } from './lib.js';
 
 const list = pairs => html`<dl>${pairs.filter(([, v]) => v || v === 0).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}</dl>`;
 const nodes = all => (all || []).map((n, i) => html`${i ? ', ' : ''}<${Node} name=${n} />`);
@@ -60,5 +60,5 @@ export function Get({ id }) {
       <input type="search" class="first" value=${text} onInput=${e => set(e.target.value)} placeholder="an id, KIND/KEY or a name ( / )" aria-label="an id, KIND/KEY or a name" /><button class="plain">get</button></form>
     ${id && html`<${State} of=${a} />`}
     ${id && a.data && a.data.things.map(t => html`<${Thing} key=${t.kind + t.id} t=${t} awaits=${awaits(t)} />`)}
-    ${id && a.data && a.data.count > a.data.things.length && html`<p class="more">${a.data.count - a.data.things.length} more match: give more of the id</p>`}`;
+    ${id && a.data && a.data.count > a.data.things.length && html`<p class="more">${moreMatch(a.data.count - a.data.things.length)}: give more of the id</p>`}`;
 }

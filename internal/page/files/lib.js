@@ -5,6 +5,7 @@ import htm from './vendor/htm.js';
 
 export const html = htm.bind(h);
 export const maxRows = 500;
+export const moreMatch = n => `${num(n)} more ${n === 1 ? 'matches' : 'match'}`;
 
 // The route is #/page/id?filter=value: whoever has the URL sees the same.
 export function route() {
@@ -159,7 +160,7 @@ export function Table({ cols, rows, key, count, what, sort, filter = 'the filter
   return html`<table><thead><tr>${cols.map(c => html`<th class=${c[3] || ''} aria-sort=${at === c ? (down ? 'descending' : 'ascending') : undefined}>
       ${c[2] ? html`<button onClick=${() => setParam('sort', at === c && down ? c[0] : '-' + c[0])}>${c[0]}${at === c ? (down ? ' ↓' : ' ↑') : ''}</button>` : c[0]}</th>`)}</tr></thead>
     <tbody>${rows.slice(0, maxRows).map((r, i) => html`<tr key=${key ? key(r) : i}>${cols.map(c => html`<td class=${c[3] || ''}>${c[1](r)}</td>`)}</tr>`)}</tbody></table>
-    ${more > 0 && html`<p class="more">${num(more)} more match: narrow them with ${filter}</p>`}`;
+    ${more > 0 && html`<p class="more">${moreMatch(more)}: narrow them with ${filter}</p>`}`;
 }
 
 // Filter is a text or a choice that is in the URL.

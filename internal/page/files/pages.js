@@ -1,6 +1,6 @@
 // The pages, but for Get. Each asks for what it shows, with the filters that are in the URL.
 import { useEffect, useRef, useState } from './vendor/hooks.js';
-import { Bar, Chart, Cmd, Filter, Func, Id, Node, State, Table, ago, bytes, dur, has, html, maxRows, num, query, rate, resources, save, to, usePoll, word } from './lib.js';
+import { Bar, Chart, Cmd, Filter, Func, Id, Node, State, Table, ago, bytes, dur, has, html, maxRows, moreMatch, num, query, rate, resources, save, to, usePoll, word } from './lib.js';
 
 const names = list => [...new Set(list)].sort();
 
@@ -12,11 +12,11 @@ function alerts(status, failures) {
     for (const d of n.devices || []) if (d.sick) list.push(html`${d.uuid} of <b>${n.name}</b> is sick: ${d.cause}`);
   }
   const led = (status?.shards || []).filter(s => !s.node);
-  if (led.length) list.push(`${led.length} of ${status.shards.length} shards have no leader: ${led.map(s => s.shard).join(', ')}`);
+  if (led.length) list.push(`${led.length} of ${status.shards.length} shards ${led.length === 1 ? 'has' : 'have'} no leader: ${led.map(s => s.shard).join(', ')}`);
   const builds = names((status?.nodes || []).filter(n => n.build && n.role !== 'driver').map(n => n.build));
   if (builds.length > 1) list.push(`nodes run different builds: ${builds.join(', ')}`);
   const last = folded(failures?.failures || []).filter(f => Date.now() - new Date(f.last) < 60000);
-  if (last.length) list.push(html`<a href=${to('failures')}>${last.length} kinds of failures in the last minute</a>, the last of ${last[0].function}: ${last[0].text.slice(0, 200)}`);
+  if (last.length) list.push(html`<a href=${to('failures')}>${last.length === 1 ? '1 kind of failure' : `${last.length} kinds of failures`} in the last minute</a>, the last of ${last[0].function}: ${last[0].text.slice(0, 200)}`);
   return list;
 }
 
@@ -162,7 +162,7 @@ export function Waits({ p }) {
   const roots = [...list.filter(t => p.q || !awaited.has(t.id)), ...list.filter(t => !p.q && awaited.has(t.id))];
   return html`<div class="filters"><${Filter} name="q" value=${p.q} label="function, id or node" search /></div><${State} of=${a} />
     ${a.data && (roots.length ? html`<ul class="tree top">${roots.slice(0, maxRows).map(t => !shown.has(t.id) && tree(t, 0))}</ul>` : html`<p class="dim">nothing waits for other work</p>`)}
-    ${a.data && a.data.count > list.length && !p.q && html`<p class="more">${num(a.data.count - list.length)} more match: narrow them with the filter above</p>`}`;
+    ${a.data && a.data.count > list.length && !p.q && html`<p class="more">${moreMatch(a.data.count - list.length)}: narrow them with the filter above</p>`}`;
 }
 
 // Grains are searched, by kind and key: a cluster has too many for a list of all.
@@ -223,6 +223,6 @@ export function Logs({ p, status }) {
       <${Filter} name="driver" value=${p.driver} label="driver" /><${Filter} name="function" value=${p.function} label="function" /><${Filter} name="still" value=${p.still} label="do not follow" of=${true} /></div>
     <${State} of=${a} />
     ${a.data && (lines.length ? html`<pre class="log" ref=${end} tabindex="0">${lines.map(l => html`<span class=${{ error: 'bad', warn: 'warn' }[l.level] || ''}>${one(l)}</span>`)}</pre>` : html`<p class="dim">no lines${a.data.drivers ? `: there are some of the functions ${(a.data.functions || []).join(', ')}, and of the drivers ${a.data.drivers.join(', ')}` : ''}</p>`)}
-    ${a.data && a.data.matched > lines.length && html`<p class="more">${num(a.data.matched - lines.length)} more match: narrow them with the filter above</p>`}
+    ${a.data && a.data.matched > lines.length && html`<p class="more">${moreMatch(a.data.matched - lines.length)}: narrow them with the filter above</p>`}
     <${Cmd} text=${`raysys logs -f${p.node ? ` --node ${word(p.node)}` : ''}${p.function ? ` --function ${word(p.function)}` : ''}`} />`;
 }

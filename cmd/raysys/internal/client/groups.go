@@ -47,11 +47,7 @@ func GroupsTable(w io.Writer, all inspect.Groups, now time.Time) error {
 	for _, s := range all.Silent {
 		fmt.Fprintf(w, "%s: the groups of the shards that it leads are missing\n", s)
 	}
-	fmt.Fprintf(w, "total: %d placement groups", all.Count)
-	if more := all.Count - len(all.Groups); more > 0 {
-		fmt.Fprintf(w, "; %d are not listed: raise --limit", more)
-	}
-	_, err := fmt.Fprintln(w)
+	_, err := fmt.Fprintf(w, "total: %s%s\n", Some(all.Count, "placement group", "placement groups"), unlisted(all.Count-len(all.Groups)))
 	return err
 }
 

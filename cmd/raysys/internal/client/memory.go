@@ -70,11 +70,7 @@ func MemoryTable(w io.Writer, m Memory, now time.Time) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\ntotal: %d objects, %s", m.Total.Objects, core.Bytes(m.Total.Bytes))
-	if more := m.Total.Objects - m.Total.Listed; more > 0 {
-		fmt.Fprintf(w, "; %d are not listed: raise --limit", more)
-	}
-	_, err := fmt.Fprintln(w)
+	_, err := fmt.Fprintf(w, "\ntotal: %s, %s%s\n", Some(m.Total.Objects, "object", "objects"), core.Bytes(m.Total.Bytes), unlisted(m.Total.Objects-m.Total.Listed))
 	return err
 }
 

@@ -58,7 +58,7 @@ a     04      1 MiB      heap           1s     replica for c          its own pr
 a     02      100 KiB    file           1m30s  result of train        its own process
 a     05      68.36 KiB  -              1s     lost: checksum         its own process
 
-total: 7 objects, 7 GiB; 1 are not listed: raise --limit
+total: 7 objects, 7 GiB; 1 is not listed: raise --limit
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)

@@ -54,6 +54,6 @@ func StreamsTable(w io.Writer, all inspect.Streams) error {
 	for _, s := range all.Silent {
 		fmt.Fprintf(w, "%s: the parts that it delivers are missing\n", s)
 	}
-	_, err := fmt.Fprintf(w, "total: %d subscriptions\n", total)
+	_, err := fmt.Fprintln(w, "total:", Some(total, "subscription", "subscriptions"))
 	return err
 }

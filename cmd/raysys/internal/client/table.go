@@ -37,7 +37,7 @@ func orEmpty[T any](s []T) []T {
 func Table(w io.Writer, s Status) error {
 	Sort(&s)
 	active := map[string]int{} // grains by kind
-	fmt.Fprintf(w, "cluster %s (%s), %d nodes, %d shards\n\n", s.Cluster, orDash(s.ID), len(s.Nodes), len(s.Shards))
+	fmt.Fprintf(w, "cluster %s (%s), %s, %s\n\n", s.Cluster, orDash(s.ID), Some(len(s.Nodes), "node", "nodes"), Some(len(s.Shards), "shard", "shards"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tBUILD\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tGUESTS\tGRAINS\tLABELS")
 	for _, n := range s.Nodes {

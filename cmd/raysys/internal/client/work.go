@@ -11,14 +11,30 @@ import (
 	"github.com/raysys/raysys/inspect"
 )
 
+// Some is a number of things.
+func Some(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// unlisted ends the line of a total where some are not in the list.
+func unlisted(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s not listed: raise --limit", Some(n, "is", "are"))
+}
+
 // total ends a list: nodes that do not answer, and how many there are.
-func total(w io.Writer, silent []string, count, listed int, what string) error {
+func total(w io.Writer, silent []string, count, listed int, one, many string) error {
 	for _, s := range silent {
 		fmt.Fprintf(w, "%s: what is there is missing\n", s)
 	}
-	fmt.Fprintf(w, "total: %d %s", count, what)
-	if more := count - listed; more > 0 {
-		fmt.Fprintf(w, "; %d are not listed: raise --limit, or give a filter", more)
+	fmt.Fprint(w, "total: ", Some(count, one, many), unlisted(count-listed))
+	if count > listed {
+		fmt.Fprint(w, ", or give a filter")
 	}
 	_, err := fmt.Fprintln(w)
 	return err
@@ -59,7 +75,7 @@ func TasksTable(w io.Writer, all inspect.Tasks) error {
 	if err != nil {
 		return err
 	}
-	return total(w, all.Silent, all.Count, len(all.Tasks), "tasks")
+	return total(w, all.Silent, all.Count, len(all.Tasks), "task", "tasks")
 }
 
 // waitsFor says what work waits for, in a few words.
@@ -95,7 +111,7 @@ func GrainsTable(w io.Writer, all inspect.Grains) error {
 	if err != nil {
 		return err
 	}
-	return total(w, all.Silent, all.Count, len(all.Grains), "grains")
+	return total(w, all.Silent, all.Count, len(all.Grains), "grain", "grains")
 }
 
 // FunctionsTable writes functions for people.
@@ -111,7 +127,7 @@ func FunctionsTable(w io.Writer, all inspect.Functions) error {
 	if err != nil {
 		return err
 	}
-	return total(w, all.Silent, all.Count, len(all.Functions), "functions")
+	return total(w, all.Silent, all.Count, len(all.Functions), "function", "functions")
 }
 
 // took is a run time with three digits.
@@ -136,7 +152,7 @@ func FailuresTable(w io.Writer, all inspect.Failures, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return total(w, all.Silent, all.Count, len(all.Failures), "kinds of failures")
+	return total(w, all.Silent, all.Count, len(all.Failures), "kind of failure", "kinds of failures")
 }
 
 // maxShownDepth bounds how far a chain of waits is indented.
@@ -171,7 +187,7 @@ func WaitsTable(w io.Writer, all inspect.Waits) error {
 	if len(all.Waits) > 0 {
 		fmt.Fprintln(w)
 	}
-	return total(w, all.Silent, all.Count, min(all.Count, len(all.Waits)), "tasks and turns that wait for other work")
+	return total(w, all.Silent, all.Count, min(all.Count, len(all.Waits)), "task or turn that waits for other work", "tasks and turns that wait for other work")
 }
 
 type chains struct {

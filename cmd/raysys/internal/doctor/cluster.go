@@ -32,7 +32,7 @@ func (d *Doctor) cluster(ctx context.Context, g *ground) Finding {
 			leaderless++
 		}
 	}
-	f := Finding{Level: OK, Detail: fmt.Sprintf("%d nodes, %d shards", len(s.Nodes), len(s.Shards))}
+	f := Finding{Level: OK, Detail: client.Some(len(s.Nodes), "node", "nodes") + ", " + client.Some(len(s.Shards), "shard", "shards")}
 	switch {
 	case len(s.Nodes) == 0:
 		return Finding{Level: Warning, Detail: "no node has joined", Fix: "start one: raysys node --app ./bin/app"}

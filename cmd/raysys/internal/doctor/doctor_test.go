@@ -109,7 +109,7 @@ func TestWell(t *testing.T) {
 		{Check: "ports between", Level: doctor.OK, Detail: "all 2 ways between nodes are open"},
 		{Check: "version", Level: doctor.OK, Detail: "all run v1"},
 		{Check: "nats", Level: doctor.OK, Detail: "2 of 2 servers of the cluster's key nats answer (version 2.15.2, 2 with JetStream)"},
-		{Check: "streams", Level: doctor.OK, Detail: "1 subscriptions, and no stream has fewer copies than it should"},
+		{Check: "streams", Level: doctor.OK, Detail: "1 subscription, and no stream has fewer copies than it should"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

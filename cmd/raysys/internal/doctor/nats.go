@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/internal/natskey"
 )
 
@@ -131,7 +132,7 @@ func (d *Doctor) streams(ctx context.Context, _ *ground) Finding {
 	for _, p := range all.Parts {
 		subscriptions[p.Namespace+" "+p.Stream+" "+p.To] = true
 	}
-	return Finding{Level: OK, Detail: fmt.Sprintf("%d subscriptions, and no stream has fewer copies than it should", len(subscriptions))}
+	return Finding{Level: OK, Detail: client.Some(len(subscriptions), "subscription", "subscriptions") + ", and no stream has fewer copies than it should"}
 }
 
 // maxGreeting is more than a server says in its first line, which lists the addresses of its cluster.
