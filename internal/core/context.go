@@ -37,6 +37,8 @@ func (c *Future) Value(key any) any {
 			return t.values
 		}
 		return c.up.values
+	case futureKey:
+		return c
 	}
 	if t := c.own.Load(); t != nil {
 		return t.innerValue(key)
@@ -45,6 +47,15 @@ func (c *Future) Value(key any) any {
 		return c.Turn().innerValue(key)
 	}
 	return nil
+}
+
+// FutureIn returns the future of the work that ctx is the context of, or is derived from; nil where it is a driver's, or a hook's.
+func FutureIn(ctx context.Context) *Future {
+	if c, ok := ctx.(*Future); ok {
+		return c
+	}
+	c, _ := ctx.Value(futureKey{}).(*Future)
+	return c
 }
 
 // innerValue answers the standard library's own look-ups (the enclosing cancelCtx), so that context.WithCancel on a

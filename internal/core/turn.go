@@ -199,6 +199,7 @@ func (c *Future) SetOwn(t *Turn) { c.own.Store(t) }
 type (
 	turnKey   struct{}
 	valuesKey struct{}
+	futureKey struct{}
 )
 
 // TurnSource is a context that is a turn's own.

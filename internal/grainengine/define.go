@@ -155,7 +155,7 @@ type method struct {
 
 	// What is compiled for the types of each method. call calls the program's and puts the result into the place of the value, records
 	// makes a record, and empty drops the argument of one.
-	call    func(g any, c *core.Future) error
+	call    func(ctx context.Context, g any, c *core.Future) error
 	records func(form) unsafe.Pointer
 	empty   func(*core.Future)
 }
@@ -164,9 +164,9 @@ func defineMethod[G, A, R any](k Kind, name string, isNil, later bool, fn func(*
 	return k.declare(name, isNil, &method{
 		later: later,
 		value: core.TypeOf[R](), argType: core.TypeOf[A](), argOffset: unsafe.Offsetof(tailOf[A, R]{}.arg),
-		call: func(g any, c *core.Future) error {
+		call: func(ctx context.Context, g any, c *core.Future) error {
 			at := (*tailOf[A, R])(unsafe.Pointer(c))
-			v, err := fn(g.(*G), c, at.arg)
+			v, err := fn(g.(*G), ctx, at.arg)
 			if err == nil {
 				at.val = v
 			}

@@ -139,7 +139,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 	if of.Timed(stripe) {
 		began = a.kind.engine.cfg.Now()
 	}
-	err = c.method.call(a.state, &c.Future)
+	err = c.method.call(&c.Future, a.state, &c.Future)
 	normal = true
 	if began != 0 {
 		of.Sampled(a.kind.engine.cfg.Now()-began, tally.Sample)

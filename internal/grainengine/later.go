@@ -61,9 +61,9 @@ func LaterMethod[G, A, R any](k Kind, name string, isNil bool, fn func(*G, conte
 	return defineMethod(k, name, isNil, true, fn)
 }
 
-// Begin makes l the call that ctx is the context of.
+// Begin makes l the call that ctx is the context of, or is derived from.
 func (l *Later) Begin(ctx context.Context) {
-	l.call = callOf(ctx.(*core.Future))
+	l.call = callOf(core.FutureIn(ctx))
 	l.act = l.call.queuedAt()
 	if t := l.call.Future.OwnTurn(); t != nil && t.Attached() != any(l.act) {
 		t.Attach(l.act) // the call was made again
@@ -88,7 +88,7 @@ func Kept(err error) error {
 
 // AnswerIsCopied reports whether Settle copies what the value holds before it returns, for the call that ctx is the
 // context of: the caller is another node, and the answer is encoded when the call settles.
-func AnswerIsCopied(ctx context.Context) bool { return callOf(ctx.(*core.Future)).inbound() != nil }
+func AnswerIsCopied(ctx context.Context) bool { return callOf(core.FutureIn(ctx)).inbound() != nil }
 
 // Settle is that of grains.Later[R].
 func Settle[R any](l *Later, v R) error {
@@ -208,12 +208,18 @@ func (a *activation) mayAnswerLater(c *call) error {
 }
 
 // returned says what becomes of a call whose method has ended with err: errKept where the method keeps or has settled
-// it, else err.
+// it, else err. A method that did not begin has ended with err.
 func (a *activation) returned(c *call, err error) error {
 	k := a.laters.Load()
+	if k == nil {
+		return err
+	}
 	k.mu.Lock()
 	l := k.open[c]
 	k.mu.Unlock()
+	if l == nil {
+		return err
+	}
 	l.mu.Lock()
 	if err == errKept || l.state == laterSettled {
 		l.mu.Unlock()

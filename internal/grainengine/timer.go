@@ -146,12 +146,12 @@ func (k *kind) tickMethod() *method {
 	return &method{
 		kind: k, tick: true, entry: &core.Entry{Kind: "method", Name: k.name + ".timer", Table: k.entry.Table},
 		value: core.TypeOf[none](), argType: core.TypeOf[*timer](), argOffset: unsafe.Offsetof(tail{}.arg),
-		call: func(_ any, c *core.Future) error {
+		call: func(ctx context.Context, _ any, c *core.Future) error {
 			m := (*tail)(unsafe.Pointer(c)).arg
 			if m.over.Load() { // the grain began anew for this turn
 				return nil
 			}
-			return m.f(c)
+			return m.f(ctx)
 		},
 		records: makeRecord[*timer, none], tally: &tally.Cache{},
 		empty: func(c *core.Future) { (*tail)(unsafe.Pointer(c)).arg = nil },

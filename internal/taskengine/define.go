@@ -49,7 +49,7 @@ type definition struct {
 
 	// What is compiled for the types of each function. call calls the program's and puts the value into its place, records makes n
 	// records, and empty drops the argument of one.
-	call    func(r *record) error
+	call    func(ctx context.Context, r *record) error
 	records func(n int, inbound bool) unsafe.Pointer
 	empty   func(r *record)
 }
@@ -88,9 +88,9 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 	return declare(t, name, isNil, &definition{
 		fields: fields, value: core.TypeOf[R](), argType: core.TypeOf[A](),
 		argOffset: unsafe.Offsetof(r.arg), recordSize: unsafe.Sizeof(r), inSize: unsafe.Sizeof(inboundOf[A, R]{}),
-		call: func(r *record) error {
+		call: func(ctx context.Context, r *record) error {
 			at := (*recordOf[A, R])(unsafe.Pointer(r))
-			v, err := fn(&r.Future, at.arg)
+			v, err := fn(ctx, at.arg)
 			if err == nil {
 				at.val = v
 			}

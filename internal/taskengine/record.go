@@ -330,7 +330,7 @@ func (r *record) call() (err error) {
 		count(tallyOf(engineOf(r.Future.Up()), r), r, tally.Error, err)
 		r.settleFailed(err)
 	}()
-	err = r.spec.call(r)
+	err = r.spec.call(&r.Future, r)
 	normal = true
 	if err != nil {
 		err = r.taskError(core.Sound(err), nil)
