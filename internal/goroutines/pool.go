@@ -39,7 +39,7 @@ func (p *Pool) Go(w Work) {
 }
 
 func (p *Pool) run(w Work) {
-	ch := make(chan Work, 1) // closed by Close while this goroutine is idle
+	var ch chan Work // made by the first idleness: of many that begin together most end after one piece. Closed by Close while this goroutine is idle.
 	for {
 		w.Run()
 		w = nil
@@ -47,6 +47,9 @@ func (p *Pool) run(w Work) {
 		if p.closed || len(p.idle) >= p.keep {
 			p.mu.Unlock()
 			return
+		}
+		if ch == nil {
+			ch = make(chan Work, 1)
 		}
 		p.idle = append(p.idle, ch)
 		p.mu.Unlock()
