@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/items"
 )
 
 // batch is an insert: steps, and the items that are ranges of them. Lists of one length describe the items.
@@ -60,7 +61,7 @@ type shard struct {
 	tables  []*table
 	rand    *rand.Rand
 	nextKey uint64
-	made    memory
+	made    items.Recent[int] // of inserts: how many items are in
 	waits   waits
 
 	read     *loaded // a checkpoint that is to be taken; of the grain's turns alone
@@ -129,7 +130,8 @@ func (s *shard) insert(b batch, l *grains.Later[uint64]) error {
 		s.mu.Unlock()
 		return err
 	}
-	done := min(s.made.items[b.ID], len(b.Tables))
+	done, _ := s.made.Get(b.ID)
+	done = min(done, len(b.Tables))
 	if done > 0 && done == len(b.Tables) {
 		s.mu.Unlock()
 		return l.Settle(s.run)
@@ -143,7 +145,7 @@ func (s *shard) insert(b batch, l *grains.Later[uint64]) error {
 	} else if s.waits.before(in) || !s.advance(in) {
 		s.waits.insert(in)
 	} else {
-		s.made.add(b.ID, in.next)
+		s.remember(b.ID, in.next)
 		ends = append(ends, s.inserted(in))
 	}
 	ends = s.pump(ends)
@@ -279,29 +281,12 @@ func (a *answer) fill(items []item) {
 	}
 }
 
-// memory has of the last calls how many items they have inserted, so that one that is made again counts once, also where it ended early: the
-// way to its caller broke while it waited.
-type memory struct {
-	items map[uint64]int
-	ring  []uint64
-	n     int
-}
+// remembered is how many calls a shard knows, with how many of their items are in, so that one that is made again counts once, also where it
+// ended early: the way to its caller broke while it waited. A Writer may make a call again minutes later.
+const remembered = 32 << 10
 
-const remembered = 32 << 10 // a Writer may make a call again minutes later
-
-func (m *memory) add(id uint64, items int) {
-	if m.items == nil {
-		m.items = map[uint64]int{}
+func (s *shard) remember(id uint64, items int) {
+	if s.made.Add(id, items); s.made.Len() > remembered {
+		s.made.Drop()
 	}
-	if _, known := m.items[id]; !known {
-		if len(m.ring) < remembered {
-			m.ring = append(m.ring, id)
-		} else {
-			at := &m.ring[m.n%remembered]
-			delete(m.items, *at)
-			*at = id
-		}
-		m.n++
-	}
-	m.items[id] = items
 }

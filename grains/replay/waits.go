@@ -83,7 +83,7 @@ func (w *waits) sample(ask *sampling) {
 func (s *shard) gone(in *inserting) {
 	in.leave()
 	delete(s.waits.inserts, in.batch.ID)
-	s.made.add(in.batch.ID, in.next)
+	s.remember(in.batch.ID, in.next)
 }
 
 // endings are calls that end, once mu is free: what waits for them may run at once.

@@ -39,6 +39,7 @@ var layers = []layer{
 	{"tools/benchproto", words("std third . internal/consulserver grains system/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/items/...", words("std . internal/codec internal/items/..."), "a leaf: items as bytes; what carries them is nothing to it"},
 	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/queue/...", words("std third . internal/core/... internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/goroutines/...", words("std third . internal/core/... internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
@@ -65,7 +66,8 @@ var layers = []layer{
 
 	{"internal/taskengine/...", sibling("internal/taskengine", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
-	{"grains/replay/...", words("std . grains system internal/core internal/codec grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
+	{"grains/replay/...", words("std . grains system internal/core internal/codec internal/items grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
+	{"grains/queue/...", words("std . grains system internal/core internal/items grains/queue/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/...", words("std . internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
 	{"groups/...", words("std . internal/core internal/groupengine placement groups/..."), "what a program reads of placement groups: the work is their engine's"},

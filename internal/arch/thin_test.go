@@ -13,10 +13,14 @@ import (
 // definitions is a package of n tasks, or of n methods with their kinds, each with types of its own and used in each way.
 func definitions(kind string, n int) string {
 	var b strings.Builder
-	b.WriteString("package thin\n\nimport (\n\t\"context\"\n\n\t\"github.com/raysys/raysys\"\n\t\"github.com/raysys/raysys/grains\"\n\t\"github.com/raysys/raysys/tasks\"\n)\n\n" +
-		"var _ = grains.Define[struct{}](\"z\")\nvar _ = tasks.Define0[int]\n")
+	b.WriteString("package thin\n\nimport (\n\t\"context\"\n\n\t\"github.com/raysys/raysys\"\n\t\"github.com/raysys/raysys/grains\"\n\t\"github.com/raysys/raysys/grains/queue\"\n\t\"github.com/raysys/raysys/tasks\"\n)\n\n" +
+		"var _ = grains.Define[struct{}](\"z\")\nvar _ = tasks.Define0[int]\nvar _ = queue.Define[int]\nvar _ raysys.JobID\n")
 	for i := range n {
 		fmt.Fprintf(&b, "\ntype A%[1]d struct{ X%[1]d int; S string }\ntype R%[1]d struct{ Y%[1]d float64; L []int }\n", i)
+		if of, ok := carriers[kind]; ok {
+			fmt.Fprintf(&b, of, i)
+			continue
+		}
 		uses := "[]raysys.Ref[R%[1]d]{t%[1]d.Go(ctx, A%[1]d{}), t%[1]d.On(ctx, raysys.Put(ctx, A%[1]d{})), t%[1]d.Map(ctx, []A%[1]d{{}})[0]}"
 		if kind == "task" {
 			fmt.Fprintf(&b, "var t%[1]d = tasks.Define(\"t%[1]d\", func(ctx context.Context, a A%[1]d) (R%[1]d, error) { return R%[1]d{}, nil })\n", i)
@@ -31,6 +35,23 @@ func definitions(kind string, n int) string {
 		fmt.Fprintf(&b, "func use%[1]d(ctx context.Context) {\n\ts := "+uses+"\n\ts[0].Get(ctx)\n\traysys.GetAll(ctx, s).Values()\n\traysys.Wait(ctx, s, 1)\n}\n", i)
 	}
 	return b.String()
+}
+
+// carriers are what carries items as bytes: a kind of it with an item type of its own, and each way to use that.
+var carriers = map[string]string{
+	"queue": `
+var q%[1]d = queue.Define[A%[1]d]("q%[1]d")
+func use%[1]d(ctx context.Context) {
+	q := q%[1]d.Get("x")
+	q.Put(ctx, A%[1]d{})
+	q.Take(ctx)
+	q.TakeUpTo(ctx, 2)
+	for range q.All(ctx) {
+	}
+	q.Len(ctx)
+	q.Close(ctx)
+}
+`,
 }
 
 // compiled is how many functions the compiler makes of the package.
@@ -71,7 +92,7 @@ func compiled(t *testing.T, kind string, n int) int {
 // TestDefinitionsAreThin: one task more, or one method with its kind, costs the compiler so many functions, which is about its time and its
 // memory: 0.7 ms and 45 KB each.
 func TestDefinitionsAreThin(t *testing.T) {
-	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170} {
+	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170, "queue": 170} {
 		if n := compiled(t, kind, 2) - compiled(t, kind, 1); n > most {
 			t.Errorf("one more %s costs %d functions, %d are allowed", kind, n, most)
 		} else {
