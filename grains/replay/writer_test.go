@@ -67,7 +67,7 @@ func TestWriterLaw(t *testing.T) {
 				cut()
 			}
 			for i, p := range w.patterns {
-				want[i] = append(want[i], items(p.Pattern, episode)...)
+				want[i] = append(want[i], itemsOf(p.Pattern, episode)...)
 			}
 		}
 		cut()
@@ -80,7 +80,7 @@ func TestWriterLaw(t *testing.T) {
 }
 
 // items are those of an episode, as the docs of the patterns have them.
-func items(p Pattern, episode []string) (list []string) {
+func itemsOf(p Pattern, episode []string) (list []string) {
 	n, covered := len(episode), 0
 	for i := 0; i < n; i += p.Period {
 		switch {
