@@ -10,7 +10,7 @@
 //   - An Env is an environment; its Spec says what it shows and takes, and Check looks whether it keeps the rules. Flatten makes an observation of a
 //     struct. Package rl/envs has environments to begin with.
 //   - An Agent is an algorithm: it makes the Policy that acts and the Learner that learns, and says by an Experience how steps become what is
-//     sampled. Packages rl/dqn and rl/ppo have one each; one of your own has three small types.
+//     sampled. Packages rl/dqn, rl/ppo and rl/impala have one each; one of your own has three small types.
 //   - A Trajectory is a run of steps, the one item of the replay table. An Adder makes them: NStep, Sequence or Episodes.
 //   - A Setup is an environment with an agent. Define gives it a name that all nodes know, as an Experiment; Train runs it as a Plan says, and
 //     returns the Run.

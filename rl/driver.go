@@ -228,7 +228,7 @@ func (d *driver) give(most int) int {
 // actor has one actor play, turn after turn, until no steps are left or ctx ends. first is the number of its first turn.
 func (d *driver) actor(ctx context.Context, i int, first uint64) error {
 	share := d.e.x.turn(max(1, d.plan.Actors))
-	g := d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))
+	g := d.e.actors.Get(actorKey(d.key, i))
 	var failed failures
 	for attempt := first; ctx.Err() == nil; attempt++ {
 		n := d.give(share)
@@ -356,7 +356,7 @@ func (d *driver) clear(ctx context.Context, over bool) {
 	defer cancel()
 	var list []grains.Done
 	for i := range max(1, d.plan.Actors) {
-		list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(fmt.Sprintf("%s/%d", d.key, i))))
+		list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(actorKey(d.key, i))))
 	}
 	list = append(list, d.e.leave.Call(ctx, d.e.actors.Get(d.key+"/evaluator")))
 	_, err := raysys.GetAll(ctx, list).Values()

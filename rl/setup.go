@@ -157,6 +157,18 @@ func (e *Experiment) Forget(ctx context.Context, name string) error {
 	return nil
 }
 
+// Unload has actor i, counted from 0, of a run that has a name leave memory, on whatever node it is, as grains.Unload says: its next turn begins new episodes,
+// on a node that has room. An actor that is not active stays so.
+func (e *Experiment) Unload(ctx context.Context, name string, i int) error {
+	if e.bad != nil {
+		return e.bad
+	}
+	return grains.Unload(ctx, e.actors.Get(actorKey(name, i)))
+}
+
+// actorKey is the key of actor i of a run.
+func actorKey(run string, i int) string { return fmt.Sprintf("%s/%d", run, i) }
+
 func (e *Experiment) forget(ctx context.Context, run string) error {
 	e.memory.set(run, checkpoint{})
 	if system.NodeOf(ctx) == nil {
