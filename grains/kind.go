@@ -52,3 +52,6 @@ type Activator interface {
 type Deactivator interface {
 	OnDeactivate(ctx context.Context) error
 }
+
+// MailboxOf is how many calls may wait for one activation of the kind: see Mailbox.
+func MailboxOf[G any](k Kind[G]) int { return k.k.Mailbox() }

@@ -2,9 +2,12 @@ package guide_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/feed"
 	"github.com/raysys/raysys/grains/queue"
 	"github.com/raysys/raysys/testkit"
 )
@@ -45,5 +48,44 @@ func TestQueue(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+type Match struct{ Moves feed.Feed[string] }
+
+func (m *Match) Play(ctx context.Context, move string) error { return m.Moves.Emit(move) } // never waits
+
+var (
+	matches = grains.Define[Match]("guide.match")
+	play    = grains.Action(matches, "play", (*Match).Play)
+	watch   = feed.Method(matches, "watch", func(m *Match) *feed.Feed[string] { return &m.Moves })
+)
+
+func moves(ctx context.Context, n int) (seen []string, err error) {
+	for move, err := range watch.All(ctx, matches.Get("final"), feed.Last(10)) { // without Last: from now on
+		var missed *feed.MissedError
+		switch {
+		case errors.As(err, &missed): // the loop was too slow, or the grain began anew; it goes on
+		case err != nil:
+			return nil, err
+		default:
+			seen = append(seen, move)
+		}
+		if len(seen) == n {
+			break
+		}
+	}
+	return seen, nil
+}
+
+func TestFeed(t *testing.T) {
+	ctx := testkit.New(t).Context()
+	for _, move := range []string{"e4", "e5"} {
+		if _, err := play.Call(ctx, matches.Get("final"), move).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen, err := moves(ctx, 2); err != nil || !slices.Equal(seen, []string{"e4", "e5"}) {
+		t.Error(seen, err)
 	}
 }

@@ -167,6 +167,8 @@ func TestOffence(t *testing.T) {
 		{"grains/process", "<internal/subprocess", true},
 		{"grains/process", "<internal/grainengine", false},
 		{"grains/replay", "<internal/codec", true},
+		{"grains/feed", "<internal/items", true},
+		{"grains/feed", "<internal/grainengine", false},
 		{"grains/queue", "<internal/items", true},
 		{"grains/queue", "<internal/codec", false},
 		{"internal/items", "<internal/codec", true},

@@ -67,6 +67,7 @@ var layers = []layer{
 	{"internal/taskengine/...", sibling("internal/taskengine", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/replay/...", words("std . grains system internal/core internal/codec internal/items grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
+	{"grains/feed/...", words("std . grains internal/items grains/feed/..."), "it is a user of grains"},
 	{"grains/queue/...", words("std . grains system internal/core internal/items grains/queue/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/...", words("std . internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},

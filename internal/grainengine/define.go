@@ -116,7 +116,7 @@ func (k *kind) checkDurable() error {
 func (k *kind) checkLater() error {
 	switch {
 	case k.Durable:
-		return errors.New("LaterMethod and option Durable: the outcome of a call is stored with its turn")
+		return errors.New("LaterMethod and option Durable: the outcome of a call is stored with its turn; where others are to watch such a grain, publish what it does with package stream")
 	case k.Stateless:
 		return errors.New("LaterMethod and option StatelessWorker: no later call finds the worker that keeps this one")
 	}

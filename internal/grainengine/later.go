@@ -384,3 +384,11 @@ func (a *activation) keptCalls() int {
 func (o *outboundCall) unsettled(err error) bool {
 	return errors.Is(err, ErrUnsettled) && !failedBy(err) && o.call.facts().idempotent
 }
+
+// Mailbox is how many calls may wait for one activation of the kind, with those that are kept.
+func (k Kind) Mailbox() int {
+	if k.k == nil {
+		return 0 // a definition that is reported
+	}
+	return k.k.KindOptions.Mailbox
+}
