@@ -10,6 +10,7 @@ import (
 type problem struct {
 	Seed                           uint64
 	Workers, Rows, Features, Steps int
+	Rate                           float64 // of allReduce: rate unless set
 }
 
 // rows are a worker's part of the data: x has a 1 and then Features-1 normal numbers, y is linear in x but for noise.
