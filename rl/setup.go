@@ -166,6 +166,12 @@ func (e *Experiment) Unload(ctx context.Context, name string, i int) error {
 	return grains.Unload(ctx, e.actors.Get(actorKey(name, i)))
 }
 
+// Latest are the newest weights of a run that has a name and goes on, from any node: what serves them asks again now and then. Before the first are there,
+// and once the run has ended, the Ref fails with raysys.ErrNotFound; the weights at the end are in the Run.
+func (e *Experiment) Latest(ctx context.Context, name string) raysys.Ref[Weights] {
+	return raysys.Lookup[Weights](ctx, weightsName(e, name))
+}
+
 // actorKey is the key of actor i of a run.
 func actorKey(run string, i int) string { return fmt.Sprintf("%s/%d", run, i) }
 
