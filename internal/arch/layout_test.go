@@ -69,6 +69,7 @@ var layers = []layer{
 	{"grains/replay/...", words("std . grains system internal/core internal/codec internal/items grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
 	{"grains/feed/...", words("std . grains internal/items grains/feed/..."), "it is a user of grains"},
 	{"grains/queue/...", words("std . grains system internal/core internal/items grains/queue/..."), "it is a user of grains; of the node it has the log"},
+	{"grains/internal/gather", words("std . internal/core internal/graindir internal/grainengine internal/wire"), "it gathers calls before the engine has them; an error of one of them travels as the errors of calls do"},
 	{"grains/...", words("std . internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
 	{"groups/...", words("std . internal/core internal/groupengine placement groups/..."), "what a program reads of placement groups: the work is their engine's"},

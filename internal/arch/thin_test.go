@@ -29,6 +29,11 @@ func definitions(kind string, n int) string {
 			if kind == "later method" {
 				verb, last, body = "LaterMethod", ", l *grains.Later[R%[1]d]) error", "return l.Settle(R%[1]d{})"
 			}
+			if kind == "batched method" {
+				body = "return []grains.Answer[R%[1]d]{}, nil"
+				fmt.Fprintf(&b, "type G%[1]d struct{}\nfunc (*G%[1]d) M(ctx context.Context, a []A%[1]d) ([]grains.Answer[R%[1]d], error) { "+body+" }\nvar k%[1]d = grains.Define[G%[1]d](\"g%[1]d\")\nvar m%[1]d = grains.Batch(grains.Method(k%[1]d, \"m\", (*G%[1]d).M), 64, 1)\nfunc use%[1]d(ctx context.Context) { var r raysys.Ref[R%[1]d] = m%[1]d.Call(ctx, k%[1]d.Get(\"x\"), A%[1]d{}); r.Get(ctx) }\n", i)
+				continue
+			}
 			fmt.Fprintf(&b, "type G%[1]d struct{}\nfunc (*G%[1]d) M(ctx context.Context, a A%[1]d"+last+" { "+body+" }\nvar k%[1]d = grains.Define[G%[1]d](\"g%[1]d\")\nvar m%[1]d = grains."+verb+"(k%[1]d, \"m\", (*G%[1]d).M)\n", i)
 			uses = "[]raysys.Ref[R%[1]d]{m%[1]d.Call(ctx, k%[1]d.Get(\"x\"), A%[1]d{}), m%[1]d.On(ctx, k%[1]d.Get(\"x\"), raysys.Put(ctx, A%[1]d{}))}"
 		}
@@ -101,7 +106,7 @@ func compiled(t *testing.T, kind string, n int) int {
 // TestDefinitionsAreThin: one task more, or one method with its kind, costs the compiler so many functions, which is about its time and its
 // memory: 0.7 ms and 45 KB each.
 func TestDefinitionsAreThin(t *testing.T) {
-	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170, "queue": 170, "feed": 170} {
+	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170, "batched method": 170, "queue": 170, "feed": 170} {
 		if n := compiled(t, kind, 2) - compiled(t, kind, 1); n > most {
 			t.Errorf("one more %s costs %d functions, %d are allowed", kind, n, most)
 		} else {

@@ -1,6 +1,7 @@
 package grainengine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -75,6 +76,31 @@ func (m *method) checked(ctx context.Context, id graindir.ID) (*Engine, *core.Tu
 		t = t.Detached()
 	}
 	return e, t, nil
+}
+
+// Gathered makes the checks of a call of the method that will be made as part of a larger one. It returns the turn that submits the call, and
+// when that ends by its deadline, 0 for never.
+func (f Func) Gathered(ctx context.Context, id graindir.ID) (up *core.Turn, until int64, err error) {
+	m := f.m
+	if m.transacts() {
+		return nil, 0, fmt.Errorf("call %s: %w: a grains.Durable kind counts each call, so none travels as a part of another: declare the method ReadOnly(), or call it alone", m.entry.Name, raysys.ErrBadOption)
+	}
+	e, up, err := m.check(ctx, id)
+	if err == nil && !m.opts.NoLimit {
+		until = core.After(e.cfg.Now(), f.Limit())
+	}
+	return up, until, err
+}
+
+// Limit is how long a call of the method may take, where it has a deadline.
+func (f Func) Limit() time.Duration { return cmp.Or(f.m.opts.Deadline, defaultDeadline) }
+
+// MethodName is kind.method.
+func (f Func) MethodName() string { return f.m.entry.Name }
+
+// NameOf is the name of a call of the method: kind/key.method.
+func (f Func) NameOf(id graindir.ID) string {
+	return id.Kind + "/" + shown(id.Key) + f.m.entry.Name[len(f.m.kind.name):]
 }
 
 // prepare fills the record. w is the call itself, or the larger record that it is part of.
