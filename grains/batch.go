@@ -19,14 +19,16 @@ type Batched[G, A, R any] struct {
 	g *gather.Gatherer
 }
 
-// Batch gathers the calls of this process to a grain and makes one of them: of size calls, or of fewer when the first has waited for wait. f does them
-// all at once, and returns an Answer for each argument, in their order. It is for what costs about as much for many as for one: a policy on an
-// accelerator, a request to a database. The kind may be a StatelessWorker, whose nodes and workers get a batch in turn.
+// Batch gathers the calls of this process to a grain and makes one of them: of size calls at once, and of fewer when the first has waited for wait and
+// no other batch of the grain is under way, since calls that come meanwhile can travel along. f does all at once, and returns an Answer for each
+// argument, in their order. It is for what costs about as much for many as for one: a policy on an accelerator, a request to a database. The
+// kind may be a StatelessWorker, whose nodes and workers get a batch in turn.
 //
 // Each caller has a future of its own, with the deadline that f has, from Call on. Cancelling it, or the end of its caller, takes the
 // argument out of a batch that has not left; of one that has, the answer is dropped, and the method's ctx ends when no caller is left.
 // An error or panic of the method, and a wrong count of answers, fail all its calls. The method's call is no part of any caller's: it has none
-// of the values of raysys.ContextKey, and a chain of calls that comes back to a grain is seen on one node, not over several.
+// of the values of raysys.ContextKey, and a chain of calls that comes back to a grain through batches is refused on one node; over several it ends
+// with its deadline.
 //
 // A size below 1 or above 65,536, a wait that is not above zero or not below the deadline, and a method of a Durable kind that is not ReadOnly
 // fail each call with raysys.ErrBadOption. The runtime's clock counts wait by milliseconds.
@@ -40,7 +42,7 @@ func Batch[G, A, R any](f Func[G, []A, []Answer[R]], size int, wait time.Duratio
 // batches leave, in the order in which they were made. It is Func.Call otherwise: everything that can be wrong is reported through the future.
 func (b Batched[G, A, R]) Call(ctx context.Context, g Grain[G], arg A) raysys.Ref[R] {
 	if b.g == nil {
-		return raysys.Ref[R](core.FailedRef[R](fmt.Errorf("%w: the zero Batched: make it with grains.Batch", raysys.ErrBadDefinition)))
+		return raysys.Ref[R]{Link: core.LinkTo(core.FailedOf(core.TypeOf[R](), fmt.Errorf("%w: the zero Batched: make it with grains.Batch", raysys.ErrBadDefinition)))}
 	}
 	r := &gathered[A, R]{arg: arg}
 	r.call.Record, r.call.Future = r, &r.result.Future

@@ -146,6 +146,36 @@ func TestBatchGathers(t *testing.T) {
 	}
 }
 
+// TestBatchWaitsForAnother: while a batch is away calls gather beyond the wait, and leave with its end; a full one leaves all the same.
+func TestBatchWaitsForAnother(t *testing.T) {
+	table, kind, method, seen := score(grains.StatelessWorker(2))
+	many := grains.Batch(method, 4, 2*time.Millisecond)
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		t, ctx, g := k.T(), k.Context(), kind.Get("a")
+		seen.open = make(chan struct{})
+		refs := []raysys.Ref[scored]{many.Call(ctx, g, waitsArg)}
+		for i := range 7 {
+			k.Advance(10 * time.Millisecond)
+			refs = append(refs, many.Call(ctx, g, i))
+		}
+		k.Advance(time.Second)
+		if got := fmt.Sprint(seen.seen()); got != fmt.Sprint([][]int{{waitsArg}, {0, 1, 2, 3}}) {
+			t.Error("beside the one that is away:", got)
+		}
+		other := many.Call(ctx, kind.Get("b"), 7)
+		if v, err := other.Get(ctx); err != nil || v.Double != 14 {
+			t.Error("another grain:", v, err)
+		}
+		close(seen.open)
+		if _, err := raysys.GetAll(ctx, refs).Values(); err != nil {
+			t.Error(err)
+		}
+		if got := seen.seen(); fmt.Sprint(got[len(got)-1]) != "[4 5 6]" {
+			t.Error("after it:", got)
+		}
+	}, testkit.Table(table))
+}
+
 // TestBatchFails: an answer's error is its caller's alone, and an error of the whole is everybody's. It reads alike on one node and between two.
 func TestBatchFails(t *testing.T) {
 	for _, nodes := range []int{0, 2} {

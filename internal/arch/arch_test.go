@@ -396,6 +396,8 @@ func TestOffence(t *testing.T) {
 		{"schedule", "<internal/registry", false},
 		{"schedule", "github.com/netresearch/go-cron", true},
 		{"system", "github.com/netresearch/go-cron", false},
+		{"grains/internal/gather", "<internal/wire", true},
+		{"grains/internal/gather", "<internal/mesh", false},
 		{"util", "<.", false},
 	}
 	refused := map[string]bool{}

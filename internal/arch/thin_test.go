@@ -104,9 +104,9 @@ func compiled(t *testing.T, kind string, n int) int {
 }
 
 // TestDefinitionsAreThin: one task more, or one method with its kind, costs the compiler so many functions, which is about its time and its
-// memory: 0.7 ms and 45 KB each.
+// memory: 0.7 ms and 45 KB each. A batched method is a method of slices, and a handle of what is in them.
 func TestDefinitionsAreThin(t *testing.T) {
-	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170, "batched method": 170, "queue": 170, "feed": 170} {
+	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170, "batched method": 260, "queue": 170, "feed": 170} {
 		if n := compiled(t, kind, 2) - compiled(t, kind, 1); n > most {
 			t.Errorf("one more %s costs %d functions, %d are allowed", kind, n, most)
 		} else {

@@ -65,16 +65,38 @@ func (c *Call) Limit() time.Duration { return c.batch.by.method.Limit() }
 // Help implements core.Work: the call leaves with the others.
 func (c *Call) Help(*core.Turn) bool { return false }
 
-// Waits implements core.Work: for the call that was made for all.
+// Waits implements core.Work: for the call that was made for all. Before that one is made the call is behind the turn of the batch that is away.
 func (c *Call) Waits() ([]*core.Turn, []*core.Future) {
 	if made := c.batch.made.Load(); made != nil {
 		return nil, []*core.Future{made}
 	}
+	if t := c.batch.behind(); t != nil {
+		return []*core.Turn{t}, nil
+	}
 	return nil, nil
 }
 
-// Break implements core.Work: the call that was made for all gives way.
-func (c *Call) Break([]string) bool { return false }
+// behind is the turn, on this node, for whose end the batch waits; nil where there is none.
+func (b *batch) behind() *core.Turn {
+	if b.alone.Load() {
+		return nil
+	}
+	if first := b.lane.oldest.Load(); first != nil {
+		if made := first.made.Load(); made != nil {
+			return made.OwnTurn()
+		}
+	}
+	return nil
+}
+
+// Break implements core.Work: a call that has not left gives way, and the others of its batch do not. Of one that has, the call for all does.
+func (c *Call) Break(chain []string) bool {
+	if c.batch.made.Load() != nil || !c.Future.Fail(&raysys.CycleError{Chain: chain}) {
+		return false
+	}
+	c.Stopped()
+	return true
+}
 
 // What a call is beyond core.Work.
 var (

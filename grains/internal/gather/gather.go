@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,16 @@ type Gatherer struct {
 	wait   time.Duration
 	bad    error // why no call can be made
 
-	mu   sync.Mutex // guards open, and is held while a batch is sent: those of one grain are sent in their order
-	open map[target]*batch
+	mu    sync.Mutex // guards lanes, and is held while a batch is sent: those of one grain are sent in their order
+	lanes map[target]*lane
+}
+
+// lane are the batches of one grain: there is none without one. A batch that is not full stays while another is away: that has the grain
+// busy, and what comes meanwhile travels along.
+type lane struct {
+	open   *batch                // that gathers calls; nil for none
+	away   []*batch              // that wait for their answers
+	oldest atomic.Pointer[batch] // of away, for a search that has no lock; nil for none
 }
 
 // target is a grain as one node sees it: there may be several nodes in a process.
@@ -49,7 +58,11 @@ type target struct {
 type batch struct {
 	by    *Gatherer
 	to    target
-	calls []*Call // guarded by Gatherer.mu
+	lane  *lane
+	calls []*Call     // guarded by Gatherer.mu, as the two below
+	ripe  bool        // it has waited
+	id    core.TaskID // of the call for all
+	alone atomic.Bool // it waits for no other: the turn that one of those runs has made a call of it
 	alarm core.Alarm
 	top   *core.Turn // of the node
 	above core.Watcher
@@ -60,7 +73,7 @@ type batch struct {
 
 // New returns one whose batches have at most size calls, the first of which waits no longer than wait.
 func New(f grainengine.Func, size int, wait time.Duration, t Typed) *Gatherer {
-	g := &Gatherer{method: f, typed: t, size: size, wait: wait, open: map[target]*batch{}}
+	g := &Gatherer{method: f, typed: t, size: size, wait: wait, lanes: map[target]*lane{}}
 	switch {
 	case f == grainengine.Func{}:
 		g.bad = fmt.Errorf("%w: Batch of the zero handle: make the method first, in a variable above or in init", raysys.ErrBadDefinition)
@@ -88,55 +101,79 @@ func (g *Gatherer) Add(ctx context.Context, id graindir.ID, c *Call, arg unsafe.
 	}
 	c.until = until
 	c.Future.Init(c, up, up.Next(), g.typed.Value.Gated())
-	if s := g.add(target{up.Runtime(), id}, c); s != nil {
-		s.leave()
-	}
+	g.add(target{up.Runtime(), id}, c).leave()
 	if err := up.Cancelled(); err != nil { // since the check: nothing would tell the call
 		c.Future.Cancel(err)
 	}
 	return core.LinkTo(c.Future)
 }
 
-// add puts c into the batch that its grain has, and returns that one sent where it is full.
+// add puts c into the open batch of its grain, and sends that where it may leave.
 func (g *Gatherer) add(to target, c *Call) *sent {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := g.open[to]
-	if b == nil {
-		b = &batch{by: g, to: to, top: c.Future.Up().Job().Top}
+	l := g.lanes[to]
+	if l == nil {
+		l = &lane{}
+		g.lanes[to] = l
+	}
+	if l.open == nil {
+		l.open = &batch{by: g, to: to, lane: l, top: c.Future.Up().Job().Top}
 		if g.size > 1 {
-			g.begin(b)
+			l.open.begin()
 		}
 	}
+	b := l.open
 	c.batch = b
 	b.calls = append(b.calls, c)
 	b.open.Add(1)
+	if len(l.away) > 0 && below(c.Future.Up(), l.away) {
+		b.alone.Store(true)
+	}
 	// Under mu, so that the call cannot end before it is watched for.
 	c.Future.Up().Watch(&c.above, c.callerEnded)
 	if len(b.calls) < g.size {
-		return nil
+		return l.next()
 	}
 	return g.send(b)
 }
 
-// begin has b wait for calls; mu is held. Its node may close meanwhile, and its clock stand still then.
-func (g *Gatherer) begin(b *batch) {
-	g.open[b.to] = b
-	b.alarm.At, b.alarm.Ring = core.After(b.to.node.Now(), g.wait), func() { go b.due() }
+// below reports whether a turn of a grain that one of the batches runs has made a call under up.
+func below(up *core.Turn, away []*batch) bool {
+	callers := up.Callers()
+	return slices.ContainsFunc(away, func(b *batch) bool { return slices.Contains(callers, b.id) })
+}
+
+// begin has the batch wait for calls; mu is held. Its node may close meanwhile, and its clock stand still then.
+func (b *batch) begin() {
+	b.alarm.At, b.alarm.Ring = core.After(b.to.node.Now(), b.by.wait), func() { go b.due() }
 	b.to.node.SetAlarm(&b.alarm)
 	b.top.Watch(&b.above, func() { go b.drop() })
 }
 
-// due sends the batch: it has waited.
+// due is when the batch has waited.
 func (b *batch) due() {
 	b.by.mu.Lock()
-	var s *sent
-	if b.by.open[b.to] == b {
-		s = b.by.send(b)
-	}
+	b.ripe = true
+	s := b.lane.next()
 	b.by.mu.Unlock()
-	if s != nil {
-		s.leave()
+	s.leave()
+}
+
+// next sends the open batch if it may leave as it is, and returns nil where it may not; mu is held.
+func (l *lane) next() *sent {
+	if b := l.open; b != nil && b.ripe && (b.alone.Load() || len(l.away) == 0) {
+		return b.by.send(b)
+	}
+	return nil
+}
+
+func (l *lane) setAway(list []*batch) {
+	l.away = list
+	if len(list) == 0 {
+		l.oldest.Store(nil)
+	} else {
+		l.oldest.Store(list[0])
 	}
 }
 
@@ -144,8 +181,18 @@ func (b *batch) due() {
 func (b *batch) drop() {
 	b.by.mu.Lock()
 	defer b.by.mu.Unlock()
-	if b.by.open[b.to] == b {
-		delete(b.by.open, b.to)
+	if b.lane.open == b {
+		b.lane.open = nil
+		b.leaveLane()
+	}
+}
+
+// leaveLane takes the batch out of its lane, and that out of the gatherer when it was the last; mu is held.
+func (b *batch) leaveLane() {
+	l := b.lane
+	l.setAway(slices.DeleteFunc(l.away, func(x *batch) bool { return x == b }))
+	if l.open == nil && len(l.away) == 0 && b.by.lanes[b.to] == l {
+		delete(b.by.lanes, b.to)
 	}
 }
 
@@ -160,11 +207,9 @@ type sent struct {
 // send makes the call for all that wait; mu is held.
 func (g *Gatherer) send(b *batch) *sent {
 	s := &sent{batch: b}
-	if g.open[b.to] == b {
-		delete(g.open, b.to)
-		b.to.node.ClearAlarm(&b.alarm)
-		b.top.Unwatch(&b.above)
-	}
+	b.lane.open = nil
+	b.to.node.ClearAlarm(&b.alarm)
+	b.top.Unwatch(&b.above)
 	now := b.to.node.Now()
 	for _, c := range b.calls {
 		if c.until != 0 && c.until <= now || c.Future.Up().Cancelled() != nil || c.Future.Settled() {
@@ -175,19 +220,25 @@ func (g *Gatherer) send(b *batch) *sent {
 	}
 	b.calls = nil
 	if len(s.calls) == 0 {
+		b.leaveLane()
 		return s
 	}
+	b.lane.setAway(append(b.lane.away, b))
 	t := core.NewTurn(core.TurnSpec{
 		Kind: core.TurnRoot, Name: g.method.NameOf(b.to.id), ID: s.calls[0].Future.ID().Child(math.MaxUint64), Up: b.top, Attempt: 1,
 	})
 	b.turn.Store(t)
 	s.link = g.typed.Send(core.HookContext(t), g.method, b.to.id, s.calls)
+	b.id = core.IDOf(s.link)
 	b.made.Store(core.FutureOf(s.link))
 	return s
 }
 
-// leave is the rest of send, without mu: what follows calls whoever waits for the futures.
+// leave is the rest of send, without mu: what follows calls whoever waits for the futures. Nothing was sent where s is nil.
 func (s *sent) leave() {
+	if s == nil {
+		return
+	}
 	for _, c := range s.over {
 		c.Future.Phase() // which ends a call whose deadline or caller has
 		c.left()
@@ -224,4 +275,9 @@ func (s *sent) finish() {
 	}
 	core.FutureOf(s.link).Release()
 	t.End()
+	s.by.mu.Lock()
+	s.leaveLane()
+	next := s.lane.next()
+	s.by.mu.Unlock()
+	next.leave()
 }
