@@ -168,7 +168,9 @@ func (b *Bus) Ensure(ctx context.Context, c bus.Config) error {
 			return err
 		}
 		s, err := b.jet().Stream(ctx, name)
-		if err != nil {
+		if errors.Is(err, jetstream.ErrStreamNotFound) { // another is making it: servers of a cluster give its name away before they have it
+			return fmt.Errorf("stream %s is being made by another: %v", c.Name, err)
+		} else if err != nil {
 			return err
 		}
 		have := s.CachedInfo().Config

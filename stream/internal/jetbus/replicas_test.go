@@ -2,7 +2,9 @@ package jetbus_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,5 +85,33 @@ func TestReplicas(t *testing.T) {
 	}
 	if err := b.Ensure(t.Context(), bus.Config{Name: "single", Partitions: 2, Replicas: 3}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestEnsureAtOnce: several nodes that make a stream at once all have it then. A server gives the name of a stream away before it has the stream.
+func TestEnsureAtOnce(t *testing.T) {
+	s := testkit.NATS(t, testkit.NATSServers(3))
+	var nodes []*jetbus.Bus
+	for range 6 {
+		b, err := jetbus.Open(jetbus.Config{URL: s.URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		nodes = append(nodes, b)
+	}
+	for i := range 10 {
+		c := bus.Config{Name: fmt.Sprint("stream", i), Partitions: 4, Replicas: 3}
+		var all sync.WaitGroup
+		for _, b := range nodes {
+			all.Go(func() {
+				if err := b.Ensure(t.Context(), c); err != nil {
+					t.Error(err)
+				} else if _, err := b.Publish(t.Context(), c.Name, []bus.Message{{Key: "k"}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
