@@ -348,8 +348,8 @@ func TestDurableTick(t *testing.T) {
 		nodetest.Eventually(t, "the tick counts", func() bool { n, _ := v.get.Call(ctx, g).Get(ctx); return n == want })
 	}
 	nodetest.Eventually(t, "its Tell came", func() bool { n, _ := v.get.Call(ctx, v.kind.Get("z")).Get(ctx); return n == 1 })
-	if n := v.kept("x"); n != 2 {
-		t.Errorf("%d replies are kept, want those of the two calls", n)
+	if n := v.kept("x"); n > 2 { // fewer once the driver has said that it has them
+		t.Errorf("%d replies are kept, want those of the two calls at most", n)
 	}
 	v.net.put(idOf(g), a)
 	wants(t, ctx, v.get.Call(ctx, g), 10) // stored
