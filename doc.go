@@ -45,6 +45,4 @@
 //
 // A value above 64 KiB is an object: it stays where it was made until another node needs it (Put, View, Named, Replicas). What a grain keeps
 // in a grains.State survives its activation: in the cluster's store or, without a cluster, in a folder or in memory.
-//
-// Not here yet: several results per task.
 package raysys

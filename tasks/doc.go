@@ -40,5 +40,6 @@
 // is tried again, up to raysys.Retries times, and then fails with an error that matches raysys.ErrNodeDead.
 //
 // A task asks for one CPU unless raysys.CPU and its siblings say otherwise. raysys.Priority says which tasks begin first, and
-// raysys.Detached("name") has one outlive its driver. Streams and several results are not here yet.
+// raysys.Detached("name") has one outlive its driver. A task with several results puts each
+// and returns their handles, []raysys.Handle[T]; who uses one of them fetches no other. Reduce joins many values in a tree.
 package tasks

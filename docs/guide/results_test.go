@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/feed"
 	"github.com/raysys/raysys/grains/queue"
+	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -87,5 +90,33 @@ func TestFeed(t *testing.T) {
 	}
 	if seen, err := moves(ctx, 2); err != nil || !slices.Equal(seen, []string{"e4", "e5"}) {
 		t.Error(seen, err)
+	}
+}
+
+var cut = tasks.Define2("guide.results.cut", func(ctx context.Context, text string, parts int) ([]raysys.Handle[[]string], error) {
+	words, all := strings.Fields(text), make([]raysys.Handle[[]string], parts)
+	for i := range all {
+		all[i] = raysys.Put(ctx, words[i*len(words)/parts:(i+1)*len(words)/parts]).Handle()
+	}
+	return all, nil
+})
+
+var countPart = tasks.Define2("guide.results.count", func(ctx context.Context, parts []raysys.Handle[[]string], i int) (int, error) {
+	words, err := parts[i].Ref().Get(ctx) // the others are not fetched
+	return len(words), err
+})
+
+var sum = tasks.Define2("guide.results.sum", func(ctx context.Context, a, b int) (int, error) { return a + b, nil })
+
+func TestSeveralResults(t *testing.T) {
+	ctx := testkit.New(t, testkit.Nodes(2)).Context()
+	parts := cut.Go(ctx, "to be or not to be", 3)
+	var counts []raysys.Ref[int]
+	for i := range 3 {
+		counts = append(counts, countPart.On(ctx, parts, raysys.Ready(i)))
+	}
+	total := tasks.Reduce(ctx, sum, counts)
+	if n, err := total.Get(ctx); n != 6 || err != nil {
+		t.Fatal(n, err)
 	}
 }

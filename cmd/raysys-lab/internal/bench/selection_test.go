@@ -32,8 +32,8 @@ func TestSelect(t *testing.T) {
 		{[]string{"tasks_sync", "failover"}, bench.InProcess, nil, "row failover is measured in another tier: use --tier cross-process"},
 		{[]string{"get_small"}, bench.CrossProcess, nil, "row get_small is measured in another tier: use --tier in-process"},
 		{[]string{"locality"}, bench.InProcess, nil, "row locality is measured in another tier: use --tier cross-process"},
-		{[]string{"returns_3k"}, bench.InProcess, nil, "row returns_3k cannot be measured yet: it comes with tasks of several results"},
-		{[]string{"returns_3k"}, bench.CrossProcess, nil, "it comes with tasks of several results"},
+		{[]string{"returns_3k"}, bench.InProcess, nil, "row returns_3k cannot be measured yet: it is not written yet"},
+		{[]string{"returns_3k"}, bench.CrossProcess, nil, "it is not written yet"},
 		{[]string{"transfer"}, bench.InProcess, nil, "row transfer is measured in another tier: use --tier cross-process"},
 		{nil, "here", nil, `tier "here" does not exist: use --tier in-process or --tier cross-process`},
 	} {
