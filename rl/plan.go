@@ -34,7 +34,8 @@ type Plan struct {
 	// that goes on by its Name or Dir adds its lines to those of before, where those after the checkpoint come again, and its Points are the new ones. One
 	// of them that begins anew leaves the lines of an older run in a file beside: run.csv becomes run.1.csv.
 	Log string
-	// Progress gets a line on how the run goes, again and again: the standard error where it is a terminal, unless set. io.Discard: none.
+	// Progress gets a line on how the run goes, again and again, as progress.NewLine shows it: the standard error where it is a terminal, unless set.
+	// io.Discard: none.
 	Progress io.Writer
 }
 

@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"time"
 
-	"github.com/raysys/raysys/system"
+	live "github.com/raysys/raysys/progress"
 )
 
 const (
@@ -17,11 +16,9 @@ const (
 	unlooked = 64                     // calls between two looks at the clock: it costs as much as a step of a small environment
 )
 
-// progress says how a run goes: on a terminal by a line that is drawn again and again, elsewhere by a line for each Point. What it cannot write is lost:
-// a closed terminal does not end a run.
+// progress says how a run goes: on a terminal by a line that is drawn again and again, elsewhere by a line for each Point.
 type progress struct {
-	w      io.Writer
-	live   bool // w is a terminal
+	line   *live.Line
 	name   string
 	steps  int
 	random float64
@@ -38,16 +35,11 @@ type progress struct {
 }
 
 func newProgress(name string, p *Plan, random float64) *progress {
-	w := p.Progress
-	if w == nil {
-		w = os.Stderr
-	}
-	f, _ := w.(*os.File)
-	live := f != nil && system.Terminal(f)
-	if p.Progress == nil && !live || w == io.Discard {
+	line := live.NewLine(p.Progress)
+	if p.Progress == nil && !line.Live() || p.Progress == io.Discard {
 		return nil
 	}
-	return &progress{w: w, live: live, name: name, steps: p.Steps, random: random, now: time.Now, evaluated: math.NaN()}
+	return &progress{line: line, name: name, steps: p.Steps, random: random, now: time.Now, evaluated: math.NaN()}
 }
 
 // look draws the line where it is time to.
@@ -56,7 +48,7 @@ func (g *progress) look(p *Point) {
 	if g.since.IsZero() { // the first call: a run that goes on has steps already
 		g.since, g.sinceAt, g.drawn = now, p.Steps, now
 	}
-	if !g.live {
+	if !g.line.Live() {
 		g.skip = math.MaxInt
 		return
 	}
@@ -67,7 +59,7 @@ func (g *progress) look(p *Point) {
 	if now.Sub(g.drawn) >= redraw {
 		g.drawn = now
 		g.measure(now)
-		g.draw()
+		g.line.Draw(g.text())
 	}
 }
 
@@ -77,17 +69,17 @@ func (g *progress) add(p *Point) {
 	if finite64(p.Evaluated) {
 		g.evaluated = p.Evaluated
 	}
-	if !g.live {
+	if !g.line.Live() {
 		g.measure(g.now())
-		fmt.Fprintln(g.w, g.text())
+		g.line.Draw(g.text())
 	}
 }
 
 // end draws the line a last time, and leaves it.
 func (g *progress) end() {
-	if g.live && !g.since.IsZero() {
-		g.draw()
-		fmt.Fprintln(g.w)
+	if g.line.Live() && !g.since.IsZero() {
+		g.line.Draw(g.text())
+		g.line.End()
 	}
 }
 
@@ -97,11 +89,6 @@ func (g *progress) measure(now time.Time) {
 		g.rate = float64(g.last.Steps-g.sinceAt) / t.Seconds()
 		g.since, g.sinceAt = now, g.last.Steps
 	}
-}
-
-// draw replaces the line. Without the terminal's wrapping one that is too long is cut off: a wrapped one could not be replaced.
-func (g *progress) draw() {
-	fmt.Fprintf(g.w, "\r\x1b[K\x1b[?7l%s\x1b[?7h", g.text())
 }
 
 func (g *progress) text() string {

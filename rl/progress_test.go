@@ -18,7 +18,10 @@ type screen struct {
 	bytes.Buffer
 	t     time.Time
 	looks int
+	lines bool // it is none
 }
+
+func (s *screen) Terminal() bool { return !s.lines }
 
 func (s *screen) now() time.Time {
 	s.looks++
@@ -27,7 +30,7 @@ func (s *screen) now() time.Time {
 
 func (s *screen) record(steps int) *record {
 	g := newProgress("catch-dqn", &Plan{Steps: steps, Progress: s}, -0.6)
-	g.live, g.now = true, s.now
+	g.now = s.now
 	s.t = time.Unix(1, 0)
 	return &record{progress: g}
 }
@@ -103,8 +106,8 @@ func TestGoesOn(t *testing.T) {
 
 func TestLinesOfPoints(t *testing.T) {
 	var s screen
+	s.lines = true
 	r := s.record(1_000)
-	r.progress.live = false
 	for i := range 1_000 {
 		s.t = s.t.Add(10 * time.Millisecond)
 		p := Point{Steps: i + 1, Return: math.NaN(), Evaluated: math.NaN(), Loss: math.NaN()}
@@ -155,7 +158,7 @@ func TestWhereProgressGoes(t *testing.T) {
 	} {
 		os.Stderr = c.stderr
 		g := newProgress("x", &Plan{Steps: 1, Progress: c.w}, 0)
-		if shown := g != nil; shown != c.shown || shown && g.live != c.live {
+		if shown := g != nil; shown != c.shown || shown && g.line.Live() != c.live {
 			t.Errorf("%s: progress is %+v, want it shown: %v, and live: %v", c.name, g, c.shown, c.live)
 		}
 	}
@@ -200,10 +203,15 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// nowhere is a terminal that shows nothing.
+type nowhere struct{}
+
+func (*nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (*nowhere) Terminal() bool              { return true }
+
 // BenchmarkShow: what the live line costs each step of an environment.
 func BenchmarkShow(b *testing.B) {
-	r := &record{progress: newProgress("catch-dqn", &Plan{Steps: b.N, Progress: struct{ io.Writer }{io.Discard}}, -0.6)}
-	r.progress.live = true
+	r := &record{progress: newProgress("catch-dqn", &Plan{Steps: b.N, Progress: &nowhere{}}, -0.6)}
 	var p Point
 	b.ReportAllocs()
 	for b.Loop() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -21,6 +22,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/internal/worklog"
 	"github.com/raysys/raysys/placement/devices"
+	"github.com/raysys/raysys/progress"
 )
 
 // Config describes a node. The zero value is a sane single-process node.
@@ -149,6 +151,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	if level == "" {
 		level = "warn"
 	}
+	e.off(progress.Variable) // which package progress reads
 	form, known := nodelog.Form(getenv("RAYSYS_LOG_FORMAT"))
 	if !known {
 		e.bad("RAYSYS_LOG_FORMAT", getenv("RAYSYS_LOG_FORMAT"), "terminal or json")
@@ -157,9 +160,10 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	if err != nil {
 		e.bad("RAYSYS_LOG", level, "debug, info, warn or error")
 	} else {
-		cfg.Logger = nodelog.New(os.Stderr, form, lv)
+		beside := progress.Writer(os.Stderr)
+		cfg.Logger = nodelog.New(zapcore.AddSync(beside), form, lv)
 		cfg.lines = worklog.Config{
-			Out: os.Stderr, People: form == nodelog.Terminal, Debug: lv.Enabled(zap.DebugLevel), Folder: getenv(worklog.FolderVariable), Off: e.off(worklog.ToDriverVariable),
+			Out: beside, People: form == nodelog.Terminal, Debug: lv.Enabled(zap.DebugLevel), Folder: getenv(worklog.FolderVariable), Off: e.off(worklog.ToDriverVariable),
 		}
 	}
 	source, err := nodedevices.Open(getenv, string(cfg.Name), cfg.Logger)

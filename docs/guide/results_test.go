@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/feed"
 	"github.com/raysys/raysys/grains/queue"
+	"github.com/raysys/raysys/progress"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -107,6 +108,22 @@ var countPart = tasks.Define2("guide.results.count", func(ctx context.Context, p
 })
 
 var sum = tasks.Define2("guide.results.sum", func(ctx context.Context, a, b int) (int, error) { return a + b, nil })
+
+func TestProgress(t *testing.T) {
+	ctx := testkit.New(t).Context()
+	refs := []raysys.Ref[int]{sum.Go(ctx, 1, 2), sum.Go(ctx, 3, 4)}
+	total := 0
+	for _, r := range progress.AsCompleted(ctx, "rollouts", refs) { // rollouts: 371 of 1000 (37%), 2 failed, 12.4/s, 51s left
+		n, err := r.Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+	}
+	if total != 10 {
+		t.Fatal(total)
+	}
+}
 
 func TestSeveralResults(t *testing.T) {
 	ctx := testkit.New(t, testkit.Nodes(2)).Context()

@@ -37,6 +37,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/raysys/raysys/progress"
 	"github.com/raysys/raysys/system"
 )
 
@@ -172,7 +173,7 @@ func (o options) sort(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	cut := max(1, int(min(math.Ceil(float64(length)/part), math.Sqrt(float64(length)/smallBlock))))
 	s := newSorter(in, out, length, cmp.Or(o.parts, cut), cmp.Or(o.partitions, cut), o.parallel)
-	s.log = func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
+	s.log = func(format string, args ...any) { fmt.Fprintf(progress.Writer(stderr), format+"\n", args...) }
 	if o.in == "" {
 		if err := s.generate(ctx, o.seed); err != nil {
 			return err

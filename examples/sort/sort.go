@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/progress"
 	"github.com/raysys/raysys/system"
 )
 
@@ -55,7 +56,7 @@ func (s *sorter) generate(ctx context.Context, seed uint64) error {
 	if err := blank(s.in, s.report.Bytes); err != nil {
 		return err
 	}
-	return each(ctx, s.parallel, count(len(s.parts)), func(i int) raysys.Ref[bool] {
+	return each(ctx, "generate", s.parallel, count(len(s.parts)), func(i int) raysys.Ref[bool] {
 		p := s.parts[i]
 		p.Seed = seed
 		return generating.Go(ctx, p)
@@ -80,7 +81,7 @@ const samples = 20_000
 // summarize reads a whole file, of the same size as the input.
 func (s *sorter) summarize(ctx context.Context, file string) (all summary, err error) {
 	found := make([]summary, len(s.parts))
-	err = each(ctx, s.parallel, count(len(s.parts)), func(i int) raysys.Ref[summary] {
+	err = each(ctx, "read", s.parallel, count(len(s.parts)), func(i int) raysys.Ref[summary] {
 		p := s.parts[i]
 		p.File, p.Step = file, s.report.Bytes/recordSize/samples+1
 		return summarizing.Go(ctx, p)
@@ -133,7 +134,7 @@ func (s *sorter) sort(ctx context.Context, sample []byte) error {
 func (s *sorter) mapParts(ctx context.Context, parts []int) error {
 	for len(parts) > 0 {
 		why := map[int]string{}
-		err := each(ctx, s.parallel, parts, func(i int) raysys.Ref[mapped] {
+		err := each(ctx, "map", s.parallel, parts, func(i int) raysys.Ref[mapped] {
 			return mapping.Go(ctx, mapJob{Part: s.parts[i], Splitters: s.cuts, Done: slices.Clone(s.done)})
 		}, func(i int, m mapped, err error) error {
 			if errors.Is(err, raysys.ErrObjectLost) { // the list of references went with its node
@@ -184,7 +185,7 @@ func (s *sorter) mergePartitions(ctx context.Context) (lost []int, err error) {
 			missing = append(missing, p)
 		}
 	}
-	err = each(ctx, s.parallel, missing, func(p int) raysys.Ref[merged] {
+	err = each(ctx, "merge", s.parallel, missing, func(p int) raysys.Ref[merged] {
 		job := mergeJob{File: s.out, Offset: offsets[p]}
 		for _, m := range s.maps {
 			job.Runs = append(job.Runs, m.Blocks[p].Handle())
@@ -229,9 +230,10 @@ func used(ctx context.Context) (u usage, err error) {
 	return u, err
 }
 
-// each submits work for every item, so that at most window are under way, and hands on what came of each. The first error ends it.
-func each[R any](ctx context.Context, window int, items []int, submit func(int) raysys.Ref[R], done func(int, R, error) error) error {
-	under := map[raysys.Ref[R]]int{}
+// each submits work for every item, so that at most window are under way, hands on what came of each, and shows how far it is. The first error ends it.
+func each[R any](ctx context.Context, name string, window int, items []int, submit func(int) raysys.Ref[R], done func(int, R, error) error) error {
+	under, counter := map[raysys.Ref[R]]int{}, progress.Count(name, len(items))
+	defer counter.End()
 	var refs []raysys.Ref[R]
 	defer func() {
 		for _, r := range refs {
@@ -250,6 +252,7 @@ func each[R any](ctx context.Context, window int, items []int, submit func(int) 
 		}
 		for _, r := range ready {
 			v, err := r.Get(ctx)
+			counter.Done(err != nil)
 			if err := done(under[r], v, err); err != nil {
 				return err
 			}

@@ -345,6 +345,8 @@ func TestOffence(t *testing.T) {
 		{"internal/waitcycles", "<internal/taskengine", false},
 		{"inspect", "<placement", true},
 		{"inspect", "<system", false},
+		{"progress", "<internal/nodelog", true},
+		{"progress", "<system", false},
 		{"internal/runner", "<internal/core", true},
 		{"internal/runner", "<internal/link", false},
 		{"rl", "<internal/core", false},

@@ -77,6 +77,8 @@ var layers = []layer{
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
+	{"progress/...", words("std . internal/nodelog progress/..."), "a live line, and what clears it: rl shows one, and the node's logger writes beside it"},
+
 	{"inspect/...", words("std . placement inspect/..."), "the types of what a cluster says of itself: data, which a node fills"},
 
 	{"internal/childserver/...", words("std internal/subprocess internal/childserver/..."), "a leaf: how a server is built, found and signalled; what it serves is nothing to it"},
@@ -110,7 +112,7 @@ var layers = []layer{
 	{"internal/node/...", words("std third . inspect internal/core internal/due internal/wire internal/wheel internal/goroutines internal/graindir internal/standins internal/link internal/tlsfiles internal/member internal/runner internal/mesh internal/remote internal/transfer internal/objects internal/refs internal/registry internal/lineage internal/nodedevices internal/taskengine internal/grainengine internal/placing internal/waitcycles store store/consul store/embedded internal/shardlog placement internal/node/..."), "it joins the parts of a node to its cluster: how they are made, and what operators ask, is nothing to it"},
 	{"internal/waitcycles/...", words("std . internal/core internal/wire internal/mesh internal/refs internal/runner internal/waitcycles/..."), "it asks nodes what work waits for; of the engines it declares the three methods that it needs"},
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
-	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "system knows everybody below it and nobody who uses it"},
+	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect progress system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
 	{"stream/...", words("std third . grains inspect system internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
@@ -119,11 +121,11 @@ var layers = []layer{
 
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
 	{"rl/internal/plot", words("std"), "it draws numbers with labels: what a run is, rl says"},
-	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... inspect system/... stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
+	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... inspect system/... progress stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
 
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
-	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... inspect system/... testkit/... schedule stream rl/... docs/..."), "the guide shows what a user can write"},
-	{"examples/...", words("std third . grains/... tasks/... store/... placement/... inspect system/... testkit/... schedule stream rl/... examples/..."), "an example shows what a user can write: the public surface only"},
+	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... docs/..."), "the guide shows what a user can write"},
+	{"examples/...", words("std third . grains/... tasks/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... examples/..."), "an example shows what a user can write: the public surface only"},
 	{"cmd/...", words("any"), "a command assembles everything"},
 }
 
