@@ -82,6 +82,8 @@ var (
 	ErrDeviceSick = core.ErrDeviceSick
 	// ErrGroupRemoved: the placement group of the work was removed, or went with the node that it belonged to. What ran in it was cancelled.
 	ErrGroupRemoved = core.ErrGroupRemoved
+	// ErrFilter: a Filter called next twice, or late, or with a context of other work, or returned nil and had not called it.
+	ErrFilter = core.ErrFilter
 )
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the

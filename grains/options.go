@@ -1,6 +1,7 @@
 package grains
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -114,6 +115,23 @@ func Holds(opts ...raysys.Option) Option {
 // Keep keeps activations that are idle: none goes because it had no call for long, or because others wait for what it holds.
 func Keep() Option {
 	return func(o *grainengine.KindOptions) error { o.Keep = true; return nil }
+}
+
+// Filter has each call of the kind run inside f, which is inside those of system.Config and of Filters before it: see raysys.Filter.
+func Filter(f raysys.Filter) Option {
+	return func(o *grainengine.KindOptions) error {
+		if f == nil {
+			return errors.New("Filter(nil): give a function")
+		}
+		o.Filters = append(o.Filters, f)
+		return nil
+	}
+}
+
+// Unfiltered has the calls of the kind pass no filter of system.Config. It is for kinds that are a mechanism and do no work of the
+// program's by themselves, whose callers the filters do not know: those that packages of raysys define have it.
+func Unfiltered() Option {
+	return func(o *grainengine.KindOptions) error { o.Unfiltered = true; return nil }
 }
 
 // PanicChoice says what happens to an activation whose method panicked. The call fails with a *raysys.TaskError in

@@ -69,14 +69,14 @@ func Define[A Action](name string, s Setup[A]) *Experiment {
 // define makes the kinds of the grains of the experiment.
 func (e *Experiment) define(learner, actor []grains.Option, shards int) {
 	e.replay = replay.Define[Trajectory](e.name+".experience", replay.Config{Tables: []replay.Table{e.x.Table}, Shards: shards})
-	e.learners = grains.Define[learnerGrain](e.name+".learner", learner...)
+	e.learners = grains.Define[learnerGrain](e.name+".learner", append([]grains.Option{grains.Unfiltered()}, learner...)...)
 	e.learn = grains.Method(e.learners, "learn", func(g *learnerGrain, ctx context.Context, o order) (came, error) {
 		return g.learn(ctx, e, o)
 	}).With(raysys.NoDeadline())
 	e.clear = grains.Action(e.learners, "clear", func(g *learnerGrain, ctx context.Context, run string) error { return g.clear(ctx, e, run) })
 	e.keep = grains.Action(e.learners, "keep", (*learnerGrain).keep)
 	e.kept = grains.Method0(e.learners, "kept", (*learnerGrain).kept)
-	e.actors = grains.Define[actorGrain](e.name+".actor", append([]grains.Option{grains.Placement(raysys.Spread)}, actor...)...)
+	e.actors = grains.Define[actorGrain](e.name+".actor", append([]grains.Option{grains.Placement(raysys.Spread), grains.Unfiltered()}, actor...)...)
 	e.play = grains.Method(e.actors, "play", func(a *actorGrain, ctx context.Context, s stint) (played, error) {
 		return a.play(ctx, e, s)
 	}).With(raysys.NoDeadline())

@@ -130,7 +130,7 @@ type outgoingOnce struct {
 }
 
 var (
-	publishers   = grains.Define[publisher]("stream.publisher")
+	publishers   = grains.Define[publisher]("stream.publisher", grains.Unfiltered())
 	publishLater = grains.Action(publishers, "publish", (*publisher).Publish)
 	publishOnce  = grains.Action(publishers, "publish-once", (*publisher).PublishOnce)
 )

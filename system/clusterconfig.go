@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/standins"
@@ -66,6 +67,7 @@ type ClusterConfig struct {
 func init() {
 	standins.Of = func(cluster any) *standins.Parts { return &cluster.(*ClusterConfig).parts }
 	standins.Inspector = func(cfg any) *core.Inspector { return &cfg.(*Config).inspect }
+	standins.Fakes = func(cfg any) *map[string]detour.Fake { return &cfg.(*Config).fakes }
 }
 
 // TLSFiles are PEM files: the node's certificate with the URI raysys://<cluster>/<node> in it, its key, and the

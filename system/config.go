@@ -16,6 +16,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/nodedevices"
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -50,6 +51,8 @@ type Config struct {
 	// of weight 1 gets, of CPUs, devices and all else that tasks ask for. A task counts for the largest part of the node that it has of anything, and
 	// for as long as it has it. 1 unless set, at most 1000.
 	Weight int
+	// Filters run around all tasks and calls of grains that this node runs, the first of them outermost: see raysys.Filter.
+	Filters []raysys.Filter
 	// Table of functions. Nil: the process-wide one that Define fills.
 	Table *raysys.Table
 	// QueueTasks bounds the tasks that wait to start: 1,000,000 unless set. When it is reached a driver's Go blocks,
@@ -90,6 +93,8 @@ type Config struct {
 	// Page says who may read what HTTP serves of the cluster.
 	Page    PageConfig
 	inspect core.Inspector // sees every value that changes hands, in tests; nil: values are handed over
+
+	fakes map[string]detour.Fake // what stands in for functions, in tests
 
 	visible string         // CUDA_VISIBLE_DEVICES, as FromEnv has read it
 	lines   worklog.Config // where lines of raysys.Logger go, as FromEnv has read it; else to Logger
@@ -183,6 +188,11 @@ func (cfg *Config) complete() error {
 	errs = append(errs, cfg.completeDevices())
 	if cfg.QueueTasks < 0 {
 		errs = append(errs, fmt.Errorf("Config.QueueTasks is %d: give 0 (the default) or more", cfg.QueueTasks))
+	}
+	for i, f := range cfg.Filters {
+		if f == nil {
+			errs = append(errs, fmt.Errorf("Config.Filters[%d] is nil: give a function", i))
+		}
 	}
 	if cfg.QueueBytes < 0 {
 		errs = append(errs, fmt.Errorf("Config.QueueBytes is %d: give 0 (the default) or more", cfg.QueueBytes))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
@@ -120,13 +121,13 @@ func New(cfg Config) (*Node, error) {
 	id := raysys.TaskID(n.job.ID)
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
-	counts := &tally.Tally{}
+	counts, passes := &tally.Tally{}, detour.Of(cfg.Filters, cfg.fakes)
 	tc := taskengine.Config{
-		Tally: counts, Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
+		Tally: counts, Detour: passes, Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
 	}
 	gc := grainengine.Config{
-		Tally: counts, Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
+		Tally: counts, Detour: passes, Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
 		Unseen: n.unseen.Happened, WaitForResources: cfg.WaitForResources,
 		Warn: func(event, grain, detail string) {
 			n.log.Warn(event, zap.String("node", string(cfg.Name)), zap.String("grain", grain), zap.String("detail", detail))

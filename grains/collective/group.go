@@ -82,7 +82,7 @@ func define[T Number](t *raysys.Table, name string, opts []Option) Group[T] {
 	if bad != nil {
 		t.Add("group", name, 0, bad, 2)
 	}
-	kind := []grains.Option{grains.IdleAfter(longIdle), grains.Placement(raysys.PreferLocal)}
+	kind := []grains.Option{grains.IdleAfter(longIdle), grains.Placement(raysys.PreferLocal), grains.Unfiltered()}
 	d := &definition[T]{name: name, patience: o.patience}
 	d.participants = grains.DefineIn[participant[T]](t, name+".participant", kind...)
 	d.enter = grains.Method(d.participants, "enter", func(s *participant[T], ctx context.Context, e entry) (raysys.Handle[RoundError], error) {

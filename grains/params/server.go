@@ -86,7 +86,7 @@ func define[T Float](t *raysys.Table, name string, shards int, opts []Option) Se
 		t.Add("model", name, 0, bad, 2)
 	}
 	d := &definition[T]{name: name, shards: shards, patience: o.patience}
-	d.kind = grains.DefineIn[shard[T]](t, name, grains.IdleAfter(longIdle), grains.Placement(raysys.Spread))
+	d.kind = grains.DefineIn[shard[T]](t, name, grains.IdleAfter(longIdle), grains.Placement(raysys.Spread), grains.Unfiltered())
 	d.init = grains.Action(d.kind, "init", (*shard[T]).init)
 	d.pull = grains.Method(d.kind, "pull", (*shard[T]).pull)
 	d.push = grains.Method(d.kind, "push", (*shard[T]).push)

@@ -19,7 +19,7 @@ type Kind struct {
 // grains.Holds gives it GPUs, and grains.StatelessWorker makes a key a pool of children. A bad definition is reported by system.New.
 func Define(name string, cfg Config, opts ...grains.Option) Kind {
 	checked(name, cfg.check())
-	return Kind{grains.Define[Child](name, opts...), &cfg}
+	return Kind{grains.Define[Child](name, append([]grains.Option{grains.Unfiltered()}, opts...)...), &cfg}
 }
 
 // checked notes what is wrong with a definition of the program.

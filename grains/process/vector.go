@@ -171,7 +171,7 @@ func DefineVector(name string, cfg Config, opts ...grains.Option) Vectors {
 		err = errEnvs
 	}
 	checked(name, err)
-	k := grains.Define[Vector](name, opts...)
+	k := grains.Define[Vector](name, append([]grains.Option{grains.Unfiltered()}, opts...)...)
 	return Vectors{
 		Kind: k,
 		Reset: grains.Method(k, "reset", func(v *Vector, ctx context.Context, seed int64) (Tensor, error) {

@@ -68,7 +68,7 @@ func define(t *raysys.Table, name string, step reflect.Type, cfg Config, opts []
 		}
 		d.print = h.Sum64()
 	}
-	opts = append([]grains.Option{grains.IdleAfter(longIdle), grains.Placement(raysys.Spread), grains.Mailbox(65536)}, opts...)
+	opts = append([]grains.Option{grains.IdleAfter(longIdle), grains.Placement(raysys.Spread), grains.Mailbox(65536), grains.Unfiltered()}, opts...)
 	d.kind = grains.DefineIn[shard](t, name, opts...)
 	d.insert = grains.LaterMethod(d.kind, "insert", func(s *shard, ctx context.Context, b batch, l *grains.Later[uint64]) error {
 		s.begin(ctx, cfg, b.Shard)

@@ -54,17 +54,19 @@ var layers = []layer{
 	{"internal/replies/...", words("std . internal/core internal/wire internal/graindir internal/replies/..."), "a leaf: a book of outcomes; the engine locks it and commits what changes, the registry asks whose a record is"},
 	{"internal/staterecord/...", words("std . internal/core internal/codec internal/wire internal/graindir internal/staterecord/..."), "a leaf: a State as bytes; the engine writes and reads it, the registry asks what it retains"},
 
-	{"internal/grainengine/...", sibling("internal/grainengine", "internal/graindir", "internal/replies", "internal/staterecord", "internal/tally"), "siblings are blind to each other: system joins them"},
+	{"internal/grainengine/...", sibling("internal/grainengine", "internal/detour", "internal/graindir", "internal/replies", "internal/staterecord", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"internal/taskwire/...", words("std internal/core internal/ledger internal/wire internal/taskwire/..."), "a leaf: frames of tasks as bytes; what is sent, and when, is the engine's"},
 	{"internal/loadreport/...", words("std internal/core internal/ledger internal/wire internal/loadreport/..."), "a leaf: how busy a node is, as values and bytes; the engine says it, and system believes it"},
 
 	{"internal/tally/...", words("std internal/core internal/tally/..."), "a leaf: numbers of runs and texts of failures; the engines count, and what shows them asks"},
 
+	{"internal/detour/...", words("std . internal/core internal/detour/..."), "a leaf: what work passes before its function; which work that is the engines know"},
+
 	{"internal/timeline/...", words("std internal/core internal/timeline/..."), "a leaf: it writes what it is given; who records that is nothing to it"},
 
 	{"internal/runqueue/...", words("std internal/core internal/queue internal/ledger internal/runqueue/..."), "a leaf: which task is next; who runs it is nothing to it"},
 
-	{"internal/taskengine/...", sibling("internal/taskengine", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
+	{"internal/taskengine/...", sibling("internal/taskengine", "internal/detour", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/replay/...", words("std . grains system internal/core internal/codec internal/items grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
 	{"grains/feed/...", words("std . grains internal/items grains/feed/..."), "it is a user of grains"},

@@ -41,6 +41,7 @@ var (
 	ErrNameTaken        = newState("name taken", nil)
 	ErrDeviceSick       = newState("device sick", nil)
 	ErrGroupRemoved     = newState("placement group removed", nil)
+	ErrFilter           = newState("filter", nil)
 )
 
 // CountAnew says what a task does whose next attempt does not begin from the start.

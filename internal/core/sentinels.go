@@ -39,6 +39,7 @@ func init() {
 		{"key-reused", ErrKeyReused},
 		{"name-taken", ErrNameTaken},
 		{"group-removed", ErrGroupRemoved},
+		{"filter", ErrFilter},
 		{"suspended", ErrSuspended},
 		{"fenced", ErrFenced},
 		{"store-replaced", ErrStoreReplaced},

@@ -56,6 +56,9 @@ func (t *ValueType) Gated() bool { return t.gated }
 // At is the value of the type at p; it can be set.
 func (t *ValueType) At(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.Type, p).Elem() }
 
+// Nothing reports whether the type is that of no argument and no result.
+func (t *ValueType) Nothing() bool { return t.Type.Kind() == reflect.Struct && t.Type.NumField() == 0 }
+
 // make makes a Result and returns its Future.
 func (t *ValueType) make() *Future { return (*Future)(reflect.New(t.result.Elem()).UnsafePointer()) }
 

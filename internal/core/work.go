@@ -63,3 +63,38 @@ var (
 	_ sourced   = (*showing)(nil)
 	_ Stoppable = (*showing)(nil)
 )
+
+// Executed is what a filter is told of the work that it runs around: raysys.Work is made of it.
+type Executed struct {
+	name, key   string
+	arg, result func() any
+}
+
+// NewExecuted makes that of work without a result so far. arg returns what Arg does.
+func NewExecuted(name, key string, arg func() any) *Executed {
+	return &Executed{name: name, key: key, arg: arg}
+}
+
+// Name is the name of the task, or kind.method.
+func (x *Executed) Name() string { return x.name }
+
+// Key is the key of the grain.
+func (x *Executed) Key() string { return x.key }
+
+// Arg is that of raysys.Work.
+func (x *Executed) Arg() any { return x.arg() }
+
+// Result is that of raysys.Work.
+func (x *Executed) Result() any {
+	if x.result == nil {
+		return nil
+	}
+	return x.result()
+}
+
+// Returned notes that the work has returned the value of c.
+func (x *Executed) Returned(c *Future) {
+	if t := c.valueType(); !t.Nothing() {
+		x.result = func() any { return c.pointer(t) }
+	}
+}

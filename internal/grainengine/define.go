@@ -35,6 +35,9 @@ type KindOptions struct {
 	Keep      bool              // idle activations stay
 	Durable   bool
 	Replies   time.Duration // for how long a durable kind keeps the replies to calls of tasks and grains
+	Filters   []raysys.Filter
+	// Unfiltered kinds pass those filters alone, and none of the node.
+	Unfiltered bool
 }
 
 // Option is grains.Option: it changes a kind. The error says what is wrong with it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
@@ -24,6 +25,7 @@ type Config struct {
 	Actors *actor.ActorSystem
 	Pool   *goroutines.Pool // runs mailboxes
 	Table  *raysys.Table
+	Detour *detour.Detour               // what calls pass; nil for nothing
 	CPUs   int                          // of the node
 	Hooks  *core.Turn                   // above the turns of OnActivate and OnDeactivate
 	Now    func() int64                 // the runtime's clock, exact
@@ -102,11 +104,12 @@ type boundKind struct {
 	def     *kind
 	props   *actor.Props
 	root    *actor.RootContext
-	ticks   atomic.Uint32 // advances with each tick of the idle clock
-	workers int           // activations per key of a stateless kind
-	unfit   error         // why no state of this node has what the kind asks for
-	live    atomic.Int64  // activations
-	timer   sync.Mutex    // guards armed
+	detour  *detour.Detour // what its calls pass; nil for nothing
+	ticks   atomic.Uint32  // advances with each tick of the idle clock
+	unfit   error          // why no state of this node has what the kind asks for
+	workers int            // activations per key of a stateless kind
+	live    atomic.Int64   // activations
+	timer   sync.Mutex     // guards armed
 	armed   *time.Timer
 	table   [stripes]stripe
 	pools   sync.Map // key -> *pool, of stateless workers
@@ -137,6 +140,7 @@ func (e *Engine) bind(def *kind) *boundKind {
 		return k.(*boundKind)
 	}
 	k := &boundKind{engine: e, def: def, workers: cmp.Or(def.Workers, e.cfg.CPUs)}
+	k.detour = e.cfg.Detour.OfKind(def.name, !def.Unfiltered, def.Filters)
 	k.unfit = k.never()
 	host := &kindActor{k}
 	k.props = actor.PropsFromProducer(func() actor.Actor { return host },

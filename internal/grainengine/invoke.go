@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/tally"
 )
 
@@ -139,7 +140,11 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 	if of.Timed(stripe) {
 		began = a.kind.engine.cfg.Now()
 	}
-	err = c.method.call(&c.Future, a.state, &c.Future)
+	if d := a.kind.detour; d == nil {
+		err = c.method.call(&c.Future, a.state, &c.Future)
+	} else {
+		err = c.around(a, d)
+	}
 	normal = true
 	if began != 0 {
 		of.Sampled(a.kind.engine.cfg.Now()-began, tally.Sample)
@@ -162,6 +167,41 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		err = a.returned(c, err)
 	}
 	return nil, err
+}
+
+// around calls the method, or what stands in for it, inside the filters of the kind and the node. A tick passes none.
+func (c *call) around(a *activation, d *detour.Detour) error {
+	m := c.method
+	if m.tick {
+		return m.call(&c.Future, a.state, &c.Future)
+	}
+	fake, kept := d.Fake(m.entry), false
+	w := core.NewExecuted(m.entry.Name, a.key, func() any {
+		if m.argType.Nothing() {
+			return nil
+		}
+		return m.argType.At(c.argAt()).Addr().Interface()
+	})
+	err := detour.Run(&c.Future, d.Filters, w, func(ctx context.Context) (err error) {
+		if fake != nil {
+			err = fake(ctx, a.key, c.argAt(), c.Future.ValueAt())
+		} else {
+			err = m.call(ctx, a.state, &c.Future)
+		}
+		if kept = err == errKept; kept {
+			return nil
+		}
+		if err == nil {
+			w.Returned(&c.Future)
+		} else if !m.later { // the value of a turn before it, which did not count
+			c.Future.Forget()
+		}
+		return err
+	})
+	if err == nil && kept {
+		return errKept
+	}
+	return err
 }
 
 // tallyOf is what counts the calls of the method.

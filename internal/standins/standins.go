@@ -3,6 +3,7 @@ package standins
 import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -20,10 +21,12 @@ type Parts struct {
 	Chaos func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action
 }
 
-// Package system sets both.
+// Package system sets them.
 var (
 	// Of returns the parts that a *system.ClusterConfig has, to be changed.
 	Of func(cluster any) *Parts
 	// Inspector returns where a *system.Config has what sees every value that changes hands.
 	Inspector func(cfg any) *core.Inspector
+	// Fakes returns where a *system.Config has what stands in for functions.
+	Fakes func(cfg any) *map[string]detour.Fake
 )

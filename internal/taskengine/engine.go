@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
@@ -34,6 +35,8 @@ type Config struct {
 	// beyond the records themselves (default 256 MiB).
 	QueueTasks int
 	QueueBytes int64
+	// Detour is what each task passes; nil for nothing.
+	Detour *detour.Detour
 	// Table is the function table of the system; handles of other tables are refused.
 	Table *raysys.Table
 	// Actors is the actor system the workers live in.
@@ -99,7 +102,7 @@ type Engine struct {
 	net       atomic.Pointer[exchange] // nil while there never was a peer
 	lineage   *lineage                 // nil where no recipes are kept
 
-	_         [48]byte     // what follows is written all the time, what is above is read: TestLayout
+	_         [40]byte     // what follows is written all the time, what is above is read: TestLayout
 	searching atomic.Int32 // 1 while some worker looks for work, which then need not be woken
 	line      ledger.Line  // what the node has, what is held of it, and the tasks that wait for other than one CPU
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/tally"
 )
@@ -190,7 +191,7 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 	}
 	back, err := r.lend()
 	if err == nil {
-		err = r.call()
+		err = r.call(e)
 	}
 	if back != nil {
 		back()
@@ -312,7 +313,7 @@ func (r *record) endLate() {
 }
 
 // call runs user code and turns a panic, or the end of the goroutine, into an error.
-func (r *record) call() (err error) {
+func (r *record) call(e *Engine) (err error) {
 	normal := false
 	defer func() {
 		if normal {
@@ -327,15 +328,57 @@ func (r *record) call() (err error) {
 		}
 		// runtime.Goexit, as testing's FailNow calls: the goroutine ends, and no caller above will settle the future.
 		err = r.taskError(errGoexit, debug.Stack())
-		count(tallyOf(engineOf(r.Future.Up()), r), r, tally.Error, err)
+		count(tallyOf(e, r), r, tally.Error, err)
 		r.settleFailed(err)
 	}()
-	err = r.spec.call(&r.Future, r)
+	if d := e.cfg.Detour; d == nil {
+		err = r.spec.call(&r.Future, r)
+	} else {
+		err = r.around(d)
+	}
 	normal = true
 	if err != nil {
 		err = r.taskError(core.Sound(err), nil)
 	}
 	return err
+}
+
+// around calls the function, or what stands in for it, inside the node's filters.
+func (r *record) around(d *detour.Detour) error {
+	c, fake := &r.Future, d.Fake(r.spec.entry)
+	w := core.NewExecuted(r.Name(), "", r.shownArg)
+	err := detour.Run(c, d.Filters, w, func(ctx context.Context) (err error) {
+		if fake != nil {
+			err = fake(ctx, "", r.argAt(), c.ValueAt())
+		} else {
+			err = r.spec.call(ctx, r)
+		}
+		if err == nil {
+			w.Returned(c)
+		}
+		return err
+	})
+	if err != nil {
+		c.Forget() // that of an earlier attempt, or of this one
+	}
+	return err
+}
+
+// shownArg is raysys.Work.Arg.
+func (r *record) shownArg() any {
+	var list []any
+	for _, f := range r.spec.fields {
+		if !f.of.Nothing() {
+			list = append(list, f.of.At(unsafe.Add(r.argAt(), f.at)).Addr().Interface())
+		}
+	}
+	switch len(list) {
+	case 0:
+		return nil
+	case 1:
+		return list[0]
+	}
+	return list
 }
 
 var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")

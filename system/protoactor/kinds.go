@@ -71,7 +71,7 @@ func define(k *cluster.Kind, opts []grains.Option) {
 	name := nameOf(k)
 	b := &bound{kind: k, place: fmt.Sprintf("%s:%d", file, line)}
 	old := boundOf(name)
-	b.grain = grains.Define[anchor](prefix+name, append(opts, grains.Keep(), func(o *grainengine.KindOptions) error {
+	b.grain = grains.Define[anchor](prefix+name, append(opts, grains.Keep(), grains.Unfiltered(), func(o *grainengine.KindOptions) error {
 		switch {
 		case name == "" || k.Props == nil:
 			return fmt.Errorf("%s: a *cluster.Kind has no name or no Props: make it with cluster.NewKind", b.place)
