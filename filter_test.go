@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,6 +145,12 @@ func TestFilterDecides(t *testing.T) {
 	g := p.kind.Get("a")
 	type next = func(context.Context) error
 	with := func(ctx context.Context) context.Context { return lender.With(ctx, "below") }
+	twice := func(err error) error { // fails what would be kept for good if the second next had run it
+		if err == nil {
+			return errNo
+		}
+		return nil
+	}
 	for what, c := range map[string]struct {
 		filter raysys.Filter
 		want   error
@@ -153,7 +160,7 @@ func TestFilterDecides(t *testing.T) {
 		"panics":          {func(context.Context, *raysys.Work, next) error { panic("no") }, raysys.ErrPanic},
 		"panics after":    {func(ctx context.Context, _ *raysys.Work, n next) error { panic(n(with(ctx))) }, raysys.ErrPanic},
 		"does nothing":    {func(context.Context, *raysys.Work, next) error { return nil }, raysys.ErrFilter},
-		"twice":           {func(ctx context.Context, _ *raysys.Work, n next) error { n(with(ctx)); n(with(ctx)); return nil }, raysys.ErrFilter},
+		"twice":           {func(ctx context.Context, _ *raysys.Work, n next) error { n(with(ctx)); return twice(n(with(ctx))) }, raysys.ErrFilter},
 		"another context": {func(_ context.Context, _ *raysys.Work, n next) error { return n(ctx) }, raysys.ErrFilter},
 		"no context":      {func(_ context.Context, _ *raysys.Work, n next) error { return n(nil) }, raysys.ErrFilter}, //nolint:staticcheck // it is what is tested
 	} {
@@ -222,7 +229,51 @@ func TestFilterOfDurable(t *testing.T) {
 	}
 }
 
-type metronome struct{ ticks chan struct{} }
+type metronome struct{}
+
+// TestFilterOfKinds: each call passes, whatever the options of its kind and method, also one that comes back to a grain in its turn.
+func TestFilterOfKinds(t *testing.T) {
+	for name, opts := range map[string][]grains.Option{"plain": nil, "stateless": {grains.StatelessWorker(1)}, "reentrant": {grains.Reentrant()}} {
+		table, errNo := raysys.NewTable(), errors.New("no")
+		k := grains.DefineIn[metronome](table, "metronome", opts...)
+		who := grains.Method(k, "who", func(_ *metronome, ctx context.Context, fail bool) (string, error) {
+			who, _ := lender.From(ctx)
+			return who, nil
+		})
+		back := grains.Method(k, "back", func(_ *metronome, ctx context.Context, fail bool) (string, error) {
+			self, _ := grains.Self(ctx)
+			return who.Call(ctx, k.Get(self.Key), fail).Get(ctx)
+		})
+		var passed sync.Map
+		ctx := filtered(t, table, func(ctx context.Context, w *raysys.Work, next func(context.Context) error) error {
+			n, _ := passed.LoadOrStore(w.Name(), new(atomic.Int32))
+			n.(*atomic.Int32).Add(1)
+			outer, _ := lender.From(ctx)
+			if err := next(lender.With(ctx, outer+">"+w.Name())); err != nil || *w.Arg().(*bool) {
+				return errors.Join(err, errNo)
+			}
+			return nil
+		})
+		for of, f := range map[string]grains.Func[metronome, bool, string]{"": who, " idempotent": who.Idempotent(), " read-only": who.ReadOnly()} {
+			if got, err := f.Call(ctx, k.Get("a"), false).Get(ctx); got != ">metronome.who" || err != nil {
+				t.Errorf("%s%s: %q, %v", name, of, got, err)
+			}
+			if got, err := f.Call(ctx, k.Get("a"), true).Get(ctx); got != "" || !errors.Is(err, errNo) {
+				t.Errorf("%s%s, failed by the filter: %q, %v", name, of, got, err)
+			}
+		}
+		if name != "reentrant" {
+			continue
+		}
+		if got, err := back.Call(ctx, k.Get("a"), false).Get(ctx); got != ">metronome.back>metronome.who" || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		n, _ := passed.Load("metronome.who")
+		if got := n.(*atomic.Int32).Load(); got != 7 {
+			t.Errorf("%d calls passed, want 7", got)
+		}
+	}
+}
 
 // TestUnfiltered: ticks of timers pass no filter, and a kind that is Unfiltered none but its own.
 func TestUnfiltered(t *testing.T) {

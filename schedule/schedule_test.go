@@ -162,6 +162,28 @@ func TestTask(t *testing.T) {
 	})
 }
 
+// TestFilter: a firing passes the filters of the node that runs it, which know it by Fired.
+func TestFilter(t *testing.T) {
+	filter := func(ctx context.Context, w *raysys.Work, next func(context.Context) error) error {
+		f, ok := schedule.Fired(ctx)
+		write("filter", fmt.Sprint(w.Name(), " ", w.Key(), " ", f.Name, " ", ok))
+		return next(ctx)
+	}
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		clear()
+		ctx, t := k.Context(), k.T()
+		must(t, schedule.Task(ctx, "nightly", schedule.Every(time.Hour), job, "x"))
+		k.Advance(time.Hour + time.Minute)
+		must(t, schedule.Delete(ctx, "nightly"))
+		must(t, schedule.Call(ctx, "hourly", schedule.Every(time.Hour), tick, clocks.Get("a"), time.Now()))
+		k.Advance(time.Hour + time.Minute)
+		must(t, schedule.Delete(ctx, "hourly"))
+		want(t, "filter", "schedule.job  nightly true", "schedule.clock.tick a hourly true")
+		want(t, "job", "x nightly true")
+		want(t, "a", "3600")
+	}, testkit.Config(system.Config{Filters: []raysys.Filter{filter}}))
+}
+
 // TestTaskElsewhere: in a cluster a task knows its firing on whatever node it runs, also where another has the schedule in hand.
 func TestTaskElsewhere(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {

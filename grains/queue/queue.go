@@ -155,7 +155,7 @@ func define(t *raysys.Table, name string, item reflect.Type, opts []Option) *def
 		cfg = config{size: 1, mailbox: 2}
 	}
 	d := &definition{name: name, size: cfg.size, most: cfg.mailbox / 2, codec: codec, of: item.Size()}
-	d.kind = grains.DefineIn[box](t, name, grains.Keep(), grains.Mailbox(cfg.mailbox))
+	d.kind = grains.DefineIn[box](t, name, grains.Keep(), grains.Mailbox(cfg.mailbox), grains.Unfiltered())
 	d.put = grains.LaterMethod(d.kind, "put", func(b *box, _ context.Context, p batch, l *grains.Later[int]) error {
 		return b.put(d, p, l)
 	}).Idempotent().With(raysys.NoDeadline())

@@ -214,6 +214,7 @@ func TestOffence(t *testing.T) {
 		{"internal/tally", "<internal/taskengine", false},
 		{"internal/timeline", "<internal/core", true},
 		{"internal/timeline", "<internal/tally", false},
+		{"internal/detour", "<internal/taskengine", false},
 		{"internal/taskwire", "<internal/taskengine", false},
 		{"internal/loadreport", "<internal/taskengine", false},
 		{"internal/replies", "<internal/graindir", true},

@@ -143,7 +143,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 	if d := a.kind.detour; d == nil {
 		err = c.method.call(&c.Future, a.state, &c.Future)
 	} else {
-		err = c.around(a, d)
+		err = around(c, a, d)
 	}
 	normal = true
 	if began != 0 {
@@ -170,7 +170,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 }
 
 // around calls the method, or what stands in for it, inside the filters of the kind and the node. A tick passes none.
-func (c *call) around(a *activation, d *detour.Detour) error {
+func around(c *call, a *activation, d *detour.Detour) error {
 	m := c.method
 	if m.tick {
 		return m.call(&c.Future, a.state, &c.Future)

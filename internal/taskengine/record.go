@@ -334,7 +334,7 @@ func (r *record) call(e *Engine) (err error) {
 	if d := e.cfg.Detour; d == nil {
 		err = r.spec.call(&r.Future, r)
 	} else {
-		err = r.around(d)
+		err = around(r, d)
 	}
 	normal = true
 	if err != nil {
@@ -344,9 +344,9 @@ func (r *record) call(e *Engine) (err error) {
 }
 
 // around calls the function, or what stands in for it, inside the node's filters.
-func (r *record) around(d *detour.Detour) error {
+func around(r *record, d *detour.Detour) error {
 	c, fake := &r.Future, d.Fake(r.spec.entry)
-	w := core.NewExecuted(r.Name(), "", r.shownArg)
+	w := core.NewExecuted(r.Name(), "", func() any { return shownArg(r) })
 	err := detour.Run(c, d.Filters, w, func(ctx context.Context) (err error) {
 		if fake != nil {
 			err = fake(ctx, "", r.argAt(), c.ValueAt())
@@ -365,7 +365,7 @@ func (r *record) around(d *detour.Detour) error {
 }
 
 // shownArg is raysys.Work.Arg.
-func (r *record) shownArg() any {
+func shownArg(r *record) any {
 	var list []any
 	for _, f := range r.spec.fields {
 		if !f.of.Nothing() {
