@@ -85,12 +85,15 @@ func (c *course) learned(steps int, loss float64) {
 }
 
 // goes reports whether the run goes on.
-func (c *course) goes() bool { return c.now.Steps < c.plan.Steps && !c.last.Reached }
+func (c *course) goes() bool { return c.now.Steps < c.plan.Until && !c.last.Reached }
+
+// paused reports whether the run is kept although Train is over: its Until came before its end.
+func (c *course) paused() bool { return c.now.Steps < c.plan.Steps && !c.last.Reached }
 
 // due reports whether a point is to be made, and shows how the run goes. The last point is that of the end.
 func (c *course) due() bool {
 	c.record.show(&c.now)
-	return c.now.Steps >= c.next && c.now.Steps < c.plan.Steps
+	return c.now.Steps >= c.next && c.now.Steps < c.plan.Until
 }
 
 // evaluates reports whether the point that is due has an evaluation: where the plan says so, or where the goal is near.

@@ -14,6 +14,7 @@
 //   - A Trajectory is a run of steps, the one item of the replay table. An Adder makes them: NStep, Sequence or Episodes.
 //   - A Setup is an environment with an agent. Define gives it a name that all nodes know, as an Experiment; Train runs it as a Plan says, and
 //     returns the Run.
+//   - A Variant is an Experiment with another Setup, for one goroutine on any node: package rl/sweep finds settings by many of them.
 //   - A Loop is what an actor does: for programs that spread rollouts in their own way.
 //
 // A first experiment:

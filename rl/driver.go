@@ -64,8 +64,12 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	d.goOnFrom(first.EnvSteps, first.Episodes, first.Steps)
 	d.made, d.over = d.now.Steps, d.now.Episodes
 	run, err := d.run(ctx)
-	d.clear(ctx, err == nil || plan.Name == "")
-	if err == nil && plan.Dir != "" {
+	paused := err == nil && d.paused()
+	if paused && plan.Dir != "" {
+		err = d.file(ctx)
+	}
+	d.clear(ctx, err == nil && !paused || plan.Name == "")
+	if err == nil && !paused && plan.Dir != "" {
 		err = removeFile(plan.file())
 	}
 	return run, err
@@ -77,7 +81,7 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 		return nil, err
 	}
 	defer d.record.close()
-	d.left = max(0, d.plan.Steps-d.now.Steps)
+	d.left = max(0, d.plan.Until-d.now.Steps)
 	if err := d.together(ctx); err != nil {
 		return nil, err
 	}

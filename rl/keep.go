@@ -146,7 +146,11 @@ func (e *Experiment) warnForgetful(ctx context.Context, p *Plan) {
 	if n := system.NodeOf(ctx); p.Name == "" || p.Dir != "" || n != nil && n.Persistent() {
 		return
 	}
-	if _, said := e.warned.LoadOrStore(p.Name, true); !said {
+	name := p.Name
+	if e.here { // it is one of many
+		name = ""
+	}
+	if _, said := e.warned.LoadOrStore(name, true); !said {
 		logOf(ctx).Warn("a run of rl has a name, and is kept in the memory of this program alone: give Plan.Dir, RAYSYS_DATA or a cluster", "experiment", e.name, "run", p.Name)
 	}
 }

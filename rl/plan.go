@@ -11,6 +11,9 @@ import (
 type Plan struct {
 	// Steps of the environment are made at most, by all actors together.
 	Steps int
+	// Until ends a call of Train after so many steps and keeps the run, which has a Name or a Dir: the Run is how far it has come, and Train with a later
+	// Until, or none, goes on from there. 0: it makes all Steps.
+	Until int
 	// Actors play at the same time. 0 or 1 on a node that is alone trains in the goroutine of the caller, and repeats bit for bit by its seed; else actors
 	// and learner are grains, which are placed on all nodes.
 	Actors int
@@ -49,6 +52,9 @@ type Stop struct {
 // is measured when a Point is made, once the returns of training come near.
 func MeanReturn(episodes int, goal float64) Stop { return Stop{episodes, goal} }
 
+// Goal is what MeanReturn was given; no episodes where there is no such end.
+func (s Stop) Goal() (episodes int, goal float64) { return s.episodes, s.goal }
+
 // evaluated is how many episodes an evaluation has, unless Stop says otherwise.
 const evaluated = 100
 
@@ -59,6 +65,8 @@ func (p Plan) complete() (Plan, error) {
 	switch {
 	case p.Steps < 1:
 		return bad("Plan.Steps is %d: give 1 or more", p.Steps)
+	case p.Until < 0 || p.Until > 0 && !p.kept():
+		return bad("Plan.Until is %d: give 0 or more, and a Name or a Dir that keeps the run", p.Until)
 	case p.Actors < 0:
 		return bad("Plan.Actors is %d: give 0 or more", p.Actors)
 	case p.Every < 0:
@@ -75,6 +83,10 @@ func (p Plan) complete() (Plan, error) {
 	if p.Seed == 0 {
 		p.Seed = 1
 	}
+	if p.Until == 0 {
+		p.Until = p.Steps
+	}
+	p.Until = min(p.Until, p.Steps)
 	if p.Every == 0 {
 		p.Every = max(1, p.Steps/50)
 	}

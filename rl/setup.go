@@ -35,9 +35,10 @@ type Experiment struct {
 	agent Agent
 	x     Experience
 	bad   error // in the Setup: Train returns it
+	here  bool  // it is a Variant
 
-	memory inMemory
-	warned sync.Map // names of runs of which the log says that they are not kept
+	memory *inMemory
+	warned *sync.Map // names of runs of which the log says that they are not kept
 
 	replay   replay.Server[Trajectory]
 	learners grains.Kind[learnerGrain]
@@ -53,17 +54,33 @@ type Experiment struct {
 
 // Define makes an experiment. Make it once, in a package variable, so that every node of the program knows it.
 func Define[A Action](name string, s Setup[A]) *Experiment {
-	e := &Experiment{name: name, agent: s.Agent}
+	e := &Experiment{name: name, memory: &inMemory{}, warned: &sync.Map{}}
+	if adopt(e, &s); e.bad == nil {
+		e.define(s.Learner, s.Actors, s.Shards)
+	}
+	return e
+}
+
+// Variant is e with another Setup, such as one with other settings of its Agent, for runs of one actor. They are made in the goroutine of the caller, on
+// whatever node that is, and kept by the Name that their Plan has where those of e are. It needs no Define of its own, so that a task can make it.
+func Variant[A Action](e *Experiment, s Setup[A]) *Experiment {
+	v := *e
+	v.here = true
+	if v.bad == nil {
+		adopt(&v, &s)
+	}
+	return &v
+}
+
+// adopt has e be an experiment of that setup.
+func adopt[A Action](e *Experiment, s *Setup[A]) {
+	e.make, e.agent = nil, s.Agent
 	if s.Env != nil {
 		e.make = worlds(s.Env)
 	} else if s.EnvOn != nil {
 		e.make = worldsOn(s.EnvOn)
 	}
 	e.check()
-	if e.bad == nil {
-		e.define(s.Learner, s.Actors, s.Shards)
-	}
-	return e
 }
 
 // define makes the kinds of the grains of the experiment.
@@ -186,7 +203,10 @@ func (e *Experiment) forget(ctx context.Context, run string) error {
 
 func (e *Experiment) train(ctx context.Context, plan Plan) (*Run, error) {
 	e.warnForgetful(ctx, &plan)
-	if plan.Actors <= 1 && alone(ctx) {
+	switch {
+	case e.here && plan.Actors > 1:
+		return nil, fmt.Errorf("%w: Plan.Actors is %d: a Variant has one actor, in the goroutine of the caller", ErrPlan, plan.Actors)
+	case e.here, plan.Actors <= 1 && alone(ctx):
 		return e.single(ctx, plan)
 	}
 	return e.drive(ctx, plan)

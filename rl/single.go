@@ -60,7 +60,12 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 		m, err := e.measure(ctx, w, q)
 		return m, w, err
 	})
-	if err == nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case s.paused():
+		err = s.keep(ctx)
+	default:
 		err = e.drop(ctx, &plan)
 	}
 	return run, err
