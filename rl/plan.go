@@ -37,6 +37,9 @@ type Plan struct {
 	// that goes on by its Name or Dir adds its lines to those of before, where those after the checkpoint come again, and its Points are the new ones. One
 	// of them that begins anew leaves the lines of an older run in a file beside: run.csv becomes run.1.csv.
 	Log string
+	// TensorBoard is a folder that gets the points as a file of events, which TensorBoard reads beside those of other folders: tensorboard --logdir of
+	// the folder above. The wall time of a point is that at which it was made. Each call of Train adds a file. Empty: none.
+	TensorBoard string
 	// Progress gets a line on how the run goes, again and again, as progress.NewLine shows it: the standard error where it is a terminal, unless set.
 	// io.Discard: none.
 	Progress io.Writer

@@ -7,26 +7,43 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/raysys/raysys/rl/internal/events"
 )
 
 // record keeps the points of a run, writes them to its log, and shows how it goes. It is for one goroutine.
 type record struct {
 	points   []Point
-	log      *os.File  // nil: there is none
-	form     form      // of the log
-	progress *progress // nil: nothing is shown
+	log      *os.File     // nil: there is none
+	form     form         // of the log
+	events   *events.File // nil: there are none
+	progress *progress    // nil: nothing is shown
 }
 
 // newRecord makes one, and a log where the plan wants one: a new one, or one to which a run that goes on adds. random is the mean return of random
 // actions.
 func newRecord(name string, p *Plan, random float64, goesOn bool) (r *record, err error) {
 	r = &record{progress: newProgress(name, p, random), form: formOf(p.Log)}
+	if p.TensorBoard != "" {
+		if r.events, err = events.Create(p.TensorBoard); err != nil {
+			return nil, fmt.Errorf("Plan.TensorBoard: %w", err)
+		}
+	}
+	if err := r.open(p, goesOn); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// open opens the log.
+func (r *record) open(p *Plan, goesOn bool) (err error) {
 	if p.Log == "" {
-		return r, nil
+		return nil
 	}
 	if p.Dir != "" {
 		if err := os.MkdirAll(p.Dir, 0o777); err != nil {
-			return nil, fmt.Errorf("Plan.Dir: %w", err)
+			return fmt.Errorf("Plan.Dir: %w", err)
 		}
 	}
 	how := os.O_TRUNC
@@ -34,20 +51,17 @@ func newRecord(name string, p *Plan, random float64, goesOn bool) (r *record, er
 		how = os.O_APPEND
 	} else if p.kept() {
 		if err := setAside(p.Log); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if r.log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|how, 0o666); err != nil {
-		return nil, err
+		return err
 	}
 	if i, err := r.log.Stat(); err == nil && i.Size() > 0 {
-		return r, nil // it has a header
+		return nil // it has a header
 	}
-	if _, err := r.log.WriteString(r.form.header); err != nil {
-		r.log.Close()
-		return nil, err
-	}
-	return r, nil
+	_, err = r.log.WriteString(r.form.header)
+	return err
 }
 
 // setAside gives a log that has lines another name: that of an older run is never cut.
@@ -74,11 +88,29 @@ func (r *record) add(p Point) error {
 	if r.progress != nil {
 		r.progress.add(&p)
 	}
+	if r.events != nil {
+		if err := r.events.Add(time.Now(), p.Steps, scalars(&p)...); err != nil {
+			return fmt.Errorf("Plan.TensorBoard: %w", err)
+		}
+	}
 	if r.log == nil {
 		return nil
 	}
 	_, err := r.log.Write(r.form.line(nil, &p))
 	return err
+}
+
+// scalars are a point as TensorBoard shows it.
+func scalars(p *Point) []events.Scalar {
+	return []events.Scalar{
+		{Tag: "return/training", Value: p.Return},
+		{Tag: "return/evaluated", Value: p.Evaluated},
+		{Tag: "loss", Value: p.Loss},
+		{Tag: "episodes", Value: float64(p.Episodes)},
+		{Tag: "learner/steps", Value: float64(p.LearnerSteps)},
+		{Tag: "learner/age", Value: float64(p.Age)},
+		{Tag: "seconds", Value: p.Seconds},
+	}
 }
 
 // show draws the live line; it is called far more often than a line can be read.
@@ -90,15 +122,19 @@ func (r *record) show(p *Point) {
 	}
 }
 
-// close ends the live line and the log. A second call does nothing.
+// close ends the live line, the log and the events. A second call does nothing.
 func (r *record) close() error {
 	if r.progress != nil {
 		r.progress.end()
 		r.progress = nil
 	}
-	log := r.log
-	if r.log = nil; log == nil {
-		return nil
+	var err error
+	if r.log != nil {
+		err = r.log.Close()
 	}
-	return log.Close()
+	if r.events != nil {
+		err = errors.Join(err, r.events.Close())
+	}
+	r.log, r.events = nil, nil
+	return err
 }

@@ -356,6 +356,7 @@ func TestOffence(t *testing.T) {
 		{"rl/dqn", "<rl/net", true},
 		{"rl/envs", "<rl", true},
 		{"rl/internal/plot", "<rl", false},
+		{"rl/internal/events", "<rl", false},
 		{"rl/net", "gonum.org/v1/gonum/blas/blas32", true},
 		{"rl/net", "gonum.org/v2/gonum/blas/blas32", false},
 		{"rl/ppo", "<testkit", false},

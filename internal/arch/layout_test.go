@@ -123,6 +123,7 @@ var layers = []layer{
 
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
 	{"rl/internal/plot", words("std"), "it draws numbers with labels: what a run is, rl says"},
+	{"rl/internal/events", words("std"), "it writes numbers as TensorBoard reads them: what they are of, rl says"},
 	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... inspect system/... progress stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
 
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
