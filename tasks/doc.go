@@ -42,4 +42,5 @@
 // A task asks for one CPU unless raysys.CPU and its siblings say otherwise. raysys.Priority says which tasks begin first, and
 // raysys.Detached("name") has one outlive its driver. A task with several results puts each
 // and returns their handles, []raysys.Handle[T]; who uses one of them fetches no other. Reduce joins many values in a tree.
+// Package generator has tasks whose results come one by one.
 package tasks

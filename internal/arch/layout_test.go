@@ -73,6 +73,7 @@ var layers = []layer{
 	{"grains/queue/...", words("std . grains system internal/core internal/items grains/queue/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/internal/gather", words("std . internal/core internal/graindir internal/grainengine internal/wire"), "it gathers calls before the engine has them; an error of one of them travels as the errors of calls do"},
 	{"grains/...", words("std . internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},
+	{"tasks/generator/...", words("std . grains internal/core internal/items tasks tasks/generator/..."), "it is a user of tasks and grains; of core it waits for futures of several types"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
 	{"groups/...", words("std . internal/core internal/groupengine placement groups/..."), "what a program reads of placement groups: the work is their engine's"},
 	{"internal/groupengine/...", words("std . internal/core internal/wire/... internal/ledger/... internal/runner/... store internal/shardlog placement internal/groupengine/..."), "a record, what its leader does with it, and what a node does: registry and system join them to shards and links"},

@@ -13,8 +13,8 @@ import (
 // definitions is a package of n tasks, or of n methods with their kinds, each with types of its own and used in each way.
 func definitions(kind string, n int) string {
 	var b strings.Builder
-	b.WriteString("package thin\n\nimport (\n\t\"context\"\n\n\t\"github.com/raysys/raysys\"\n\t\"github.com/raysys/raysys/grains\"\n\t\"github.com/raysys/raysys/grains/feed\"\n\t\"github.com/raysys/raysys/grains/queue\"\n\t\"github.com/raysys/raysys/tasks\"\n)\n\n" +
-		"var _ = grains.Define[struct{}](\"z\")\nvar _ = tasks.Define0[int]\nvar _ = queue.Define[int]\n\ntype room struct{}\n\nvar rooms = grains.Define[room](\"room\")\nvar _ = feed.Method[room, int]\nvar _ raysys.JobID\n")
+	b.WriteString("package thin\n\nimport (\n\t\"context\"\n\n\t\"github.com/raysys/raysys\"\n\t\"github.com/raysys/raysys/grains\"\n\t\"github.com/raysys/raysys/grains/feed\"\n\t\"github.com/raysys/raysys/grains/queue\"\n\t\"github.com/raysys/raysys/tasks\"\n\t\"github.com/raysys/raysys/tasks/generator\"\n)\n\n" +
+		"var _ = grains.Define[struct{}](\"z\")\nvar _ = tasks.Define0[int]\nvar _ = queue.Define[int]\n\ntype room struct{}\n\nvar rooms = grains.Define[room](\"room\")\nvar _ = feed.Method[room, int]\nvar _ = generator.Define[int, int]\nvar _ raysys.JobID\n")
 	for i := range n {
 		fmt.Fprintf(&b, "\ntype A%[1]d struct{ X%[1]d int; S string }\ntype R%[1]d struct{ Y%[1]d float64; L []int }\n", i)
 		if of, ok := carriers[kind]; ok {
@@ -51,6 +51,15 @@ func use%[1]d(ctx context.Context) {
 	own.Emit(A%[1]d{})
 	for range f%[1]d.All(ctx, rooms.Get("x"), feed.Last(1)) {
 	}
+}
+`,
+	"generator": `
+var s%[1]d = generator.Define("s%[1]d", func(ctx context.Context, a A%[1]d, yield func(R%[1]d) bool) error { return nil })
+func use%[1]d(ctx context.Context) {
+	s := s%[1]d.With(raysys.CPU(2)).Go(ctx, A%[1]d{})
+	for range s.All(ctx) {
+	}
+	s.Stop()
 }
 `,
 	"queue": `
@@ -106,7 +115,7 @@ func compiled(t *testing.T, kind string, n int) int {
 // TestDefinitionsAreThin: one task more, or one method with its kind, costs the compiler so many functions, which is about its time and its
 // memory: 0.7 ms and 45 KB each. A batched method is a method of slices, and a handle of what is in them.
 func TestDefinitionsAreThin(t *testing.T) {
-	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170, "batched method": 260, "queue": 170, "feed": 170} {
+	for kind, most := range map[string]int{"task": 130, "method": 170, "later method": 170, "batched method": 260, "queue": 170, "feed": 170, "generator": 170} {
 		if n := compiled(t, kind, 2) - compiled(t, kind, 1); n > most {
 			t.Errorf("one more %s costs %d functions, %d are allowed", kind, n, most)
 		} else {
