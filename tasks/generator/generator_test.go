@@ -78,7 +78,7 @@ func same(t *testing.T, got, want []string) {
 	}
 }
 
-// TestOrder: items come in their order, on one node and from another.
+// TestOrder: items come in their order.
 func TestOrder(t *testing.T) {
 	for _, n := range []int{0, 1, 1023, 1024, 1025, 50_000} {
 		with(t, count, func(ctx context.Context, g generator.Generator[int, string]) {
@@ -89,6 +89,10 @@ func TestOrder(t *testing.T) {
 			same(t, got, texts(n))
 		})
 	}
+}
+
+// TestFar: so they do from another node.
+func TestFar(t *testing.T) {
 	on(t, count, func(k *testkit.Kit, ctx context.Context, g generator.Generator[int, string]) {
 		got, err := collect(ctx, g.Go(ctx, 5000))
 		if err != nil {
