@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/nodelog"
+	"github.com/raysys/raysys/internal/worklog"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -138,6 +140,12 @@ func TestBeside(t *testing.T) {
 	rows := d.rows
 	if len(rows) != 3 || !strings.HasSuffix(rows[1], "hello") || strings.Contains(rows[1], "one") || rows[2] != "one" {
 		t.Errorf("with the logger's line the terminal has %q", rows)
+	}
+	term := worklog.NewTerminal(w, true)
+	term.Show("far", []json.RawMessage{json.RawMessage(`{"ts":"2026-01-02T15:04:05.678Z","level":"info","msg":"7","node":"?","driver":"d","function":"f","id":"1"}`)}, 0)
+	rows = d.rows
+	if len(rows) != 4 || !strings.Contains(rows[2], "far") || strings.Contains(rows[2], "one") || rows[3] != "one" {
+		t.Errorf("with the line of another node the terminal has %q", rows)
 	}
 	d = display{}
 	b.Draw("two")

@@ -116,9 +116,10 @@ func (s *single) measure(ctx context.Context) error {
 	return s.point(m)
 }
 
-// keep makes a checkpoint of a run that is kept: each time a point is made.
+// keep makes a checkpoint of a run that is kept: each time a point is made. Before the first step of the learner it has nothing that a run that begins anew
+// lacks, and the items that were played are no part of it: a short run that went on from there could end before there are enough of them again.
 func (s *single) keep(ctx context.Context) error {
-	if !s.plan.kept() {
+	if !s.plan.kept() || s.now.LearnerSteps == 0 {
 		return nil
 	}
 	data, err := s.learner.MarshalBinary()

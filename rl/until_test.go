@@ -1,6 +1,7 @@
 package rl_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/rl/dqn"
+	"github.com/raysys/raysys/rl/envs"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -95,4 +98,27 @@ func TestVariant(t *testing.T) {
 	if _, err := rl.Variant(chooses, rl.Setup[int]{Env: bandit}).Train(k.Context(), rl.Plan{Steps: 1}); !errors.Is(err, rl.ErrPlan) {
 		t.Error(err)
 	}
+}
+
+// TestBegunTooEarly: a run that was ended before the learner's first step begins anew, so that it has enough items to learn before it is over.
+func TestBegunTooEarly(t *testing.T) {
+	e := rl.Define("rl-test-early", rl.Setup[int]{Env: envs.Catch, Agent: dqn.New(dqn.Config{MinSize: 200})})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	plan := rl.Plan{Steps: 300, Every: 50, Name: "early", Progress: ends{cancel}}
+	if r, err := e.Train(ctx, plan); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%+v %v", r, err)
+	}
+	plan.Progress = io.Discard
+	if r, err := e.Train(t.Context(), plan); err != nil || r.LearnerSteps == 0 || r.Resumed != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// ends ends a run at its first point.
+type ends struct{ end func() }
+
+func (e ends) Write(p []byte) (int, error) {
+	e.end()
+	return len(p), nil
 }
