@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 	"time"
 	"unsafe"
 
@@ -36,7 +35,7 @@ type Info inspect.Schedule
 //
 // What is wrong with f, arg, w or opts is ErrBadOption or ErrTooLarge.
 func Call[G, A, R any](ctx context.Context, name string, w When, f grains.Func[G, A, R], g grains.Grain[G], arg A, opts ...Option) error {
-	p, err := grainengine.Pack(*(*grainengine.Func)(engines(&f)), graindir.ID(g.ID()), unsafe.Pointer(&arg))
+	p, err := grainengine.Pack(*(*grainengine.Func)(core.HandleIn(&f)), graindir.ID(g.ID()), unsafe.Pointer(&arg))
 	return set(ctx, name, w, p, err, g.ID(), opts)
 }
 
@@ -49,7 +48,7 @@ func Call0[G, R any](ctx context.Context, name string, w When, f grains.Func0[G,
 // with Allow as Detached(). While a task with another function or argument has the name, a firing is tried again, and that is why it stays. In a
 // cluster the lineage must be durable.
 func Task[A, R any](ctx context.Context, name string, w When, t tasks.Task[A, R], arg A, opts ...Option) error {
-	p, err := taskengine.Pack(*(*taskengine.Task)(engines(&t)), unsafe.Pointer(&arg))
+	p, err := taskengine.Pack(*(*taskengine.Task)(core.HandleIn(&t)), unsafe.Pointer(&arg))
 	if turn, _, none := core.TurnOf(ctx); none == nil && err == nil && !taskengine.CanName(turn.Job()) {
 		err = fmt.Errorf("%w: in a cluster a task with a name is recorded in the store, and this node records none: set system.Config.Lineage to durable", raysys.ErrBadOption)
 	}
@@ -59,13 +58,6 @@ func Task[A, R any](ctx context.Context, name string, w When, t tasks.Task[A, R]
 // Task0 is Task for a function without parameters.
 func Task0[R any](ctx context.Context, name string, w When, t tasks.Task0[R], opts ...Option) error {
 	return Task(ctx, name, w, tasks.Task[struct{}, R](t), struct{}{}, opts...)
-}
-
-// engines is the handle of the engine in a *grains.Func or a *tasks.Task, its last field. It has no accessor: each method of a generic type is compiled
-// for each type that a program has.
-func engines(handle any) unsafe.Pointer {
-	v := reflect.ValueOf(handle).Elem()
-	return v.Field(v.NumField() - 1).Addr().UnsafePointer()
 }
 
 // checkName says what is wrong with a name.

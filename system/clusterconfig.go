@@ -67,7 +67,7 @@ type ClusterConfig struct {
 func init() {
 	standins.Of = func(cluster any) *standins.Parts { return &cluster.(*ClusterConfig).parts }
 	standins.Inspector = func(cfg any) *core.Inspector { return &cfg.(*Config).inspect }
-	standins.Fakes = func(cfg any) *map[string]detour.Fake { return &cfg.(*Config).fakes }
+	standins.Fakes = func(cfg any) *map[*core.Entry]detour.Fake { return &cfg.(*Config).fakes }
 }
 
 // TLSFiles are PEM files: the node's certificate with the URI raysys://<cluster>/<node> in it, its key, and the

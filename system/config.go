@@ -94,7 +94,7 @@ type Config struct {
 	Page    PageConfig
 	inspect core.Inspector // sees every value that changes hands, in tests; nil: values are handed over
 
-	fakes map[string]detour.Fake // what stands in for functions, in tests
+	fakes map[*core.Entry]detour.Fake // what stands in for functions, in tests
 
 	visible string         // CUDA_VISIBLE_DEVICES, as FromEnv has read it
 	lines   worklog.Config // where lines of raysys.Logger go, as FromEnv has read it; else to Logger

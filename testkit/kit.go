@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/standins"
@@ -38,6 +40,8 @@ type options struct {
 	nodes int
 	ttl   time.Duration
 	each  func(i int, cfg *system.Config)
+	fakes map[*core.Entry]detour.Fake
+	bad   error // what is wrong with options
 
 	// of Processes
 	consul *ConsulServer
@@ -103,6 +107,10 @@ func collect(opts []Option) options {
 
 func start(t testing.TB, test string, virtual bool, d drawn, o options) *Kit {
 	t.Helper()
+	if err := o.checkFakes(); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	*standins.Fakes(&o.cfg) = o.fakes
 	k := &Kit{t: t, seed: d.seed, virtual: virtual}
 	d.announce(t, test, func() bool { return k.virtual || k.drew.Load() })
 	k.rng = rand.New(rand.NewPCG(k.seed, 0))

@@ -56,6 +56,9 @@ func Processes(t testing.TB, n int, opts ...Option) *Procs {
 	if os.Getenv(childDir) != "" {
 		t.Fatalf("testkit: this is a process that Processes started: begin TestMain with testkit.Main or testkit.Child")
 	}
+	if o.fakes != nil || o.bad != nil {
+		t.Fatalf("testkit: Processes cannot have fakes, since other processes cannot be given a function: use testkit.New(t, testkit.Nodes(n), ...)")
+	}
 	d := drawSeeds(t, o.seed)[0]
 	d.announce(t, t.Name(), func() bool { return false }) // real time and real processes do not repeat
 	p := &Procs{t: t, consul: o.consul, dir: t.TempDir()}

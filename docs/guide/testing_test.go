@@ -3,6 +3,7 @@ package guide_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -31,11 +32,33 @@ var (
 )
 
 func TestTwice(t *testing.T) {
-	k := testkit.New(t)
-	ctx := k.Context()
+	ctx := testkit.New(t).Context() // the driver's: submit with it as main does
 	n, err := twice.Go(ctx, 21).Get(ctx)
 	if n != 42 || err != nil {
 		t.Fatal(n, err)
+	}
+}
+
+type bank struct{}
+
+func (*bank) OnActivate(context.Context) error { return errors.New("no network") }
+
+func (*bank) Debit(context.Context, int) (string, error) { return "", nil }
+
+var (
+	banks = grains.Define[bank]("guide.testing.bank")
+	debit = grains.Method(banks, "debit", (*bank).Debit)
+	buy   = tasks.Define("guide.testing.buy", func(ctx context.Context, euros int) (string, error) {
+		return debit.Call(ctx, banks.Get("savings"), euros).Get(ctx)
+	})
+)
+
+func TestBuy(t *testing.T) {
+	ctx := testkit.New(t, testkit.Fake(debit, func(_ context.Context, key string, euros int) (string, error) {
+		return fmt.Sprintf("%d euros by bank %s", euros, key), nil
+	})).Context()
+	if got, err := buy.Go(ctx, 5).Get(ctx); got != "5 euros by bank savings" || err != nil {
+		t.Error(got, err)
 	}
 }
 

@@ -3,8 +3,10 @@ package core
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"sync"
+	"unsafe"
 )
 
 // Entry is one line of a function table: a task, or a grain kind with its methods.
@@ -119,4 +121,11 @@ func (e *Entry) Unknown() error {
 	}
 	return fmt.Errorf("%w: %s (defined at %s) is not in this system's table: pass its table in system.Config.Table, or define it with Define",
 		ErrUnknownFunc, e, e.Site)
+}
+
+// HandleIn is the handle of the engine in a *grains.Func or a *tasks.Task, its last field. It has no accessor: each method of a generic
+// type is compiled for each type that a program has.
+func HandleIn(handle any) unsafe.Pointer {
+	v := reflect.ValueOf(handle).Elem()
+	return v.Field(v.NumField() - 1).Addr().UnsafePointer()
 }

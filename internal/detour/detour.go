@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -22,19 +21,20 @@ var ErrNotFaked = core.Sentinel("testkit.not-faked", "method of a kind with a fa
 // Detour is what the work of a node, or of a kind there, passes. Where it passes nothing there is none.
 type Detour struct {
 	Filters []raysys.Filter
-	Fakes   map[string]Fake // by core.Entry.String
+	Fakes   map[*core.Entry]Fake
 }
 
 // Of makes a Detour; nil where there is nothing to pass.
-func Of(filters []raysys.Filter, fakes map[string]Fake) *Detour {
+func Of(filters []raysys.Filter, fakes map[*core.Entry]Fake) *Detour {
 	if len(filters)+len(fakes) == 0 {
 		return nil
 	}
 	return &Detour{filters, fakes}
 }
 
-// OfKind returns what the calls of a kind pass, its own filters among it. filtered is false for a kind that passes none of the node.
-func (d *Detour) OfKind(name string, filtered bool, own []raysys.Filter) *Detour {
+// OfKind returns what the calls of a kind pass, its own filters among it. has reports whether a method is the kind's. filtered is false for a
+// kind that passes no filter of the node.
+func (d *Detour) OfKind(has func(*core.Entry) bool, filtered bool, own []raysys.Filter) *Detour {
 	if d == nil {
 		return Of(own, nil)
 	}
@@ -44,16 +44,19 @@ func (d *Detour) OfKind(name string, filtered bool, own []raysys.Filter) *Detour
 	}
 	list = append(list, own...)
 	for f := range d.Fakes {
-		if strings.HasPrefix(f, "method "+name+".") {
+		if has(f) {
 			return Of(list, d.Fakes)
 		}
 	}
 	return Of(list, nil)
 }
 
+// Faked reports whether something stands in for functions. Of a Detour of a kind: for one of its methods, so that none of them runs itself.
+func (d *Detour) Faked() bool { return d != nil && d.Fakes != nil }
+
 // Fake returns what stands in for the function; nil where that runs itself.
 func (d *Detour) Fake(e *core.Entry) Fake {
-	f := d.Fakes[e.String()]
+	f := d.Fakes[e]
 	if f == nil && d.Fakes != nil && e.Kind == "method" {
 		return func(context.Context, string, unsafe.Pointer, unsafe.Pointer) error {
 			return fmt.Errorf("%s: %w: give the Kit a testkit.Fake of it, too", e.Name, ErrNotFaked)

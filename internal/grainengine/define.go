@@ -102,6 +102,19 @@ func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
 	k.tick = k.tickMethod()
 }
 
+// has reports whether e is a method of the kind.
+func (k *kind) has(e *core.Entry) bool {
+	m, ok := e.Impl.(*methodVariants)
+	return ok && m.of() == k
+}
+
+// faked is the kind where fakes stand in for its methods: its grains have neither State nor hooks, and remember no calls.
+func (k *kind) faked() *kind {
+	f := &kind{KindOptions: k.KindOptions, entry: k.entry, name: k.name, make: func() any { return new(none) }, tick: k.tick}
+	f.Durable = false
+	return f
+}
+
 // checkDurable says why a kind cannot be durable.
 func (k *kind) checkDurable() error {
 	switch {

@@ -140,7 +140,10 @@ func (e *Engine) bind(def *kind) *boundKind {
 		return k.(*boundKind)
 	}
 	k := &boundKind{engine: e, def: def, workers: cmp.Or(def.Workers, e.cfg.CPUs)}
-	k.detour = e.cfg.Detour.OfKind(def.name, !def.Unfiltered, def.Filters)
+	k.detour = e.cfg.Detour.OfKind(def.has, !def.Unfiltered, def.Filters)
+	if k.detour.Faked() {
+		k.def = def.faked()
+	}
 	k.unfit = k.never()
 	host := &kindActor{k}
 	k.props = actor.PropsFromProducer(func() actor.Actor { return host },

@@ -43,6 +43,14 @@ func (f Func) but(change func(*method)) Func {
 	return Func{&m}
 }
 
+// EntryOf returns the line of the function table that the method is; nil for the zero Func.
+func EntryOf(f Func) *core.Entry {
+	if f.m == nil {
+		return nil
+	}
+	return f.m.entry
+}
+
 // With is the With of the handles, ReadOnly, Idempotent and Reentrant are theirs too.
 func (f Func) With(opts []raysys.Option) Func {
 	return f.but(func(m *method) { m.opts = core.With(m.opts, opts) })

@@ -28,5 +28,5 @@ var (
 	// Inspector returns where a *system.Config has what sees every value that changes hands.
 	Inspector func(cfg any) *core.Inspector
 	// Fakes returns where a *system.Config has what stands in for functions.
-	Fakes func(cfg any) *map[string]detour.Fake
+	Fakes func(cfg any) *map[*core.Entry]detour.Fake
 )

@@ -79,6 +79,14 @@ func Define3[A, B, C, R any](t *raysys.Table, name string, fn func(context.Conte
 		field{core.TypeOf[A](), 0}, field{core.TypeOf[B](), unsafe.Offsetof(a.B)}, field{core.TypeOf[C](), unsafe.Offsetof(a.C)})
 }
 
+// EntryOf returns the line of the function table that the task is; nil for the zero Task.
+func EntryOf(k Task) *core.Entry {
+	if k.spec == nil {
+		return nil
+	}
+	return k.spec.entry
+}
+
 // programsCaller is how many frames above a function that is called by the exported ones of this package the program
 // stands: that one, and the one of package tasks, lie between.
 const programsCaller = 3
