@@ -47,7 +47,7 @@ func (s *Search) define(spec func() rl.Spec, c Config, opts []grains.Option) {
 		s.bad = fmt.Errorf("search %q: %w", s.name, s.bad)
 		return
 	}
-	s.players = grains.Define[player](s.name+".player", append([]grains.Option{grains.Placement(raysys.Spread)}, opts...)...)
+	s.players = grains.Define[player](s.name+".player", append([]grains.Option{grains.Placement(raysys.Spread), grains.Unfiltered()}, opts...)...)
 	s.playing = grains.Method(s.players, "play", func(_ *player, ctx context.Context, o order) (heard, error) {
 		return s.play(ctx, o)
 	}).Idempotent().With(raysys.NoDeadline())

@@ -88,7 +88,7 @@ func Define[A rl.Action](name string, space Space, setup func(Setting) rl.Setup[
 		return s
 	}
 	s.e = rl.Define(name+".trials", first)
-	s.boards = grains.Define[keeper](name + ".board")
+	s.boards = grains.Define[keeper](name+".board", grains.Unfiltered())
 	s.kept, s.keep = grains.Method0(s.boards, "kept", (*keeper).kept), grains.Action(s.boards, "keep", (*keeper).keep)
 	s.trial = tasks.Define(name+".trial", func(ctx context.Context, o order) (came, error) {
 		u, err := safe(o.Setting)
