@@ -3,6 +3,7 @@ package es
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -50,7 +51,12 @@ func (s *Search) define(spec func() rl.Spec, c Config, opts []grains.Option) {
 	s.players = grains.Define[player](s.name+".player", append([]grains.Option{grains.Placement(raysys.Spread), grains.Unfiltered()}, opts...)...)
 	s.playing = grains.Method(s.players, "play", func(_ *player, ctx context.Context, o order) (heard, error) {
 		return s.play(ctx, o)
-	}).Idempotent().With(raysys.NoDeadline())
+	}).Idempotent().With(raysys.NoDeadline(), raysys.RetryIf(lost), raysys.Retries(10))
+}
+
+// lost: a node of a player below died, or stood apart, as a player's error says. It plays again, from the same seeds.
+func lost(err error) bool {
+	return raysys.Retriable(err) || errors.Is(err, raysys.ErrNodeDead) || errors.Is(err, raysys.ErrFenced) || errors.Is(err, raysys.ErrOutcomeUnknown)
 }
 
 // look asks an environment for its Spec.
