@@ -100,17 +100,18 @@ func TestVariant(t *testing.T) {
 	}
 }
 
+var early = rl.Define("rl-test-early", rl.Setup[int]{Env: envs.Catch, Agent: dqn.New(dqn.Config{MinSize: 200})})
+
 // TestBegunTooEarly: a run that was ended before the learner's first step begins anew, so that it has enough items to learn before it is over.
 func TestBegunTooEarly(t *testing.T) {
-	e := rl.Define("rl-test-early", rl.Setup[int]{Env: envs.Catch, Agent: dqn.New(dqn.Config{MinSize: 200})})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	plan := rl.Plan{Steps: 300, Every: 50, Name: "early", Progress: ends{cancel}}
-	if r, err := e.Train(ctx, plan); !errors.Is(err, context.Canceled) {
+	if r, err := early.Train(ctx, plan); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%+v %v", r, err)
 	}
 	plan.Progress = io.Discard
-	if r, err := e.Train(t.Context(), plan); err != nil || r.LearnerSteps == 0 || r.Resumed != 0 {
+	if r, err := early.Train(t.Context(), plan); err != nil || r.LearnerSteps == 0 || r.Resumed != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
