@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/queue"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -436,4 +438,46 @@ func TestBadDefinitions(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestSlowConsumer: however many items a producer has for a slow consumer, the queue holds as many as its size. In the long form the heap does not
+// grow with them.
+func TestSlowConsumer(t *testing.T) {
+	n := long.Form(50_000, 1_000_000)
+	with(t, func(ctx context.Context, q queue.Queue[string]) {
+		ended := make(chan error, 1)
+		go func() {
+			for i := 0; i < n; i += 500 {
+				if err := q.Put(ctx, texts(i, i+500)...); err != nil {
+					ended <- err
+					return
+				}
+			}
+			ended <- q.Close(ctx)
+		}()
+		next, first := 0, uint64(0)
+		for v, err := range q.All(ctx) {
+			if err != nil || v != fmt.Sprint(next) {
+				t.Fatal(next, v, err)
+			}
+			if next++; next%5000 != 0 {
+				continue
+			}
+			if held, err := q.Len(ctx); held > 2000 || err != nil {
+				t.Error(held, "items are held", err)
+			}
+			if next%100_000 == 0 { // in the long form
+				var m runtime.MemStats
+				runtime.GC()
+				if runtime.ReadMemStats(&m); first == 0 {
+					first = m.HeapAlloc
+				} else if m.HeapAlloc > first+16<<20 {
+					t.Errorf("after %d items the heap has %d bytes, after the first %d", next, m.HeapAlloc, first)
+				}
+			}
+		}
+		if err := <-ended; err != nil || next != n {
+			t.Error(next, err)
+		}
+	}, queue.Size(2000))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -369,7 +370,8 @@ func TestHour(t *testing.T) {
 	}
 }
 
-// TestWaits: a producer is no more than three chunks ahead of a reader: two that are unread, and one that it fills. While it waits another task has its CPU.
+// TestWaits: however many items there are, a producer is no more than three chunks ahead of a reader: two that are unread, and one that it fills. While it waits another task has its CPU.
+// In the long form the heap does not grow with them.
 func TestWaits(t *testing.T) {
 	n := long.Form(50_000, 1_000_000)
 	var made atomic.Int64
@@ -386,7 +388,7 @@ func TestWaits(t *testing.T) {
 	one := tasks.DefineIn(table, "one", func(context.Context, int) (int, error) { return 1, nil })
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, read := k.Context(), int64(0)
-		most := int64(0)
+		most, first := int64(0), uint64(0)
 		for v, err := range g.Go(ctx, n).All(ctx) {
 			if err != nil || int64(v) != read {
 				t.Fatal(v, err)
@@ -398,7 +400,15 @@ func TestWaits(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			read++
+			if read++; read%100_000 == 0 { // in the long form
+				var m runtime.MemStats
+				runtime.GC()
+				if runtime.ReadMemStats(&m); first == 0 {
+					first = m.HeapAlloc
+				} else if m.HeapAlloc > first+16<<20 {
+					t.Errorf("after %d items the heap has %d bytes, after the first %d", read, m.HeapAlloc, first)
+				}
+			}
 		}
 		if read != int64(n) || most > 4*items.MaxItems || most < 2*items.MaxItems {
 			t.Errorf("%d items of %d; the producer was %d ahead", read, n, most)

@@ -131,6 +131,14 @@ func catalogue() []Row {
 			Operation: "submit 1,000,000 tasks while every CPU is busy, then let them go and get all results",
 		},
 		{
+			Name: "generator_items", Unit: "items/s", measure: itemsHere(generated),
+			Operation: "65,536 items of a generator, from Go to the end of the loop",
+		},
+		{
+			Name: "queue_items", Unit: "items/s", measure: itemsHere(taken),
+			Operation: "65,536 items that a task puts into a queue, 1,024 at a time, and a loop takes",
+		},
+		{
 			Name: "args_10k", Unit: Latency, measure: manyArgs,
 			Operation: "put 10,000 ints, submit one task with the 10,000 refs as argument, get their sum",
 		},
@@ -186,6 +194,14 @@ func crossCatalogue() []Row {
 		{
 			Name: "put_small", Unit: "puts/s", measure: seenPuts.besideEcho,
 			Operation: "put of one int, seen by another process: 1000 of them are the argument of a task there",
+		},
+		{
+			Name: "generator_items", Unit: "items/s", measure: itemsAcross(generated),
+			Operation: "65,536 items of a generator in another process, from Go to the end of the loop",
+		},
+		{
+			Name: "queue_items", Unit: "items/s", measure: itemsAcross(taken),
+			Operation: "65,536 items that a task in another process puts into a queue there, 1,024 at a time, and a loop takes",
 		},
 		{
 			Name: "transfer", Unit: GigabytesPerSecond, measure: transfer,
