@@ -444,40 +444,41 @@ func TestBadDefinitions(t *testing.T) {
 // grow with them.
 func TestSlowConsumer(t *testing.T) {
 	n := long.Form(50_000, 1_000_000)
-	with(t, func(ctx context.Context, q queue.Queue[string]) {
-		ended := make(chan error, 1)
-		go func() {
-			for i := 0; i < n; i += 500 {
-				if err := q.Put(ctx, texts(i, i+500)...); err != nil {
-					ended <- err
-					return
-				}
-			}
-			ended <- q.Close(ctx)
-		}()
-		next, first := 0, uint64(0)
-		for v, err := range q.All(ctx) {
-			if err != nil || v != fmt.Sprint(next) {
-				t.Fatal(next, v, err)
-			}
-			if next++; next%5000 != 0 {
-				continue
-			}
-			if held, err := q.Len(ctx); held > 2000 || err != nil {
-				t.Error(held, "items are held", err)
-			}
-			if next%100_000 == 0 { // in the long form
-				var m runtime.MemStats
-				runtime.GC()
-				if runtime.ReadMemStats(&m); first == 0 {
-					first = m.HeapAlloc
-				} else if m.HeapAlloc > first+16<<20 {
-					t.Errorf("after %d items the heap has %d bytes, after the first %d", next, m.HeapAlloc, first)
-				}
+	table := raysys.NewTable()
+	q := queue.DefineIn[string](table, "jobs", queue.Size(2000)).Get("a")
+	ctx := testkit.New(t, testkit.Table(table), testkit.Loose()).Context() // in strict mode the Kit holds what it watches
+	ended := make(chan error, 1)
+	go func() {
+		for i := 0; i < n; i += 500 {
+			if err := q.Put(ctx, texts(i, i+500)...); err != nil {
+				ended <- err
+				return
 			}
 		}
-		if err := <-ended; err != nil || next != n {
-			t.Error(next, err)
+		ended <- q.Close(ctx)
+	}()
+	next, first := 0, uint64(0)
+	for v, err := range q.All(ctx) {
+		if err != nil || v != fmt.Sprint(next) {
+			t.Fatal(next, v, err)
 		}
-	}, queue.Size(2000))
+		if next++; next%5000 != 0 {
+			continue
+		}
+		if held, err := q.Len(ctx); held > 2000 || err != nil {
+			t.Error(held, "items are held", err)
+		}
+		if next%100_000 == 0 { // in the long form
+			var m runtime.MemStats
+			runtime.GC()
+			if runtime.ReadMemStats(&m); first == 0 {
+				first = m.HeapAlloc
+			} else if m.HeapAlloc > first+16<<20 {
+				t.Errorf("after %d items the heap has %d bytes, after the first %d", next, m.HeapAlloc, first)
+			}
+		}
+	}
+	if err := <-ended; err != nil || next != n {
+		t.Error(next, err)
+	}
 }
