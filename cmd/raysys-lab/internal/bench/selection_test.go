@@ -55,13 +55,13 @@ func TestSelect(t *testing.T) {
 func TestEveryRowIsThereOnce(t *testing.T) {
 	for tier, want := range map[bench.Tier][]string{
 		bench.InProcess: {
-			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async", "ticks",
+			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async", "ticks", "generator_items", "queue_items",
 			"get_small", "put_small", "put_gigabytes", "get_10k_refs", "wait_1k", "queued_1m", "args_10k", "returns_3k",
 			"grains_idle", "placement_group", "node_start", "node_idle_rss", "tasks_recorded", "tasks_watched", "calls_recorded",
 		},
 		bench.CrossProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
-			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "results_by_size", "allreduce_small", "grain_activate", "durable_calls", "schedules_due", "schedules_stored", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality", "tasks_50m",
+			"generator_items", "queue_items", "wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "results_by_size", "allreduce_small", "grain_activate", "durable_calls", "schedules_due", "schedules_stored", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality", "tasks_50m",
 		},
 	} {
 		got := bench.Names(bench.Rows(tier))
