@@ -358,6 +358,7 @@ func TestOffence(t *testing.T) {
 		{"rl/dqn", "<grains/replay", true},
 		{"rl/dqn", "<rl/net", true},
 		{"rl/envs", "<rl", true},
+		{"rl/internal/descent", "<rl", false},
 		{"rl/internal/plot", "<rl", false},
 		{"rl/internal/events", "<rl", false},
 		{"rl/net", "gonum.org/v1/gonum/blas/blas32", true},

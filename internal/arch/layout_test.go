@@ -123,6 +123,7 @@ var layers = []layer{
 	{"schedule/...", words("std third . grains tasks inspect system internal/core internal/due internal/graindir internal/grainengine internal/taskengine schedule/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of bytes, which the engines do, and of the registry it knows the records of what is due"},
 
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
+	{"rl/internal/descent", words("std rl/net"), "numbers alone, as rl/net: what two agents do with the parameters of a net"},
 	{"rl/internal/plot", words("std"), "it draws numbers with labels: what a run is, rl says"},
 	{"rl/internal/events", words("std"), "it writes numbers as TensorBoard reads them: what they are of, rl says"},
 	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... inspect system/... progress stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},

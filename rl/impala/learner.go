@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/rl/internal/descent"
 	"github.com/raysys/raysys/rl/net"
 )
 
@@ -35,39 +36,13 @@ type learner struct {
 type state struct {
 	Model         string
 	Updates       int
-	Policy, Value descent
-}
-
-// descent is the parameters that an optimizer moves.
-type descent struct {
-	Params []float32
-	Adam   net.Adam
-}
-
-// epsilon is Adam's: the gradients of a good policy are tiny, and the usual 1e-8 makes full steps of their noise.
-const epsilon = 1e-5
-
-func newDescent(params []float32) descent {
-	return descent{params, net.Adam{Epsilon: epsilon, M: make([]float32, len(params)), V: make([]float32, len(params))}}
-}
-
-func (d descent) clone() descent {
-	d.Params, d.Adam.M, d.Adam.V = slices.Clone(d.Params), slices.Clone(d.Adam.M), slices.Clone(d.Adam.V)
-	return d
-}
-
-// step descends along grads.
-func (d *descent) step(grads []float32, c *Config) {
-	if c.MaxGradNorm > 0 {
-		net.ClipNorm(grads, c.MaxGradNorm)
-	}
-	d.Adam.Step(d.Params, grads, c.LearningRate)
+	Policy, Value descent.Descent
 }
 
 func newLearner(c Config, m model, seed uint64) *learner {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	// The policy begins undecided, whatever it sees.
-	l := &learner{c: c, m: m, state: state{m.String(), 0, newDescent(m.policy.Init(rng, 0.01)), newDescent(m.value.Init(rng, 1))}}
+	l := &learner{c: c, m: m, state: state{m.String(), 0, descent.New(m.policy.Init(rng, 0.01)), descent.New(m.value.Init(rng, 1))}}
 	l.gradP, l.gradV, l.logProbs = make([]float32, m.policy.Size()), make([]float32, m.value.Size()), make([]float32, m.policy.Out())
 	return l
 }
@@ -89,14 +64,14 @@ func (l *learner) Learn(_ context.Context, b rl.Batch) (rl.Learned, error) {
 	for i := range l.pile {
 		l.obs = append(l.obs, l.pile[i].Obs...)
 	}
-	next := state{l.Model(), l.Updates + 1, l.Policy.clone(), l.Value.clone()}
+	next := state{l.Model(), l.Updates + 1, l.Policy.Clone(), l.Value.Clone()}
 	var loss float64
 	for range l.c.Passes {
 		loss = l.pass(&next)
 	}
 	clear(l.pile) // so that the trajectories go
 	l.pile, l.piled = l.pile[:0], 0
-	if !finite(next.Policy.Params) || !finite(next.Value.Params) {
+	if !next.Policy.Finite() || !next.Value.Finite() {
 		return rl.Learned{}, fmt.Errorf("update %d: %w", next.Updates, rl.ErrDiverged)
 	}
 	l.state = next
@@ -115,9 +90,9 @@ func (l *learner) pass(next *state) float64 {
 		at += t.Len() + 1
 	}
 	l.m.policy.Backward(next.Policy.Params, &l.onPolicy, l.dPolicy, l.gradP)
-	next.Policy.step(l.gradP, &l.c)
+	next.Policy.Step(l.gradP, l.c.MaxGradNorm, l.c.LearningRate)
 	l.m.value.Backward(next.Value.Params, &l.onValue, l.dValue, l.gradV)
-	next.Value.step(l.gradV, &l.c)
+	next.Value.Step(l.gradV, l.c.MaxGradNorm, l.c.LearningRate)
 	return sum * mean
 }
 
@@ -159,15 +134,6 @@ func zeros(x []float32, n int) []float32 {
 	return x
 }
 
-// finite reports whether all numbers are: NaN and both infinities survive a sum, or meet in it as NaN.
-func finite(x []float32) bool {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v)
-	}
-	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
-}
-
 // MarshalBinary has the Model and the state, which is all that the next update depends on. The trajectories that are kept for the next update are not in it: a
 // learner that goes on has them collected anew.
 func (l *learner) MarshalBinary() ([]byte, error) {
@@ -185,7 +151,7 @@ func (l *learner) UnmarshalBinary(b []byte) error {
 	if next.Model != l.Model() {
 		return fmt.Errorf("a checkpoint of %q for %q: %w", next.Model, l.Model(), rl.ErrModel)
 	}
-	for i, have := range []descent{next.Policy, next.Value} {
+	for i, have := range []descent.Descent{next.Policy, next.Value} {
 		want := []int{len(l.gradP), len(l.gradV)}[i]
 		if len(have.Params) != want || len(have.Adam.M) != want || len(have.Adam.V) != want {
 			return fmt.Errorf("impala: a checkpoint of %q lacks numbers", next.Model)

@@ -15,7 +15,7 @@ const counters = 4
 func (l *learner) MarshalBinary() ([]byte, error) {
 	order, model := binary.LittleEndian, l.Model()
 	b := append(binary.AppendUvarint(nil, uint64(len(model))), model...)
-	for _, n := range [counters]uint64{l.seed, uint64(l.updates), uint64(l.policy.adam.Steps), uint64(l.value.adam.Steps)} {
+	for _, n := range [counters]uint64{l.seed, uint64(l.updates), uint64(l.policy.Adam.Steps), uint64(l.value.Adam.Steps)} {
 		b = order.AppendUint64(b, n)
 	}
 	for _, list := range l.lists() {
@@ -37,7 +37,7 @@ func (l *learner) UnmarshalBinary(b []byte) error {
 	if model != l.Model() {
 		return fmt.Errorf("a checkpoint of %q for %q: %w", model, l.Model(), rl.ErrModel)
 	}
-	next := state{policy: l.policy.clone(), value: l.value.clone()}
+	next := state{policy: l.policy.Clone(), value: l.value.Clone()}
 	want := 8 * counters
 	for _, list := range next.lists() {
 		want += 4 * len(list)
@@ -54,11 +54,11 @@ func (l *learner) UnmarshalBinary(b []byte) error {
 		b = b[at:]
 		at, err = binary.Decode(b, binary.LittleEndian, list)
 	}
-	next.seed, next.updates, next.policy.adam.Steps, next.value.adam.Steps = n4[0], int(n4[1]), int(n4[2]), int(n4[3])
+	next.seed, next.updates, next.policy.Adam.Steps, next.value.Adam.Steps = n4[0], int(n4[1]), int(n4[2]), int(n4[3])
 	l.state, l.pile, l.piled = next, nil, 0
 	return err
 }
 
 func (s *state) lists() [][]float32 {
-	return [][]float32{s.policy.params, s.policy.adam.M, s.policy.adam.V, s.value.params, s.value.adam.M, s.value.adam.V}
+	return [][]float32{s.policy.Params, s.policy.Adam.M, s.policy.Adam.V, s.value.Params, s.value.Adam.M, s.value.Adam.V}
 }

@@ -3,11 +3,11 @@ package ppo
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/raysys/raysys/rl"
+	"github.com/raysys/raysys/rl/internal/descent"
 	"github.com/raysys/raysys/rl/net"
 )
 
@@ -31,48 +31,22 @@ type learner struct {
 type state struct {
 	seed    uint64
 	updates int
-	policy  descent
-	value   descent
-}
-
-// descent is the parameters that an optimizer moves.
-type descent struct {
-	params []float32
-	adam   net.Adam
-}
-
-// epsilon is Adam's: the gradients of a good policy are tiny, and the usual 1e-8 makes full steps of their noise.
-const epsilon = 1e-5
-
-func newDescent(params []float32) descent {
-	return descent{params, net.Adam{Epsilon: epsilon, M: make([]float32, len(params)), V: make([]float32, len(params))}}
-}
-
-func (d descent) clone() descent {
-	d.params, d.adam.M, d.adam.V = slices.Clone(d.params), slices.Clone(d.adam.M), slices.Clone(d.adam.V)
-	return d
-}
-
-// step descends along grads.
-func (d *descent) step(grads []float32, c *Config) {
-	if c.MaxGradNorm > 0 {
-		net.ClipNorm(grads, c.MaxGradNorm)
-	}
-	d.adam.Step(d.params, grads, c.LearningRate)
+	policy  descent.Descent
+	value   descent.Descent
 }
 
 func newLearner(c Config, m model, seed uint64) *learner {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	// The policy begins undecided, whatever it sees.
 	params := append(m.policy.Init(rng, 0.01), make([]float32, m.beside)...)
-	l := &learner{c: c, m: m, state: state{seed: seed, policy: newDescent(params), value: newDescent(m.value.Init(rng, 1))}}
+	l := &learner{c: c, m: m, state: state{seed: seed, policy: descent.New(params), value: descent.New(m.value.Init(rng, 1))}}
 	l.gradP, l.gradV = make([]float32, len(params)), make([]float32, m.value.Size())
 	return l
 }
 
 func (l *learner) Model() string { return l.m.String() }
 
-func (l *learner) Weights() []float32 { return l.policy.params }
+func (l *learner) Weights() []float32 { return l.policy.Params }
 
 // Learn makes one update at most. After an error the learner is as it was before the batch that it could not learn from, which is dropped.
 func (l *learner) Learn(_ context.Context, b rl.Batch) (rl.Learned, error) {
@@ -83,13 +57,13 @@ func (l *learner) Learn(_ context.Context, b rl.Batch) (rl.Learned, error) {
 	if l.piled < l.c.Batch {
 		return rl.Learned{}, nil
 	}
-	l.all.gather(l.pile, l.piled, &l.m, l.value.params, &l.onValue, &l.c)
+	l.all.gather(l.pile, l.piled, &l.m, l.value.Params, &l.onValue, &l.c)
 	clear(l.pile) // so that the trajectories go
 	l.pile, l.piled = l.pile[:0], 0
 
-	next := state{l.seed, l.updates + 1, l.policy.clone(), l.value.clone()}
+	next := state{l.seed, l.updates + 1, l.policy.Clone(), l.value.Clone()}
 	loss := l.update(&next)
-	if !finite(next.policy.params) || !finite(next.value.params) {
+	if !next.policy.Finite() || !next.value.Finite() {
 		return rl.Learned{}, fmt.Errorf("update %d: %w", next.updates, rl.ErrDiverged)
 	}
 	l.state = next
@@ -122,27 +96,18 @@ func (l *learner) update(next *state) (loss float64) {
 
 // descend makes one step of each net, by the minibatch.
 func (l *learner) descend(next *state, sum *losses) {
-	inNet, beside := l.m.split(next.policy.params)
+	inNet, beside := l.m.split(next.policy.Params)
 	gradNet, gradBeside := l.m.split(l.gradP)
 	clear(gradBeside)
 	out := l.m.policy.Forward(inNet, l.mini.obs, &l.onPolicy)
 	l.dOut = slices.Grow(l.dOut[:0], len(out))[:len(out)]
 	policyLoss(l.m.head, l.dOut, gradBeside, out, beside, &l.mini, &l.c, sum)
 	l.m.policy.Backward(inNet, &l.onPolicy, l.dOut, gradNet)
-	next.policy.step(l.gradP, &l.c)
+	next.policy.Step(l.gradP, l.c.MaxGradNorm, l.c.LearningRate)
 
-	out = l.m.value.Forward(next.value.params, l.mini.obs, &l.onValue)
+	out = l.m.value.Forward(next.value.Params, l.mini.obs, &l.onValue)
 	l.dOut = l.dOut[:len(out)]
 	valueLoss(l.dOut, out, l.mini.wanted, sum)
-	l.m.value.Backward(next.value.params, &l.onValue, l.dOut, l.gradV)
-	next.value.step(l.gradV, &l.c)
-}
-
-// finite reports whether all numbers are: NaN and both infinities survive a sum, or meet in it as NaN.
-func finite(x []float32) bool {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v)
-	}
-	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
+	l.m.value.Backward(next.value.Params, &l.onValue, l.dOut, l.gradV)
+	next.value.Step(l.gradV, l.c.MaxGradNorm, l.c.LearningRate)
 }

@@ -136,7 +136,7 @@ func TestExtrasAgreeWithBatch(t *testing.T) {
 			tr.Actions, tr.Extras = append(tr.Actions, action...), append(tr.Extras, extra...)
 			tr.Obs = append(tr.Obs, rng.Float32(), rng.Float32())
 		}
-		l.all.gather([]rl.Trajectory{tr}, n, &l.m, l.value.params, &l.onValue, &l.c)
+		l.all.gather([]rl.Trajectory{tr}, n, &l.m, l.value.Params, &l.onValue, &l.c)
 		inNet, beside := m.split(l.Weights())
 		out := m.policy.Forward(inNet, l.all.obs, &l.onPolicy)
 		var sum losses
