@@ -23,6 +23,9 @@ type Schedule struct {
 	Ended     time.Time   `json:"ended,omitzero"` // when the last one had
 	LastError string      `json:"last_error,omitempty"`
 	Missed    uint64      `json:"missed"` // times that were left out
+	// Left is why: "overlap" (the firing before ran, or was tried again), "late" (an outage, beyond CatchUp), "full" (as many waited as can), or
+	// "unknown" (of a version that kept no reasons). Missed is its sum.
+	Left map[string]uint64 `json:"left,omitempty"`
 	// Node has the schedule, which is due; "" while it waits for its time or for a node.
 	Node raysys.NodeID `json:"node,omitempty"`
 	Why  string        `json:"why,omitempty"` // it stays, though it is due

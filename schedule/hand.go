@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -19,21 +18,25 @@ import (
 // hand is a record that this node works at, from when a leader gives it until the next record is stored and nothing of it runs here.
 //
 //	take ─▶ begin ─▶ fire ─▶ ended, fault ─▶ store ─▶ done
-//	         ▲                                 │ another has changed the record: what has happened here is told to that one
+//	         ▲  └ not firm: store ─▶ fire      │ another has changed the record: what has happened here is told to that one
 //	         └─────────────────────────────────┘
 //
 // What runs for longer than noteAfter is stored as running on this node: a new leader leaves it alone while the node lives, and lists show it.
+// The time is that of the leader, which travels with each record: this node's time of day counts for nothing.
 type hand struct {
 	n     *node
 	store due.Store
 	name  due.Name
 
 	mu      sync.Mutex // guards the rest
+	now0    int64      // the leader's time of day, at got
+	got     time.Time
 	stored  due.Item
 	rec     *record
-	since   []func(*record) // what has happened since rec was stored
-	live    map[int64]bool  // firings that run here
-	noted   bool            // it is stored that they do, or shall be
+	since   []func(*record)     // what has happened since rec was stored
+	firm    map[int64]bool      // due times of the firings that may begin by what is stored: see record.firm
+	live    map[int64]time.Time // firings that run here, and since when
+	noted   bool                // it is stored that they do, or shall be
 	note    *time.Timer
 	storing bool
 	given   *due.Item // by a leader, while storing
@@ -47,8 +50,12 @@ func (n *node) take(store due.Store, it due.Item) {
 	key := it.Key()
 	n.mu.Lock()
 	h := n.hands[key]
+	if h == nil && it.Deleted() {
+		n.mu.Unlock()
+		return
+	}
 	if h == nil {
-		h = &hand{n: n, store: store, name: it.Name, live: map[int64]bool{}}
+		h = &hand{n: n, store: store, name: it.Name, live: map[int64]time.Time{}}
 		n.hands[key] = h
 	}
 	n.mu.Unlock()
@@ -69,8 +76,14 @@ func (h *hand) unlock(calls []func()) {
 	}
 }
 
-// later reports whether version a is later than b.
-func later(a, b due.Version) bool { return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Seq > b.Seq }
+// hear takes the time of day of a leader. mu is held.
+func (h *hand) hear(now int64) { h.now0, h.got = now, time.Now() }
+
+// now is the leader's time of day. mu is held.
+func (h *hand) now() int64 { return plus(h.now0, int64(time.Since(h.got))) }
+
+// after reports whether version a is later than b.
+func after(a, b due.Version) bool { return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Seq > b.Seq }
 
 // give is for a record that a leader gives: the one that is here already, where that is due again, or was changed by others. mu is held.
 func (h *hand) give(it due.Item) []func() {
@@ -78,31 +91,54 @@ func (h *hand) give(it due.Item) []func() {
 	case h.storing:
 		h.given = &it
 		return nil
-	case h.rec == nil || later(it.Version, h.stored.Version):
-		if !h.read(it) {
-			return nil
+	case it.Deleted():
+		if !after(h.stored.Version, it.Version) {
+			h.end()
+		}
+		return nil
+	case h.rec == nil || after(it.Version, h.stored.Version):
+		if calls, ok := h.read(it); !ok {
+			return calls
 		}
 	case it.Version != h.stored.Version:
 		return nil // it was sent before this node has stored the next one
+	default:
+		h.hear(it.Now)
 	}
-	now, jitter := h.store.Now().UnixNano(), h.rec.Spec.jitter(h.name.Name)
-	h.happened(func(r *record) { r.begin(now, jitter, it.Again) })
+	now, jitter := h.now(), h.rec.Spec.jitter(h.name.Name)
+	h.happened(func(r *record) { r.begin(now, jitter) })
+	if it.Died > 0 {
+		live := map[int64]time.Time{}
+		for t, since := range h.live {
+			live[t] = since
+		}
+		h.happened(func(r *record) { r.died(int(it.Died), live, now, jitter) })
+	}
 	return h.step()
 }
 
-// read has what has happened here be told to the record as it is stored now. It returns false for one that cannot be read here. mu is held.
-func (h *hand) read(it due.Item) bool {
+// read has what has happened here be told to the record as it is stored now. It returns false where this node works at it no more. mu is held.
+func (h *hand) read(it due.Item) (calls []func(), ok bool) {
+	h.hear(it.Now)
 	r, err := decode(it.Record.Data)
-	if err != nil {
-		h.n.of.Log().Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
+	switch {
+	case err != nil:
 		h.end()
-		return false
+		back := due.Change{Name: h.name, Was: it.Version, Read: true, Done: true, Silent: true, Asked: clip(err.Error())}
+		return []func(){func() {
+			h.n.of.Log().Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
+			h.store.Change(back, func(due.Item, bool, error) {})
+		}}, false
+	case h.rec != nil && h.rec.Set != r.Set: // it was deleted, and set anew: of that one nothing runs here
+		h.end()
+		return []func(){func() { h.n.take(h.store, it) }}, false
 	}
-	h.stored, h.rec = it, r
+	h.stored, h.rec, h.firm = it, r, r.firm()
 	for _, f := range h.since {
 		f(r)
 	}
-	return true
+	r.notes = nil // they were told
+	return nil, true
 }
 
 // happened tells it to the record. mu is held.
@@ -111,12 +147,26 @@ func (h *hand) happened(f func(*record)) {
 	h.since = append(h.since, f)
 }
 
+// waiting lists the firings that can begin once the record is stored. mu is held.
+func (h *hand) waiting() (list []firing) {
+	for _, f := range h.rec.ready(h.live, h.now()) {
+		if !h.firm[f.Due] {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // step begins what is ready, and stores the record where there is a need to. mu is held.
 func (h *hand) step() (calls []func()) {
-	if now := h.store.Now().UnixNano(); h.rec.Retry <= now {
-		for _, f := range h.rec.ready(h.live) {
-			h.live[f.Due] = true
-			spec := h.rec.Spec.Work
+	if notes := h.rec.notes; len(notes) > 0 {
+		h.rec.notes = nil
+		calls = append(calls, func() { tell(h.n.of, h.name.Name, notes) })
+	}
+	for _, f := range h.rec.ready(h.live, h.now()) {
+		if h.firm[f.Due] {
+			h.live[f.Due] = time.Now()
+			spec := h.rec.Spec
 			calls = append(calls, func() { h.fire(&spec, f) })
 		}
 	}
@@ -130,26 +180,38 @@ func (h *hand) step() (calls []func()) {
 	return append(calls, h.save()...)
 }
 
-// save stores the record when nothing runs here, or has run for long. mu is held.
+// save stores the record when nothing runs here, when something has run for long, or waits for that. mu is held.
 func (h *hand) save() []func() {
-	done := len(h.live) == 0
-	if h.storing || h.over || !done && (!h.noted || len(h.since) == 0) {
+	if h.storing || h.over {
 		return nil
+	}
+	waiting := h.waiting()
+	done := len(h.live) == 0 && len(waiting) == 0
+	if !done && len(waiting) == 0 && (!h.noted || len(h.since) == 0) {
+		return nil
+	}
+	live := map[int64]time.Time{}
+	for t, since := range h.live {
+		live[t] = since
+	}
+	for _, f := range waiting {
+		live[f.Due] = time.Time{}
 	}
 	next := h.stored.Record
 	if next.At = (core.NodeKey{}); !done {
 		next.At = h.n.self()
 	}
-	next.Due = h.rec.due(h.live, h.rec.Spec.jitter(h.name.Name))
+	next.Due = h.rec.due(live, h.rec.Spec.jitter(h.name.Name))
 	rec, err := h.rec.encode(next)
 	if err != nil {
-		h.n.of.Log().Error("the record of a schedule cannot be stored", "schedule", h.name.Name, "error", err)
-		return nil
+		return []func(){func() {
+			h.n.of.Log().Error("the record of a schedule cannot be stored", "schedule", h.name.Name, "error", err)
+		}}
 	}
 	h.storing = true
-	told := len(h.since)
+	was, told, firm := h.stored.Version, len(h.since), h.rec.firm()
 	return []func(){func() {
-		h.store.Change(due.Change{Name: h.name, Was: h.stored.Version, Next: rec, Done: done, Silent: true}, func(now due.Item, made bool, err error) {
+		h.store.Change(due.Change{Name: h.name, Was: was, Next: rec, Done: done, Silent: true}, func(now due.Item, made bool, err error) {
 			h.mu.Lock()
 			h.storing = false
 			switch {
@@ -161,6 +223,9 @@ func (h *hand) save() []func() {
 					h.unlock(h.save())
 				})
 			default:
+				if made {
+					h.firm = firm
+				}
 				h.unlock(h.saved(now, rec, told, done, made))
 				return
 			}
@@ -173,31 +238,31 @@ func (h *hand) save() []func() {
 func (h *hand) saved(now due.Item, rec *due.Record, told int, done, made bool) []func() {
 	given := h.given
 	h.given = nil
+	now.Name = h.name
 	switch {
-	case made && rec != nil:
-		h.stored.Version, h.stored.Record = now.Version, *rec
-		h.since = h.since[told:]
-		if done {
-			h.end()
-			if given != nil && later(given.Version, now.Version) || given != nil && given.Version == now.Version {
-				it := *given
-				return []func(){func() { h.n.take(h.store, it) }}
-			}
-			return nil
-		}
-	case made || !now.Exists():
+	case made && rec == nil, !now.Exists():
 		h.end() // it is over, or was deleted; what still runs may run
 		return nil
-	default:
-		if !h.read(now) {
-			return nil
+	case !made:
+		if calls, ok := h.read(now); !ok {
+			return calls
 		}
 		return h.step()
 	}
-	if given != nil && !later(h.stored.Version, given.Version) {
+	h.hear(now.Now)
+	h.stored.Version, h.stored.Record = now.Version, *rec
+	h.since = h.since[told:]
+	if done {
+		h.end()
+		if given != nil && !after(now.Version, given.Version) {
+			return []func(){func() { h.n.take(h.store, *given) }}
+		}
+		return nil
+	}
+	if given != nil && !after(h.stored.Version, given.Version) {
 		return h.give(*given)
 	}
-	return h.save()
+	return h.step()
 }
 
 // end is for a record at which this node works no more. mu is held.
@@ -233,7 +298,8 @@ type outcome struct {
 func (o *outcome) Resolved(w *core.Waiter) { o.h.ended(o.due, w.Future().Failure()) }
 
 // fire makes the call, or submits the task.
-func (h *hand) fire(w *work, f firing) {
+func (h *hand) fire(s *spec, f firing) {
+	w := &s.Work
 	p, err := w.packed()
 	if err != nil {
 		h.ended(f.Due, err)
@@ -254,27 +320,24 @@ func (h *hand) fire(w *work, f firing) {
 		if p.Keyed {
 			o.Key = keyOf(h.name.Name, f.Due)
 		}
-		submit(grainengine.CallPacked(ctx, p, graindir.ID{Kind: w.Kind, Key: w.Key}))
+		submit(grainengine.CallPacked(ctx, p, graindir.ID{Kind: w.Kind, Key: string(w.Key)}))
 		return
 	}
 	o.Detached = true
-	h.mu.Lock()
-	named := h.rec.Spec.Overlap != Allow
-	h.mu.Unlock()
-	if named {
-		o.Name = h.name.Name
+	if s.Overlap != Allow {
+		o.Name, o.Key = h.name.Name, keyOf(h.name.Name, f.Due)
 	}
 	go func() { submit(taskengine.GoPacked(ctx, p)) }() // it waits until the name is recorded
 }
 
-// keyOf is the raysys.Key of a firing.
+// keyOf is the raysys.Key of a firing: grainengine reads the due time at its end.
 func keyOf(name string, at int64) string {
-	key := "schedule " + name + " " + time.Unix(0, at).UTC().Format(time.RFC3339Nano)
-	if len(key) > raysys.MaxKey {
-		sum := sha256.Sum256([]byte(key))
-		key = "schedule " + hex.EncodeToString(sum[:])
+	end := " " + time.Unix(0, at).UTC().Format(time.RFC3339Nano)
+	if len(core.FiringKey+name+end) > raysys.MaxKey {
+		sum := sha256.Sum256([]byte(name))
+		name = hex.EncodeToString(sum[:])
 	}
-	return key
+	return core.FiringKey + name + end
 }
 
 // ended notes the outcome of a firing. A fault of the system is no outcome.
@@ -282,55 +345,25 @@ func (h *hand) ended(t int64, err error) {
 	if err != nil && h.n.ctx.Err() != nil {
 		return // with this node: another one makes it
 	}
-	now := h.store.Now().UnixNano()
 	h.mu.Lock()
-	if h.over || h.rec == nil {
+	if h.over {
 		h.mu.Unlock()
 		return
 	}
+	ran := time.Since(h.live[t])
 	delete(h.live, t)
-	jitter := h.rec.Spec.jitter(h.name.Name)
-	if err != nil && faulty(err) {
-		h.happened(func(r *record) { r.fault(t, now, err) })
+	now, jitter, text := h.now(), h.rec.Spec.jitter(h.name.Name), ""
+	if err != nil {
+		text = clip(err.Error())
+	}
+	if triedAgain(err) {
+		died := errors.Is(err, raysys.ErrNodeDead) && ran < time.Minute
+		h.happened(func(r *record) { r.fault(t, now, jitter, text, died) })
 	} else {
-		text := ""
 		if err != nil {
-			text = clip(err.Error())
-			h.n.of.Log().Warn("a firing of a schedule failed", "schedule", h.name.Name, "due", time.Unix(0, t).UTC(), "error", err)
+			h.rec.note("a firing of a schedule failed", "due", time.Unix(0, t).UTC(), "error", err)
 		}
 		h.happened(func(r *record) { r.ended(t, now, jitter, text) })
 	}
 	h.unlock(h.step())
-}
-
-// faulty reports whether a firing that failed with err is made again: the method, or the function, has not said so, nor its deadline.
-func faulty(err error) bool {
-	var own *raysys.TaskError
-	return !errors.As(err, &own) && !errors.Is(err, raysys.ErrDeadline) && !errors.Is(err, raysys.ErrKeyReused) && !errors.Is(err, raysys.ErrPanic)
-}
-
-// fired is what a firing carries.
-var fired = raysys.NewContextKey[firedAs]("raysys.schedule")
-
-type firedAs struct {
-	Name   string
-	Due    int64
-	Missed uint64
-}
-
-// Firing is one firing of a schedule.
-type Firing struct {
-	Name string
-	Due  time.Time // when it was due, without jitter
-	// Missed is how many times were left out since the firing before.
-	Missed int
-}
-
-// Fired returns the firing by which a call or a task was made, in that and in what it calls.
-func Fired(ctx context.Context) (Firing, bool) {
-	f, ok := fired.From(ctx)
-	if !ok {
-		return Firing{}, false
-	}
-	return Firing{f.Name, time.Unix(0, f.Due).UTC(), int(f.Missed)}, true
 }

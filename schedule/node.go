@@ -76,7 +76,14 @@ func take(of any, list []due.Item) {
 	}()
 }
 
-// of returns the node of a context, and its store.
+// tell writes notes of a record to the node's log.
+func tell(of *system.Node, name string, notes []note) {
+	for _, n := range notes {
+		of.Log().Warn(n.text, append([]any{"schedule", name}, n.args...)...)
+	}
+}
+
+// nodeOf returns the node of a context, and its store.
 func nodeOf(ctx context.Context) (*system.Node, due.Store, error) {
 	of := system.NodeOf(ctx)
 	if of == nil {

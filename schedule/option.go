@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 )
 
 // Overlap says what becomes of a time that is due while the last firing runs: it is an Option.
@@ -26,76 +30,82 @@ const (
 func (o Overlap) String() string { return [...]string{"skip", "queue", "allow"}[min(o, Allow)] }
 
 // Option changes a schedule: Call and Task take it.
-type Option interface{ apply(*setting) error }
+type Option interface{ apply(*setting) }
+
+// spec is what a program says of a schedule.
+type spec struct {
+	When    stored
+	Overlap Overlap       `json:",omitzero"`
+	CatchUp int           `json:",omitzero"`
+	Jitter  time.Duration `json:",omitzero"`
+	Work    work
+}
 
 type setting struct {
 	spec
 	paused bool
 }
 
-func (o Overlap) apply(s *setting) error {
-	if o > Allow {
-		return fmt.Errorf("Overlap %d: give Skip, Queue or Allow", o)
-	}
-	s.Overlap = o
-	return nil
-}
+func (o Overlap) apply(s *setting) { s.Overlap = o }
 
-type optionFunc func(*setting) error
+type optionFunc func(*setting)
 
-func (f optionFunc) apply(s *setting) error { return f(s) }
+func (f optionFunc) apply(s *setting) { f(s) }
 
-// CatchUp is how many of the times that were missed while nothing ran are made up for: the newest n, in their order. It is 1 unless set. With 0 a
-// time that is a minute late is left out.
-func CatchUp(n int) Option {
-	return optionFunc(func(s *setting) error {
-		if n < 0 || n > maxRunning {
-			return fmt.Errorf("CatchUp(%d): give 0 to %d", n, maxRunning)
-		}
-		s.CatchUp = n
-		return nil
-	})
-}
+// CatchUp is how many are made up for of the times that an outage left behind: the one that was due first is made, since it may have begun, and of
+// the others the newest n, in their order. The rest is left out, and counted. It is 1 unless set. CatchUp(0) leaves out what is a minute late, also a
+// time that may have begun.
+func CatchUp(n int) Option { return optionFunc(func(s *setting) { s.CatchUp = n }) }
 
 // Jitter has a schedule fire up to d later, by a hash of its name, so that many that are due at one time do not fire at once.
-func Jitter(d time.Duration) Option {
-	return optionFunc(func(s *setting) error {
-		if d < 0 {
-			return fmt.Errorf("Jitter(%v): give a positive duration", d)
-		}
-		s.Jitter = d
-		return nil
-	})
-}
+func Jitter(d time.Duration) Option { return optionFunc(func(s *setting) { s.Jitter = d }) }
 
 // Paused has a schedule begin with a pause. It changes none that is there.
-func Paused() Option {
-	return optionFunc(func(s *setting) error { s.paused = true; return nil })
-}
+func Paused() Option { return optionFunc(func(s *setting) { s.paused = true }) }
 
 // settingOf is what a program says of a schedule.
 func settingOf(w When, opts []Option) (s setting, err error) {
-	if _, err := w.Next(time.Time{}); err != nil {
-		return s, err
-	}
 	s.When, s.CatchUp = w.stored(), 1
 	for _, o := range opts {
 		if o == nil {
 			err = errors.Join(err, errors.New("nil Option"))
 			continue
 		}
-		err = errors.Join(err, o.apply(&s))
+		o.apply(&s)
 	}
-	if err != nil {
+	if err = errors.Join(err, s.check(w)); err != nil && !errors.Is(err, raysys.ErrBadOption) {
 		err = fmt.Errorf("%w: %w", raysys.ErrBadOption, err)
 	}
 	return s, err
 }
 
+// check says what is wrong with a specification, beside its work.
+func (s *spec) check(w When) error {
+	_, err := w.Next(time.Time{})
+	bad := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf(format, args...)) }
+	if s.Overlap > Allow {
+		bad("Overlap %d: give Skip, Queue or Allow", s.Overlap)
+	}
+	if s.CatchUp < 0 || s.CatchUp > maxRunning {
+		bad("CatchUp(%d): give 0 to %d", s.CatchUp, maxRunning)
+	}
+	if s.Jitter < 0 {
+		bad("Jitter(%v): give a positive duration", s.Jitter)
+	}
+	return err
+}
+
+// same reports whether two specifications are one.
+func (s *spec) same(o *spec) bool {
+	a, errA := json.Marshal(s)
+	b, errB := json.Marshal(o)
+	return errA == nil && errB == nil && string(a) == string(b)
+}
+
 // work is what a schedule does: a call of a grain, or a task.
 type work struct {
 	Kind     string `json:",omitzero"` // of the grain; "" for a task
-	Key      string `json:",omitzero"`
+	Key      text   `json:",omitzero"`
 	Function string
 	ReadOnly bool            `json:",omitzero"`
 	Again    bool            `json:",omitzero"`
@@ -103,6 +113,28 @@ type work struct {
 	Keyed    bool            `json:",omitzero"`
 	Opts     json.RawMessage `json:",omitempty"` // nil: the default
 	Arg      []byte          `json:",omitempty"`
+}
+
+// text is bytes that a program chose. A string of JSON holds those alone that are UTF-8: others are written in base64.
+type text string
+
+// MarshalJSON implements json.Marshaler.
+func (t text) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(struct{ Base64 []byte }{[]byte(t)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		var b struct{ Base64 []byte }
+		err := json.Unmarshal(data, &b)
+		*t = text(b.Base64)
+		return err
+	}
+	return json.Unmarshal(data, (*string)(t))
 }
 
 // MaxArgument is the most bytes that the argument of a schedule has.
@@ -135,15 +167,34 @@ func workOf(p core.Packed, g grains.ID) (w work, err error) {
 			return bad("Near a value: the reference ends with its owner: give a grain, a label or nodes")
 		}
 	}
-	w = work{Kind: g.Kind, Key: g.Key, Function: p.Function, ReadOnly: p.ReadOnly, Again: p.Again, Comes: p.Comes, Keyed: p.Keyed, Arg: p.Arg}
+	w = work{Kind: g.Kind, Key: text(g.Key), Function: p.Function, ReadOnly: p.ReadOnly, Again: p.Again, Comes: p.Comes, Keyed: p.Keyed, Arg: p.Arg}
 	usual, err := json.Marshal(portable{Options: core.NewOptions[core.Option](nil)})
-	if err != nil {
-		return w, err
+	if err == nil {
+		w.Opts, err = json.Marshal(portable{Options: *o})
 	}
-	if w.Opts, err = json.Marshal(portable{Options: *o}); string(w.Opts) == string(usual) {
+	if err != nil {
+		return bad(err.Error())
+	}
+	if string(w.Opts) == string(usual) {
 		w.Opts = nil
 	}
-	return w, err
+	if back, err := w.packed(); err != nil || !reflect.DeepEqual(back.Opts, *o) {
+		return bad("labels, and keys of grains in Near, are stored as JSON, which holds no bytes that are not UTF-8")
+	}
+	return w, nil
+}
+
+// check says what is wrong with stored work.
+func (w *work) check() error {
+	switch {
+	case w.Function == "":
+		return errors.New("the work has no function")
+	case w.Kind != "" && !strings.HasPrefix(w.Function, w.Kind+"."):
+		return fmt.Errorf("the function %.100q is no method of the kind %.100q", w.Function, w.Kind)
+	case len(w.Key) > grainengine.MaxKey:
+		return fmt.Errorf("the key of the grain has %d bytes, at most %d are allowed", len(w.Key), grainengine.MaxKey)
+	}
+	return nil
 }
 
 // packed is the reverse.
@@ -170,5 +221,5 @@ func (w *work) String() string {
 	if w.Kind == "" {
 		return w.Function
 	}
-	return grains.ID{Kind: w.Kind, Key: w.Key}.String() + w.Function[len(w.Kind):]
+	return grains.ID{Kind: w.Kind, Key: string(w.Key)}.String() + w.Function[len(w.Kind):]
 }

@@ -1,87 +1,97 @@
 package schedule
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/due"
 )
 
-// record is a schedule as it is stored: what it does, and how far it is. Times are nanoseconds of Unix time, and those of firings the
-// ones at which they were due, without jitter.
+// record is a schedule as it is stored: what it does, and how far it is. Times are nanoseconds of Unix time by the clock of the leader, and
+// those of firings the ones at which they were due, without jitter. Each due time is in one place:
 //
 //	Next ── begin ──▶ Running ── ended ──▶ Last
-//	  ▲    what is missed: the newest n     │
-//	  └───────────── what was due meanwhile: left out, or queued
+//	 │ │                ▲  └─ fault: it stays, and is tried again
+//	 │ └── late: the newest CatchUp of those behind Next; others ──▶ Left
+//	 └──── pass: was due while a firing ran or was tried again: the first waits, with Queue; others ──▶ Left
+//
+// What is due at Next may have begun, on a worker that has died since: only CatchUp(0) leaves it out.
 type record struct {
+	Set     int64 `json:",omitzero"` // when; a record of the name with another Set is another schedule
 	Spec    spec
 	Paused  bool     `json:",omitzero"`
 	Next    int64    `json:",omitzero"` // 0: none comes
+	From    int64    `json:",omitzero"` // Next is the first time after it
 	Running []firing `json:",omitempty"`
-	// Retry is when the first of Running is tried again, after a fault of the system.
-	Retry int64  `json:",omitzero"`
-	Why   string `json:",omitzero"`
+	Why     string   `json:",omitzero"`
 
-	Last      int64  `json:",omitzero"`
-	Ended     int64  `json:",omitzero"` // when the last one had
-	LastError string `json:",omitzero"`
-	Missed    uint64 `json:",omitzero"` // left out, in all
-	Since     uint64 `json:",omitzero"` // since the last firing
+	Last      int64             `json:",omitzero"`
+	Ended     int64             `json:",omitzero"` // when the last one had
+	LastError string            `json:",omitzero"`
+	Left      map[string]uint64 `json:",omitempty"` // left out, by reason
+	Missed    uint64            `json:",omitzero"`  // their sum
+	Since     uint64            `json:",omitzero"`  // of them, since the last firing
 
-	when When
+	when  When
+	notes []note
 }
+
+// note is a line of the log.
+type note struct {
+	text string
+	args []any
+}
+
+// Reasons for which a due time is left out.
+const (
+	leftOverlap = "overlap" // the firing before ran, or was tried again
+	leftLate    = "late"    // an outage, beyond CatchUp
+	leftFull    = "full"    // as many as can wait do
+	leftUnknown = "unknown" // by a version that kept no reasons
+)
 
 // firing is one that has begun, or shall.
 type firing struct {
 	Due    int64
 	Missed uint64 `json:",omitzero"`
-	Tries  int    `json:",omitzero"`
 	Asked  bool   `json:",omitzero"` // by Run
+
+	Tries int   `json:",omitzero"` // that ended in a fault of the system
+	First int64 `json:",omitzero"` // when the first of them had
+	Retry int64 `json:",omitzero"` // it is not tried again before
+	Died  int   `json:",omitzero"` // nodes in a row that died within a minute of its begin
 }
 
-// spec is what a program says of a schedule.
-type spec struct {
-	When    stored
-	Overlap Overlap       `json:",omitzero"`
-	CatchUp int           `json:",omitzero"`
-	Jitter  time.Duration `json:",omitzero"`
-	Work    work
-}
+const (
+	// maxRunning bounds the firings of one schedule that have not ended, and CatchUp.
+	maxRunning = 1000
+	// maxCounted bounds the times of a line of cron that are counted one by one: two years of minutes.
+	maxCounted = 1_000_000
+	// maxDied is how many nodes may die under a firing, which would go round all of them.
+	maxDied = 10
+	// maxTries bounds their count.
+	maxTries = 1_000_000
+	// warnTries is the try that is a line of the log.
+	warnTries = 10
+	// late is after how long a time counts as missed with CatchUp(0).
+	late = int64(time.Minute)
+	// maxPause is the longest pause between two tries.
+	maxPause = int64(time.Minute)
+	// maxTime is the end of the year 2261: int64 has nanoseconds until April of the next.
+	maxTime = 9_214_646_400 * int64(time.Second)
+	// maxBack is how far the clock may be set back, beside a period, until a schedule goes on from there.
+	maxBack = int64(time.Hour)
+)
 
-// maxRunning bounds the firings of one schedule that have not ended, and CatchUp.
-const maxRunning = 1000
-
-// late is after how long a time counts as missed with CatchUp(0).
-const late = int64(time.Minute)
-
-func decode(data []byte) (r *record, err error) {
-	r = &record{}
-	if err = json.Unmarshal(data, r); err == nil {
-		r.when = r.Spec.When.when()
-		err = r.when.bad
+// plus is t+d, which saturates: a period and a jitter have up to 292 years.
+func plus(t, d int64) int64 {
+	if d > 0 && t > math.MaxInt64-d {
+		return math.MaxInt64
 	}
-	return r, err
-}
-
-// encode is the record as the registry stores it; nil where it is over.
-func (r *record) encode(in due.Record) (*due.Record, error) {
-	if r.Next == 0 && len(r.Running) == 0 {
-		return nil, nil
-	}
-	data, err := json.Marshal(r)
-	in.Data, in.Function = data, r.Spec.Work.needs()
-	return &in, err
-}
-
-// same reports whether two specifications are one.
-func (s *spec) same(o *spec) bool {
-	a, errA := json.Marshal(s)
-	b, errB := json.Marshal(o)
-	return errA == nil && errB == nil && string(a) == string(b)
+	return t + d
 }
 
 // jitter is how much later a schedule of that name is due.
@@ -94,95 +104,255 @@ func (s *spec) jitter(name string) int64 {
 	return int64(h.Sum64() % uint64(s.Jitter))
 }
 
-// begin moves the times that are due into Running. again says that a node which had the record has died: the first of them may have begun.
-func (r *record) begin(now, jitter int64, again bool) {
-	if r.Paused || r.Next == 0 || r.Next+jitter > now || len(r.Running) > 0 && r.Spec.Overlap != Allow {
+// low is the time of day at which the record is looked at, though it is not due: it waits for what a clock has left behind that was ahead.
+// 0: for none.
+func (r *record) low() (low int64) {
+	if !r.Paused && r.Next != 0 && r.when.at == 0 {
+		low = r.From - max(r.Next-r.From, maxBack)
+	}
+	for _, f := range r.Running {
+		low = max(low, f.Retry-2*maxPause)
+	}
+	return max(low, 0)
+}
+
+// back has the record go on from now, where the clock was ahead. The times that were left out by it, and of which no firing knows, come yet.
+func (r *record) back(now int64) {
+	if now >= r.low() {
 		return
 	}
-	if again && len(r.Running) == 0 {
-		r.run(r.Next)
-		r.Next = r.when.next(r.Next)
+	for i := range r.Running {
+		r.Running[i].Retry = min(r.Running[i].Retry, now)
 	}
-	times := r.take(now-jitter, max(r.Spec.CatchUp, 1))
-	if r.Spec.CatchUp == 0 && len(times) > 0 && now-jitter-times[0] > late {
-		r.miss(1)
-		times = nil
+	if now >= r.low() {
+		return
 	}
-	for _, t := range times {
-		r.run(t)
+	was, to := r.Next, now
+	if r.Last > now && r.Last <= plus(now, max(r.Next-r.From, maxBack)) {
+		to = r.Last // and no time twice
 	}
+	n := uint64(0)
+	if every := int64(r.when.every); every > 0 {
+		n = uint64((r.Next - to - 1) / every)
+		r.Next -= int64(n) * every
+		r.From = max(r.Next-every, 0)
+	} else {
+		r.advance(to)
+		for t := r.Next; t != 0 && t < was && n < maxCounted; t = r.when.next(t) {
+			n++
+		}
+	}
+	n = min(n, r.Since)
+	r.Since -= n
+	for _, why := range reasons {
+		off := min(n, r.Left[why])
+		if n -= off; off > 0 {
+			r.Left[why] -= off
+			r.Missed -= off
+		}
+	}
+	r.note("the clock was ahead: a schedule goes on from now", "next", time.Unix(0, r.Next).UTC(), "was", time.Unix(0, was).UTC())
+}
+
+// reasons are in the order in which they come off where a clock was ahead.
+var reasons = []string{leftLate, leftOverlap, leftFull, leftUnknown}
+
+func (r *record) note(text string, args ...any) { r.notes = append(r.notes, note{text, args}) }
+
+// advance makes the next time the first after t.
+func (r *record) advance(t int64) { r.From, r.Next = t, r.when.next(t) }
+
+// isDue reports whether the next time has come.
+func (r *record) isDue(now, jitter int64) bool {
+	return !r.Paused && r.Next != 0 && plus(r.Next, jitter) <= now
+}
+
+// begin moves the times that are due into Running: the first, and the newest CatchUp of the others.
+func (r *record) begin(now, jitter int64) {
+	r.back(now)
+	if len(r.Running) > 0 && r.Spec.Overlap != Allow || !r.isDue(now, jitter) {
+		return
+	}
+	if r.Spec.CatchUp == 0 {
+		if r.take(now-jitter-late-1, 0, leftLate); !r.isDue(now, jitter) {
+			return
+		}
+	}
+	r.runNext()
+	if r.Spec.CatchUp > 0 || r.Spec.Overlap == Allow {
+		for _, t := range r.take(now-jitter, r.Spec.CatchUp, leftLate) {
+			r.run(t)
+		}
+	}
+}
+
+// pass settles what was due while a firing ran, or was tried again: it is left out, or its first time waits.
+func (r *record) pass(now, jitter int64) {
+	if r.Spec.Overlap == Allow || !r.isDue(now, jitter) {
+		return
+	}
+	if r.Spec.Overlap == Queue && len(r.Running) <= 1 {
+		r.runNext()
+	}
+	r.take(now-jitter, 0, leftOverlap)
+}
+
+// settle says what becomes of what is due, before somebody changes what comes.
+func (r *record) settle(now, jitter int64) {
+	if r.begin(now, jitter); len(r.Running) > 0 {
+		r.pass(now, jitter)
+	}
+}
+
+// firm are the due times of the firings that a worker may begin which has this record as it is stored: whoever has it begins the same ones, and
+// with the same Missed. Others are stored first.
+func (r *record) firm() map[int64]bool {
+	m := map[int64]bool{}
+	for _, f := range r.Running {
+		m[f.Due] = true
+	}
+	n := len(r.Running)
+	if n == 0 || r.Spec.Overlap == Queue && n == 1 || r.Spec.Overlap == Allow && n < maxRunning {
+		m[r.Next] = true
+	}
+	return m
+}
+
+func (r *record) runNext() {
+	t := r.Next
+	r.advance(t)
+	r.run(t)
 }
 
 // run adds a firing.
 func (r *record) run(t int64) {
-	if len(r.Running) >= maxRunning {
-		r.miss(1)
-		return
+	switch {
+	case r.find(t) >= 0: // by a clock that was ahead
+	case len(r.Running) >= maxRunning:
+		r.miss(1, leftFull)
+	default:
+		r.add(firing{Due: t})
 	}
-	r.Running = append(r.Running, firing{Due: t, Missed: r.Since})
-	r.Since = 0
 }
 
-func (r *record) miss(n uint64) {
+// add adds a firing, which tells of the times that were missed.
+func (r *record) add(f firing) {
+	f.Missed, r.Since = r.Since, 0
+	r.Running = append(r.Running, f)
+}
+
+// find is the place of a firing in Running; -1 where it is not there.
+func (r *record) find(t int64) int {
+	return slices.IndexFunc(r.Running, func(f firing) bool { return f.Due == t })
+}
+
+func (r *record) miss(n uint64, why string) {
+	r.left(why, n)
 	r.Missed += n
 	r.Since += n
 }
 
-// take takes the times up to now: it returns the newest n, in their order, and counts the others as missed.
-func (r *record) take(now int64, n int) (times []int64) {
-	if skip := r.behind(now) - int64(n); skip > 0 { // so many that they are not looked at one by one
-		r.miss(uint64(skip))
-		r.Next += skip * int64(r.when.every)
+func (r *record) left(why string, n uint64) {
+	if r.Left == nil {
+		r.Left = map[string]uint64{}
 	}
-	for r.Next != 0 && r.Next <= now {
+	r.Left[why] += n
+}
+
+// take takes the times up to now: it returns the newest n, in their order, and leaves the others out.
+func (r *record) take(now int64, n int, why string) (times []int64) {
+	if skip := r.behind(now) - int64(n); skip > 0 { // so many that they are not looked at one by one
+		r.miss(uint64(skip), why)
+		r.advance(r.Next + (skip-1)*int64(r.when.every))
+	}
+	for looked := 0; r.Next != 0 && r.Next <= now; looked++ {
+		if looked == maxCounted {
+			r.note("a schedule has counted a million times that it left out, and passes over what was due before the last million minutes", "from", time.Unix(0, r.Next).UTC())
+			r.advance(max(r.Next, now-maxCounted*int64(time.Minute)))
+		}
 		if times = append(times, r.Next); len(times) > n {
 			times = times[1:]
-			r.miss(1)
+			r.miss(1, why)
 		}
-		r.Next = r.when.next(r.Next)
+		r.advance(r.Next)
 	}
 	return times
 }
 
 // behind is how many times of an Every are due.
 func (r *record) behind(now int64) int64 {
-	if r.when.every <= 0 || r.Next > now {
+	if r.when.every <= 0 || r.Next == 0 || r.Next > now {
 		return 0
 	}
 	return (now-r.Next)/int64(r.when.every) + 1
 }
 
-// ended notes the outcome of a firing. What was due while it ran is left out, or its first time waits.
-func (r *record) ended(t, now, jitter int64, failure string) {
-	i := slices.IndexFunc(r.Running, func(f firing) bool { return f.Due == t })
-	if asked := i >= 0 && r.Running[i].Asked; !asked && r.Next != 0 && r.Next <= t { // the record was made anew meanwhile
-		r.Next = r.when.next(t)
+// own is find, of a firing that has begun: where it is the next one it comes into Running. Who gets -1 has a firing of another record.
+func (r *record) own(t int64) int {
+	if r.find(t) < 0 && t == r.Next {
+		r.advance(t)
+		r.add(firing{Due: t})
 	}
-	if i >= 0 {
-		r.Running = slices.Delete(r.Running, i, i+1)
-	}
-	r.Last, r.Ended, r.LastError, r.Why, r.Retry = max(r.Last, t), now, failure, "", 0
-	if len(r.Running) > 0 || r.Paused || r.Spec.Overlap == Allow || r.Next == 0 || r.Next+jitter > now {
-		return
-	}
-	if r.Spec.Overlap == Queue {
-		first := r.Next
-		r.Next = r.when.next(first)
-		r.run(first)
-	}
-	had := len(r.take(now-jitter, 1))
-	r.miss(uint64(had))
+	return r.find(t)
 }
 
-// fault notes that a firing could not be made, or that its outcome is not known: it is tried again.
-func (r *record) fault(t, now int64, err error) {
-	for i := range r.Running {
-		if f := &r.Running[i]; f.Due == t {
-			f.Tries++
-			r.Retry = now + int64(min(time.Second<<min(f.Tries-1, 10), time.Minute))
-			r.Why = clip(err.Error())
+// ended notes the outcome of a firing. What was due while it ran is left out, or its first time waits.
+func (r *record) ended(t, now, jitter int64, failure string) {
+	i := r.own(t)
+	if i < 0 {
+		return
+	}
+	r.Running = slices.Delete(r.Running, i, i+1)
+	r.Last, r.Ended, r.LastError, r.Why = max(r.Last, t), now, failure, ""
+	if len(r.Running) == 0 {
+		r.pass(now, jitter)
+	}
+}
+
+// fault notes that a firing could not be made, or that its outcome is not known: it is tried again. died says that a node has died under it.
+func (r *record) fault(t, now, jitter int64, failure string, died bool) {
+	i := r.own(t)
+	if i < 0 {
+		return
+	}
+	f := &r.Running[i]
+	f.Tries = min(f.Tries, maxTries)
+	if f.Tries++; f.First == 0 {
+		f.First = now
+	}
+	if f.Died++; !died {
+		f.Died = 0
+	}
+	f.Retry = plus(now, min(int64(time.Second)<<min(f.Tries-1, 10), maxPause))
+	times := fmt.Sprintf("%d times", f.Tries)
+	if f.Tries == 1 {
+		times = "once"
+	}
+	r.Why = fmt.Sprintf("tried %s since %s: %s", times, time.Unix(0, f.First).UTC().Format(time.DateTime), failure)
+	if f.Tries == warnTries {
+		r.note("a firing of a schedule is tried again and again", "due", time.Unix(0, t).UTC(), "error", r.Why)
+	}
+	if r.pass(now, jitter); f.Died >= maxDied {
+		r.endDeadly(t, now, jitter)
+	}
+}
+
+// died counts nodes that had the record and died within a minute, for what they may have begun.
+func (r *record) died(n int, live map[int64]time.Time, now, jitter int64) {
+	for _, f := range r.ready(live, now) {
+		if i := r.find(f.Due); i >= 0 {
+			if r.Running[i].Died += n; r.Running[i].Died >= maxDied {
+				r.endDeadly(f.Due, now, jitter)
+			}
 		}
 	}
+}
+
+// endDeadly ends a firing that would go round the nodes.
+func (r *record) endDeadly(t, now, jitter int64) {
+	failure := fmt.Sprintf("%d nodes in a row have died within a minute of its begin: it is not tried again", maxDied)
+	r.note("a firing of a schedule is given up", "due", time.Unix(0, t).UTC(), "error", failure)
+	r.ended(t, now, jitter, failure)
 }
 
 // maxText bounds what is kept of an error.
@@ -195,57 +365,80 @@ func clip(s string) string {
 	return s
 }
 
-// due is when a worker is to have the record, of which it has those firings in hand.
-func (r *record) due(live map[int64]bool, jitter int64) (at int64) {
+// due is when a worker is to have the record, of which it has those firings in hand. 0: at no time.
+func (r *record) due(live map[int64]time.Time, jitter int64) (at int64) {
 	if !r.Paused && r.Next != 0 && (len(r.Running) == 0 || r.Spec.Overlap == Allow) {
-		at = r.Next + jitter
+		at = plus(r.Next, jitter)
 	}
-	if len(r.ready(live)) > 0 {
-		if retry := max(r.Retry, 1); at == 0 || retry < at {
-			at = retry
+	for _, f := range r.ready(live, math.MaxInt64) {
+		if t := max(f.Retry, 1); at == 0 || t < at {
+			at = t
 		}
 	}
 	return at
 }
 
-// ready lists the firings that can begin, where those in live have.
-func (r *record) ready(live map[int64]bool) (list []firing) {
+// ready lists the firings that may begin now, where those in live have: in a pause those of Run.
+func (r *record) ready(live map[int64]time.Time, now int64) (list []firing) {
 	for _, f := range r.Running {
-		if !live[f.Due] {
+		_, runs := live[f.Due]
+		one := r.Spec.Overlap != Allow
+		switch {
+		case runs && one:
+			return nil
+		case runs, r.Paused && !f.Asked, one && len(list) > 0:
+		case f.Retry <= now:
 			list = append(list, f)
-		}
-		if r.Spec.Overlap != Allow {
-			break
+		case one:
+			now = -1 // those behind it wait for it
 		}
 	}
 	return list
 }
 
 // ask does what an operator asks for. The record is removed where it returns false.
-func (r *record) ask(verb string, now int64) (stays bool, err error) {
+func (r *record) ask(verb string, now, jitter int64) (stays bool, err error) {
+	if verb == verbDelete {
+		return false, nil
+	}
+	r.settle(now, jitter)
 	switch verb {
 	case verbPause:
 		r.Paused = true
 	case verbResume:
 		if r.Paused {
 			r.Paused = false
-			missed, since := r.Missed, r.Since
-			r.take(now, 1) // what was due in a pause is neither made up for nor counted
-			r.Missed, r.Since = missed, since
+			r.resume(now - jitter)
 		}
 	case verbRun:
 		if len(r.Running) >= maxRunning {
 			return true, fmt.Errorf("%w: %d firings wait or run", raysys.ErrOverloaded, len(r.Running))
 		}
-		for slices.ContainsFunc(r.Running, func(f firing) bool { return f.Due == now }) {
+		for r.taken(now) {
 			now++
 		}
-		r.Running = append(r.Running, firing{Due: now, Asked: true, Missed: r.Since})
-		r.Since, r.Retry = 0, 0
-	case verbDelete:
-		return false, nil
+		r.add(firing{Due: now, Asked: true})
+		for i := range r.Running {
+			r.Running[i].Retry = 0
+		}
 	}
 	return r.Next != 0 || len(r.Running) > 0, nil
+}
+
+// resume passes over the times of a pause, which are not counted.
+func (r *record) resume(now int64) {
+	if n := r.behind(now); n > 0 {
+		r.advance(r.Next + (n-1)*int64(r.when.every))
+	} else if r.Next != 0 && r.Next <= now {
+		r.advance(now)
+	}
+}
+
+// taken reports whether t is the due time of another firing than one of Run.
+func (r *record) taken(t int64) bool {
+	every := int64(r.when.every)
+	return t == r.Next || t == r.Last || t == r.when.at || every > 0 && (r.Next-t)%every == 0 || r.when.cron != nil && r.when.next(t-1) == t ||
+		r.find(t) >= 0
 }
 
 const (
@@ -255,14 +448,16 @@ const (
 	verbDelete = "delete"
 )
 
-// replace has another specification take the place of the record's: it keeps a pause, and goes on from the last firing.
-func (r *record) replace(s spec, now int64) {
+// replace has another specification take the place of the record's. A pause stays, and so does what was due before; another When is due first
+// after now.
+func (r *record) replace(s spec, now, jitter int64) {
+	r.settle(now, jitter)
 	same := s.When == r.Spec.When
-	r.Spec, r.when = s, s.When.when()
-	r.Why, r.Retry = "", 0
+	r.Spec, r.when, r.Why = s, s.When.when(), ""
+	for i := range r.Running {
+		r.Running[i].Retry = 0
+	}
 	if !same {
-		if r.Next = r.when.first(now); r.Last != 0 {
-			r.Next = r.when.next(r.Last)
-		}
+		r.From, r.Next = now, r.when.first(now)
 	}
 }

@@ -19,9 +19,8 @@ type history struct {
 	now    int64 // in seconds
 	log    []string
 	ends   map[int64]int64 // by the time they end
-	live   map[int64]bool
+	live   map[int64]time.Time
 	takes  int64
-	again  bool
 	closed bool // no worker has it
 }
 
@@ -30,7 +29,7 @@ func newHistory(w When, opts ...Option) *history {
 	if err != nil {
 		panic(err)
 	}
-	return &history{r: &record{Spec: s.spec, when: w, Next: w.first(0), Paused: s.paused}, ends: map[int64]int64{}, live: map[int64]bool{}}
+	return &history{r: &record{Spec: s.spec, when: w, Next: w.first(0), Paused: s.paused}, ends: map[int64]int64{}, live: map[int64]time.Time{}}
 }
 
 // play goes on until a second.
@@ -53,16 +52,15 @@ func (h *history) play(until int64) {
 		}
 		for i := 0; i < 2; i++ { // what takes no time ends at once
 			if at := h.r.due(h.live, 0); at != 0 && at <= h.now*second {
-				h.r.begin(h.now*second, 0, h.again)
-				h.again = false
+				h.r.begin(h.now*second, 0)
 			}
-			for _, f := range h.r.ready(h.live) {
+			for _, f := range h.r.ready(h.live, h.now*second) {
 				line := fmt.Sprintf("%d:%d", h.now, f.Due/second)
 				if f.Missed > 0 {
 					line += fmt.Sprintf("-%d", f.Missed)
 				}
 				h.log = append(h.log, line)
-				h.live[f.Due] = true
+				h.live[f.Due] = time.Time{}
 				h.ends[f.Due] = h.now + h.takes
 			}
 		}
@@ -96,17 +94,17 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestCatchUp: of the times that were missed while nothing ran, the newest are made up for.
+// TestCatchUp: of the times of an outage the first is made, which may have begun, and of the others the newest.
 func TestCatchUp(t *testing.T) {
 	for _, c := range []struct {
 		opts   []Option
 		log    string
 		missed uint64
 	}{
-		{nil, "10:10 125:120-10 130:130", 10},
-		{[]Option{CatchUp(3), Allow}, "10:10 125:100-8 125:110 125:120 130:130", 8},
+		{nil, "10:10 125:20 126:120-9 130:130", 9},
+		{[]Option{CatchUp(3), Allow}, "10:10 125:20 125:100-7 125:110 125:120 130:130", 7},
 		{[]Option{CatchUp(100), Allow}, "10:10 125:20 125:30 125:40 125:50 125:60 125:70 125:80 125:90 125:100 125:110 125:120 130:130", 0},
-		{[]Option{CatchUp(0)}, "10:10 125:120-10 130:130", 10},
+		{[]Option{CatchUp(0)}, "10:10 125:70-5 130:130-5", 10}, // a minute late: left out; what came due behind 70 follows Overlap
 	} {
 		h := newHistory(Every(10*time.Second), c.opts...)
 		h.takes = 1
@@ -131,7 +129,7 @@ func TestDeadWorker(t *testing.T) {
 	h := newHistory(Every(10 * time.Second))
 	h.closed = true
 	h.play(44)
-	h.closed, h.again = false, true
+	h.closed = false
 	h.takes = 1
 	h.play(50)
 	h.want(t, "45:10 46:40-2 50:50", 2)
@@ -151,14 +149,14 @@ func TestPause(t *testing.T) {
 	h.want(t, "13:13 40:40", 0)
 	h = newHistory(At(time.Unix(10, 0)), Paused())
 	h.play(12)
-	if stays, err := h.r.ask(verbResume, 13*second); stays || err != nil {
+	if stays, err := h.r.ask(verbResume, 13*second, 0); stays || err != nil {
 		t.Errorf("the only time was in the pause: %v, %v", stays, err)
 	}
 }
 
 func (h *history) ask(t *testing.T, verb string) {
 	t.Helper()
-	if _, err := h.r.ask(verb, h.now*second); err != nil {
+	if _, err := h.r.ask(verb, h.now*second, 0); err != nil {
 		t.Error(verb, err)
 	}
 }
@@ -166,34 +164,34 @@ func (h *history) ask(t *testing.T, verb string) {
 // TestFault: what cannot be made is tried again after a pause that grows.
 func TestFault(t *testing.T) {
 	h := newHistory(At(time.Unix(10, 0)))
-	h.r.begin(10*second, 0, false)
+	h.r.begin(10*second, 0)
 	now := 10 * second
 	for i, want := range []int64{1, 2, 4, 8, 16, 32, 60, 60} {
-		h.r.fault(10*second, now, raysys.ErrUnreachable)
+		h.r.fault(10*second, now, 0, "unreachable", false)
 		if at := h.r.due(nil, 0); at != now+want*second {
 			t.Errorf("fault %d: again after %d s, want %d", i, (at-now)/second, want)
 		}
-		now = h.r.Retry
+		now = h.r.Running[0].Retry
 	}
 	if h.r.ended(10*second, now, 0, "bad"); h.r.Why != "" || h.r.LastError != "bad" || len(h.r.Running) != 0 {
 		t.Errorf("got %+v", h.r)
 	}
 }
 
-// TestReplace: other content keeps a pause, and goes on from the last firing.
+// TestReplace: other content keeps a pause; other times are due from the change on, and the same times go on.
 func TestReplace(t *testing.T) {
 	h := newHistory(Every(10 * time.Second))
 	h.takes = 1
 	h.play(22)
 	h.r.Paused = true
 	s, _ := settingOf(Every(30*time.Second), nil)
-	h.r.replace(s.spec, 25*second)
-	if h.r.Next != 50*second || !h.r.Paused {
+	h.r.replace(s.spec, 25*second, 0)
+	if h.r.Next != 55*second || !h.r.Paused {
 		t.Errorf("got %+v", h.r)
 	}
 	s.Jitter = 5
-	h.r.replace(s.spec, 99*second)
-	if h.r.Next != 50*second {
+	h.r.replace(s.spec, 99*second, 0)
+	if h.r.Next != 55*second {
 		t.Errorf("the same times: next %d", h.r.Next/second)
 	}
 }
@@ -201,8 +199,8 @@ func TestReplace(t *testing.T) {
 // TestBehind: an Every that is far behind is not counted one by one, and keeps its phase.
 func TestBehind(t *testing.T) {
 	h := newHistory(Every(time.Second), CatchUp(2))
-	h.r.begin(1_000_000_000*second, 0, false)
-	if f := h.r.Running; len(f) != 2 || f[1].Due != 1_000_000_000*second || h.r.Missed != 1_000_000_000-2 || h.r.Next != f[1].Due+second {
+	h.r.begin(1_000_000_000*second, 0)
+	if f := h.r.Running; len(f) != 3 || f[2].Due != 1_000_000_000*second || h.r.Missed != 1_000_000_000-3 || h.r.Next != f[2].Due+second {
 		t.Errorf("got %+v", h.r)
 	}
 }

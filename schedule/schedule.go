@@ -80,13 +80,13 @@ func set(ctx context.Context, name string, w When, p core.Packed, err error, g g
 	if err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
 	}
-	return edit(ctx, name, func(i due.Item, now time.Time) (c due.Change, err error) {
-		r := &record{Spec: s.spec, Paused: s.paused, when: w, Next: w.first(now.UnixNano())}
+	return edit(ctx, name, func(i due.Item) (c due.Change, err error) {
+		r := &record{Set: i.Now, Spec: s.spec, Paused: s.paused, when: w, From: i.Now, Next: w.first(i.Now)}
 		if i.Exists() {
 			if r, err = decode(i.Record.Data); err != nil || r.Spec.same(&s.spec) {
 				return due.Change{Read: true}, err
 			}
-			r.replace(s.spec, now.UnixNano())
+			r.replace(s.spec, i.Now, r.Spec.jitter(name))
 		}
 		return changed(i, r)
 	})
@@ -100,8 +100,8 @@ func changed(i due.Item, r *record) (c due.Change, err error) {
 	return c, err
 }
 
-// edit changes a record. A change that is Read leaves it.
-func edit(ctx context.Context, name string, f func(due.Item, time.Time) (due.Change, error)) error {
+// edit changes a record, by the time of day of its leader. A change that is Read leaves it.
+func edit(ctx context.Context, name string, f func(due.Item) (due.Change, error)) error {
 	of, store, err := nodeOf(ctx)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func edit(ctx context.Context, name string, f func(due.Item, time.Time) (due.Cha
 			return typed(name, err)
 		}
 		a.Name = c.Name
-		next, err := f(a.Item, store.Now())
+		next, err := f(a.Item)
 		if err != nil || next.Read {
 			return typed(name, err)
 		}
@@ -136,7 +136,7 @@ func typed(name string, err error) error {
 }
 
 // do does what an operator asks for.
-func do(now time.Time, verb string, i due.Item) (due.Change, error) {
+func do(verb string, i due.Item) (due.Change, error) {
 	if !i.Exists() {
 		return due.Change{}, fmt.Errorf("%w: no schedule has the name: raysys list schedules shows those that there are", raysys.ErrNotFound)
 	}
@@ -145,7 +145,7 @@ func do(now time.Time, verb string, i due.Item) (due.Change, error) {
 		return due.Change{}, err
 	}
 	c := due.Change{}
-	stays, err := r.ask(verb, now.UnixNano())
+	stays, err := r.ask(verb, i.Now, r.Spec.jitter(i.Name.Name))
 	if err == nil && stays {
 		c, err = changed(i, r)
 	}
@@ -157,7 +157,7 @@ func ask(ctx context.Context, name, verb string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	return edit(ctx, name, func(i due.Item, now time.Time) (due.Change, error) { return do(now, verb, i) })
+	return edit(ctx, name, func(i due.Item) (due.Change, error) { return do(verb, i) })
 }
 
 // Pause has a schedule fire no more until Resume. What runs goes on. The error matches raysys.ErrNotFound where no schedule has the name.
@@ -177,7 +177,7 @@ func Get(ctx context.Context, name string) (info Info, err error) {
 	if err := checkName(name); err != nil {
 		return info, err
 	}
-	err = edit(ctx, name, func(i due.Item, _ time.Time) (due.Change, error) {
+	err = edit(ctx, name, func(i due.Item) (due.Change, error) {
 		if !i.Exists() {
 			return due.Change{}, raysys.ErrNotFound
 		}
@@ -233,7 +233,7 @@ func describe(i due.Item) inspect.Schedule {
 	}
 	s.When, s.Work, s.Overlap, s.CatchUp, s.Jitter = r.when.String(), r.Spec.Work.String(), r.Spec.Overlap.String(), r.Spec.CatchUp, r.Spec.Jitter.String()
 	s.Paused, s.Next, s.Last, s.Ended, s.LastError = r.Paused, at(r.Next), at(r.Last), at(r.Ended), r.LastError
-	s.Missed, s.Why = r.Missed, cmp.Or(s.Why, r.Why)
+	s.Missed, s.Left, s.Why = r.Missed, r.Left, cmp.Or(s.Why, r.Why)
 	for _, f := range r.Running {
 		s.Running = append(s.Running, at(f.Due))
 	}

@@ -279,9 +279,9 @@ func TestFailures(t *testing.T) {
 		}
 		book.fail = nil
 		must(t, schedule.Call(ctx, "bill", schedule.Every(30*time.Second), tick, clocks.Get("b"), base))
-		k.Advance(30 * time.Second)
+		k.Advance(31 * time.Second)
 		want(t, "a", "10", "20")
-		want(t, "b", "50")
+		want(t, "b", "55")
 		if i, err := schedule.Get(ctx, "bill"); err != nil || i.LastError != "" {
 			t.Errorf("got %+v, %v", i, err)
 		}

@@ -18,16 +18,17 @@ type When struct {
 	bad   error
 }
 
-// At is once. A time that is past is due at once; when it has fired the schedule is gone, so that setting it again makes another.
+// At is once. A time that is past is due at once; when it has fired the schedule is gone, so that setting it again makes another. A time after the
+// year 2261 never comes.
 func At(t time.Time) When {
-	w := When{at: t.UnixNano()}
+	w := When{at: nanosOf(t)}
 	if t.IsZero() {
 		w.bad = fmt.Errorf("%w: At the zero time", raysys.ErrBadOption)
 	}
 	return w
 }
 
-// Every is each d from when the schedule is set on, or from its last firing where it takes the place of another. The shortest is one second.
+// Every is each d, first d after the schedule is set; where another When had been, d after the change. The shortest is one second.
 func Every(d time.Duration) When {
 	w := When{every: d}
 	if d < time.Second {
@@ -58,7 +59,7 @@ func (w When) Next(after time.Time) (time.Time, error) {
 		return w.cron.next(after), nil
 	case w.at == 0:
 		return time.Time{}, fmt.Errorf("%w: the zero When: give At, Every or Cron", raysys.ErrBadOption)
-	case after.UnixNano() < w.at:
+	case nanosOf(after) < w.at:
 		return time.Unix(0, w.at).In(after.Location()), nil
 	}
 	return time.Time{}, nil
@@ -87,19 +88,47 @@ func (w When) stored() stored { return stored{w.at, int64(w.every), w.line, w.zo
 
 func (s stored) when() When {
 	w := When{at: s.At, every: time.Duration(s.Every), line: s.Line, zone: s.Zone}
-	if s.Line != "" {
+	kinds := 0
+	for _, is := range []bool{s.At != 0, s.Every != 0, s.Line != "" || s.Zone != ""} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case kinds != 1 || s.At < 0 || s.At > maxTime:
+		w.bad = fmt.Errorf("%w: it is due at %d ns, each %v, or by the line %.100q: one of them is meant", raysys.ErrBadOption, s.At, w.every, s.Line)
+	case s.Every != 0:
+		w = Every(w.every)
+	case s.At == 0:
 		w.cron, w.bad = parseCron(s.Line, s.Zone)
 	}
 	return w
 }
 
-// next is Next in nanoseconds of Unix time: 0 where none comes.
+// nanosOf is t in nanoseconds of Unix time, within the years 1970 to 2261; never 0, which is no time.
+func nanosOf(t time.Time) int64 {
+	switch {
+	case t.Unix() <= 0:
+		return 1
+	case t.Unix() >= maxTime/int64(time.Second):
+		return maxTime
+	}
+	return t.UnixNano()
+}
+
+// next is Next in nanoseconds of Unix time: 0 where none comes. What is beyond the end of time comes then, and never.
 func (w When) next(after int64) int64 {
+	if after >= maxTime {
+		return 0
+	}
+	if w.every > 0 {
+		return min(plus(after, int64(w.every)), maxTime)
+	}
 	t, err := w.Next(time.Unix(0, after))
 	if err != nil || t.IsZero() {
 		return 0
 	}
-	return t.UnixNano()
+	return nanosOf(t)
 }
 
 // first is when it is due first, where it is set now.

@@ -72,6 +72,9 @@ func (o *Options) Pause(n int, r float64) time.Duration {
 	return time.Duration(d * (1 - r/2))
 }
 
+// FiringKey begins the Key of a firing: package schedule appends the schedule's name, a space and the due time.
+const FiringKey = "schedule "
+
 // Packed is a task or a call of a grain as data, which is made later, and maybe by another node: see Pack of the engines.
 type Packed struct {
 	Function string // of the entry

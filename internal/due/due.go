@@ -1,10 +1,10 @@
 package due
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -32,25 +32,48 @@ type Record struct {
 	At       core.NodeKey // the node that works at it, as far as that is stored; zero: none
 	Function string       // that a worker must have, as placement names it
 	Data     []byte       // of package schedule
+	// Low is a time of day at which the record is given to a worker, though it is not due: the clock that it was stored by
+	// was ahead. 0: none is.
+	Low int64
 }
 
-// recordVersion is the first byte of a record.
-const recordVersion = 1
+// The first byte of a record. One without Low has that of before, which every version reads.
+const (
+	versionPlain = 1
+	versionLow   = 2
+)
 
 // Append appends the record as it is stored and sent.
 func (r *Record) Append(dst []byte) []byte {
-	dst = wire.AppendUvarint(append(dst, recordVersion), uint64(r.Due))
-	return wire.AppendBytes(wire.AppendBytes(wire.AppendNode(dst, r.At), r.Function), r.Data)
+	version := byte(versionPlain)
+	if r.Low != 0 {
+		version = versionLow
+	}
+	dst = wire.AppendUvarint(append(dst, version), uint64(r.Due))
+	dst = wire.AppendBytes(wire.AppendBytes(wire.AppendNode(dst, r.At), r.Function), r.Data)
+	if r.Low != 0 {
+		dst = wire.AppendUvarint(dst, uint64(r.Low))
+	}
+	return dst
 }
 
 // Read reads what Append wrote.
 func Read(r *wire.Reader) (rec Record, err error) {
-	if v := r.Byte(); v != recordVersion && r.Err() == nil {
+	v := r.Byte()
+	if v != versionPlain && v != versionLow && r.Err() == nil {
 		return rec, fmt.Errorf("record of a schedule: version %d is unknown here: upgrade this node", v)
 	}
 	rec = Record{Due: int64(r.Uvarint()), At: wire.ReadNode(r), Function: r.String()}
 	rec.Data = append([]byte{}, r.Bytes()...)
+	if v == versionLow {
+		rec.Low = int64(r.Uvarint())
+	}
 	return rec, r.Err()
+}
+
+// equal reports whether two records are one.
+func (r *Record) equal(o *Record) bool {
+	return r.Due == o.Due && r.At == o.At && r.Function == o.Function && r.Low == o.Low && bytes.Equal(r.Data, o.Data)
 }
 
 // Version is that of a record in its shard; zero: there is none.
@@ -63,20 +86,22 @@ type Item struct {
 	Record  Record
 	// Why says why a record whose time has come stays with its leader. It is in answers.
 	Why string
-	// Again says, of what is due, that a node which had it has died.
-	Again bool
+	// Died counts, of what is due, the nodes in a row that had it and died within a minute.
+	Died uint8
+	// Now is the leader's time of day when it sent this, in nanoseconds of Unix time. It stands behind the items of a frame; from a leader of a
+	// version before it is that of the node which has received it.
+	Now int64
 }
+
+// Deleted reports whether a leader tells a worker that the record which has the item's version is gone.
+func (i *Item) Deleted() bool { return len(i.Record.Data) == 0 }
 
 // Exists reports whether there is such a record.
 func (i *Item) Exists() bool { return i.Version != Version{} }
 
 // Append appends the item to a frame.
 func (i *Item) Append(dst []byte) []byte {
-	again := byte(0)
-	if i.Again {
-		again = 1
-	}
-	dst = wire.AppendStamp(wire.AppendBytes(wire.AppendBytes(append(dst, again), i.Namespace), i.Name.Name), i.Version)
+	dst = wire.AppendStamp(wire.AppendBytes(wire.AppendBytes(append(dst, i.Died), i.Namespace), i.Name.Name), i.Version)
 	if dst = wire.AppendBytes(dst, i.Why); i.Exists() {
 		dst = i.Record.Append(dst)
 	}
@@ -85,7 +110,7 @@ func (i *Item) Append(dst []byte) []byte {
 
 // Read reads what Append wrote.
 func (i *Item) Read(r *wire.Reader) (err error) {
-	i.Again = r.Byte() == 1
+	i.Died = r.Byte()
 	i.Name = Name{r.String(), r.String()}
 	i.Version, i.Why = wire.ReadStamp[Version](r), r.String()
 	if i.Exists() {
@@ -94,7 +119,24 @@ func (i *Item) Read(r *wire.Reader) (err error) {
 	return err
 }
 
-// Change is what becomes of a record. It is made if the record has the version Was; else the answer has the record as it is.
+// AppendNow appends the time of a frame's items, behind them; ReadNow reads it, and returns 0 where a version before has sent the frame.
+func AppendNow(dst []byte, now int64) []byte {
+	if now == 0 {
+		return dst
+	}
+	return wire.AppendUvarint(dst, uint64(now))
+}
+
+// ReadNow reads what AppendNow wrote.
+func ReadNow(r *wire.Reader) int64 {
+	if r.Len() == 0 {
+		return 0
+	}
+	return int64(r.Uvarint())
+}
+
+// Change is what becomes of a record. It is made if the record has the version Was; else the answer has the record as it is. One with Read
+// and Done gives back a record that the worker cannot read: Asked says why, and the record waits for a minute.
 type Change struct {
 	Name
 	Was    Version // zero: there is none
@@ -128,8 +170,6 @@ type Store interface {
 	Change(c Change, done func(now Item, made bool, err error))
 	List(q Query, done func(Page, error))
 	Shards() int
-	// Now is the node's time of day.
-	Now() time.Time
 }
 
 // Schedules is what package schedule registers.
@@ -139,7 +179,7 @@ type Schedules struct {
 	// Describe says what a record is: an inspect.Schedule.
 	Describe func(Item) any
 	// Do does what an operator asks for: "pause", "resume", "run" or "delete".
-	Do func(now time.Time, verb string, i Item) (Change, error)
+	Do func(verb string, i Item) (Change, error)
 }
 
 var hooks struct {

@@ -3,6 +3,8 @@ package due
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -32,26 +34,33 @@ type World interface {
 // gives what is due to workers that have the function:
 //
 //	waits ── its time has come ──▶ given to a worker ── the worker stores the next record ──▶ waits
-//	  ▲ ▲                            │     │ it is due again: given to the same worker
+//	  ▲ ▲                            │     │ it is due again, or was edited: given to the same worker
 //	  │ └── no worker, refused: 1 s ─┘     └ the worker dies ──▶ given to another
 //	  └── Build, of a new leader: a record that names a node which is alive is with that node
 //
-// The time of day is read at least each minute: when it was set, the alarm rings too late by that at most. A Table belongs to one goroutine.
+// The time of day is read at least each minute: when it was set, the alarm rings too late by that at most, and what waits because of a clock
+// that was ahead is given to a worker. A Table belongs to one goroutine.
 type Table struct {
-	w    World
-	heap waiting
-	by   map[string]*entry // by key
-	next int64             // when the earliest alarm rings, by World.Now; 0: there is none
+	w      World
+	heap   waiting
+	by     map[string]*entry // by key
+	next   int64             // when the earliest alarm rings, by World.Now; 0: there is none
+	looked int64             // when the records were last held against the time of day, by World.Now; 0: not yet
 }
 
 // entry is one record.
 type entry struct {
-	key   string
-	at    int64 // when it is to be given to a worker, in nanoseconds of Unix time
-	index int   // in the heap; -1: it waits for no time
-	with  core.NodeKey
-	again bool   // a node that had it has died
-	why   string // it stays, though it is due
+	key     string
+	version Version
+	at      int64 // when it is to be given to a worker, in nanoseconds of Unix time
+	due     int64 // as it is stored; at may be a moment after it
+	low     int64 // as it is stored
+	index   int   // in the heap; -1: it waits for no time
+	with    core.NodeKey
+	since   int64  // when that node was given it, by World.Now
+	died    uint8  // nodes in a row that had it and died within a minute
+	edited  bool   // by another than the node that has it
+	why     string // it stays, though it is due
 }
 
 // Refused says that a worker has not taken records.
@@ -64,8 +73,9 @@ type Refused struct {
 const (
 	// MaxFired bounds the records that are given to a worker together.
 	MaxFired  = 256
-	wallEvery = time.Minute // after which the time of day is read again
-	again     = time.Second // after which a record is given again that no worker has taken
+	wallEvery = time.Minute // after which the time of day is read again, and what no worker could read is given again
+	again     = time.Second // after which a record is given again that no worker has taken, or moved on
+	diesSoon  = time.Minute // a node that dies later is not taken for one that the record's work has ended
 )
 
 // Build reads the records of the shard. Arm sets the first alarm.
@@ -84,12 +94,15 @@ func (t *Table) Look(key string) {
 }
 
 func (t *Table) look(key string) {
-	rec, _, ok := t.w.Record(key)
+	rec, version, ok := t.w.Record(key)
 	e := t.by[key]
 	switch {
 	case !ok && e != nil:
 		t.set(e, 0)
 		delete(t.by, key)
+		if e.with != (core.NodeKey{}) && t.w.Ready() { // it was deleted while a worker has it
+			t.w.Fire(e.with, []Item{{Name: NameOf(key), Version: e.version, Now: t.w.Wall().UnixNano()}})
+		}
 	case ok && e == nil:
 		e = &entry{key: key, index: -1}
 		t.by[key] = e
@@ -97,12 +110,17 @@ func (t *Table) look(key string) {
 	if !ok {
 		return
 	}
+	e.version, e.due, e.low = version, rec.Due, rec.Low
 	at := rec.Due
-	if rec.At != (core.NodeKey{}) && e.with == (core.NodeKey{}) {
-		if e.with = rec.At; !t.w.Alive(rec.At) {
-			e.with, e.again, at = core.NodeKey{}, true, 1
+	switch {
+	case e.with != (core.NodeKey{}) && e.edited:
+		at = 1
+	case rec.At != (core.NodeKey{}) && e.with == (core.NodeKey{}):
+		if e.with, e.since = rec.At, t.w.Now(); !t.w.Alive(rec.At) {
+			e.with, at = core.NodeKey{}, 1
 		}
 	}
+	e.edited = false
 	t.set(e, at)
 }
 
@@ -144,9 +162,30 @@ func (t *Table) Rang(at int64) {
 	}
 	t.next = 0
 	if t.w.Ready() {
-		t.give(t.w.Wall().UnixNano())
+		now := t.w.Wall().UnixNano()
+		t.findAhead(now)
+		t.give(now)
 	}
 	t.Arm()
+}
+
+// findAhead has what waits because of a clock that was ahead be given to a worker. It looks each minute.
+func (t *Table) findAhead(now int64) {
+	if at := t.w.Now(); t.looked == 0 || at-t.looked >= int64(wallEvery) {
+		t.looked = at
+	} else {
+		return
+	}
+	var ahead []*entry
+	for _, e := range t.heap {
+		pause := e.at != e.due && e.at > now+int64(wallEvery) // longer than any that this table makes
+		if e.low > now || pause {
+			ahead = append(ahead, e)
+		}
+	}
+	for _, e := range ahead {
+		t.set(e, 1)
+	}
 }
 
 // to is who gets records: a worker, or one that has a function.
@@ -162,7 +201,7 @@ func (t *Table) give(now int64) {
 		e := t.heap[0]
 		t.set(e, 0)
 		it := t.Item(e.key)
-		it.Again = e.again
+		it.Died = e.died
 		k := to{with: e.with}
 		if e.with == (core.NodeKey{}) {
 			k = to{function: it.Record.Function, namespace: it.Namespace}
@@ -184,7 +223,9 @@ func (t *Table) give(now int64) {
 			}
 			for i := range list {
 				e := t.by[list[i].Key()]
-				e.with, e.why = with, ""
+				if e.why = ""; e.with != with {
+					e.with, e.since = with, t.w.Now()
+				}
 			}
 			t.w.Fire(with, list)
 		}
@@ -196,16 +237,52 @@ func (t *Table) Refused(r Refused) {
 	for i := range r.List {
 		if e := t.by[r.List[i].Key()]; e != nil && e.with == r.By {
 			e.with, e.why = core.NodeKey{}, r.Err.Error()
-			t.set(e, t.w.Wall().Add(again).UnixNano())
+			t.set(e, t.after(again))
 		}
 	}
 	t.Arm()
 }
 
-// Done notes that a node works at a record no more. Look comes after it.
+// after is the time of day in a while.
+func (t *Table) after(d time.Duration) int64 { return t.w.Wall().Add(d).UnixNano() }
+
+// Done notes that a node works at a record no more. Look comes after it, or Stay.
 func (t *Table) Done(key string, by core.NodeKey) {
-	if e := t.by[key]; e != nil && (e.with == by || by.Incarnation == 0) { // a node without a cluster is alone
-		e.with, e.again, e.why = core.NodeKey{}, false, ""
+	if e := t.by[key]; e != nil && has(e, by) {
+		e.with, e.died, e.why = core.NodeKey{}, 0, ""
+	}
+}
+
+// has reports whether a node has the record: one without a cluster is alone.
+func has(e *entry, by core.NodeKey) bool { return e.with == by || by.Incarnation == 0 }
+
+// Edited notes that somebody has changed a record. Look comes after it.
+func (t *Table) Edited(key string) {
+	if e := t.by[key]; e != nil {
+		e.edited = true
+	}
+}
+
+// Unchanged reports whether a record is as it is stored.
+func (t *Table) Unchanged(key string, next *Record) bool {
+	rec, _, ok := t.w.Record(key)
+	return ok && next != nil && rec.equal(next)
+}
+
+// Stay has a record that its worker gives back unchanged wait for its time, for a second at least.
+func (t *Table) Stay(key string) {
+	if e := t.by[key]; e != nil && e.due != 0 {
+		t.set(e, max(e.due, t.after(again)))
+		t.Arm()
+	}
+}
+
+// Unread notes that a node cannot read a record, and why. It is given again after a minute.
+func (t *Table) Unread(key string, by core.NodeKey, why string) {
+	if e := t.by[key]; e != nil && has(e, by) {
+		e.with, e.why = core.NodeKey{}, why
+		t.set(e, t.after(wallEvery))
+		t.Arm()
 	}
 }
 
@@ -213,16 +290,30 @@ func (t *Table) Done(key string, by core.NodeKey) {
 func (t *Table) Reap(alive func(core.NodeKey) bool) {
 	for _, e := range t.by {
 		if e.with != (core.NodeKey{}) && !alive(e.with) {
-			e.with, e.again = core.NodeKey{}, true
-			t.set(e, 1)
+			if e.died = min(e.died, 254) + 1; t.w.Now()-e.since > int64(diesSoon) {
+				e.died = 0
+			}
+			e.with = core.NodeKey{}
+			t.set(e, t.apart(e))
 		}
 	}
 	t.Arm()
 }
 
-// Item is a record as answers have it: with the node that has it, and why it stays.
+// apart is when a record is given to the next node: at once, but from its second dead node on up to as many seconds later, so that those that were
+// only given together with one whose work ends nodes come to others.
+func (t *Table) apart(e *entry) int64 {
+	if e.died < 2 {
+		return 1
+	}
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, e.key, e.died)
+	return t.after(time.Duration(h.Sum64() % uint64(time.Duration(min(e.died, 30))*time.Second)))
+}
+
+// Item is a record as answers have it: with the node that has it, why it stays, and the time of day.
 func (t *Table) Item(key string) Item {
-	it := Item{Name: NameOf(key)}
+	it := Item{Name: NameOf(key), Now: t.w.Wall().UnixNano()}
 	var ok bool
 	if it.Record, it.Version, ok = t.w.Record(key); !ok {
 		return it

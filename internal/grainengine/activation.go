@@ -136,7 +136,7 @@ func (a *activation) activate() {
 	g := a.kind.def.make()
 	if len(a.kind.def.states) > 0 {
 		if err := a.loadStates(g); err != nil {
-			a.hookFailed("OnActivate", err)
+			a.hookFailed("OnActivate", fmt.Errorf("%w: %w", ErrNotLoaded, err))
 			return
 		}
 	}

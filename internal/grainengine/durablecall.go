@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -43,7 +44,10 @@ func (c *call) doDurable(a *activation) (panicked any) {
 			return nil
 		}
 		p.Owner, p.Until = c.owner(a, named)
+		name, at := firingOf(named)
 		switch {
+		case name != "":
+			p.Kind, p.Turn, p.Seq = replies.OfTurn, keyedID(a, name), uint64(at)
 		case named != "":
 			p.Kind = replies.OfKey
 		case p.Until != 0:
@@ -184,6 +188,20 @@ func keyedID(a *activation, named string) raysys.TaskID {
 	b := wire.AppendBytes(wire.AppendBytes(wire.AppendBytes(nil, a.kind.def.name), a.key), named)
 	sum := sha256.Sum256(b)
 	return raysys.TaskID{Hi: binary.BigEndian.Uint64(sum[:]), Lo: binary.BigEndian.Uint64(sum[8:])}
+}
+
+// firingOf takes the key of a schedule's firing apart: the schedule, whose firings are as the calls of a turn, and when it was due. So the oldest
+// replies go, and the grain need not remember each key for its KeepReplies. A due time to come is by a clock that was ahead: no floor may be there.
+func firingOf(key string) (schedule string, at int64) {
+	i := strings.LastIndexByte(key, ' ')
+	if i < 0 || !strings.HasPrefix(key, core.FiringKey) {
+		return "", 0
+	}
+	t, err := time.Parse(time.RFC3339Nano, key[i+1:])
+	if err != nil || t.UnixNano() <= 0 || time.Until(t) > time.Hour {
+		return "", 0
+	}
+	return key[:i], t.UnixNano()
 }
 
 // known returns the reply to an earlier call with the id of p, and fails where that was another call, or no further

@@ -208,7 +208,7 @@ func (r *retried) worth(err error) bool {
 // failedBy reports whether err is a failure of the program's.
 func failedBy(err error) bool {
 	_, app := err.(*raysys.TaskError)
-	return app || errors.Is(err, ErrActivation)
+	return app || errors.Is(err, ErrActivation) && !errors.Is(err, ErrNotLoaded)
 }
 
 // accepts calls the program's RetryIf; one that panics accepts nothing.

@@ -71,6 +71,11 @@ func (s *start) look() {
 			return
 		}
 		s.before = e.Record
+		if s.r.Key != "" && e.Exists && len(e.Record.Outcome) > 0 && e.Record.Digest == s.entry.Digest { // the same one
+			src, err := s.lineage.outcome(&e.Record)
+			s.done(src, err)
+			return
+		}
 		s.fit()
 	})
 }

@@ -29,7 +29,7 @@ func fire(c *Cluster, at core.NodeKey, list []due.Item, refused func([]due.Item,
 				for i := range part {
 					dst = part[i].Append(dst)
 				}
-				return dst
+				return due.AppendNow(dst, part[0].Now)
 			}, func(*wire.Reader) (struct{}, error) { return struct{}{}, nil }, func(_ struct{}, err error) { done(err) })
 		}, done)
 	}
@@ -60,8 +60,18 @@ func serveDue(c *Cluster, r *wire.Reader, to mesh.Reply) error {
 			return err
 		}
 	}
+	now := due.ReadNow(r)
+	if now == 0 { // the leader is of a version before
+		now = wall(c).UnixNano()
+	}
+	for i := range list {
+		list[i].Now = now
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
 	to.Done(c.parts.Take(list))
-	return r.Err()
+	return nil
 }
 
 // wall is the node's time of day.

@@ -155,7 +155,7 @@ func Schedule(ctx context.Context, o *Operator, verb, name string) error {
 			strings.ToUpper(verb[:1])+verb[1:])
 	}
 	for i := list[0]; ; {
-		c, err := s.Do(store.Now(), verb, i)
+		c, err := s.Do(verb, i)
 		if err != nil {
 			return err
 		}

@@ -131,6 +131,9 @@ func (*dues) appendAnswer(dst []byte, items []dueItem) []byte {
 		dst = it.Append(append(dst, bitIf(it.made, dueDone)|bitIf(it.again, duePut)))
 		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(it.count)), it.next)
 	}
+	if len(items) > 0 {
+		dst = due.AppendNow(dst, items[0].Now)
+	}
 	return dst
 }
 
@@ -144,11 +147,15 @@ func (*dues) readAnswer(r *wire.Reader) ([]dueItem, error) {
 		}
 		it.count, it.next = int(r.Uint32()), r.String()
 	}
+	now := due.ReadNow(r)
+	for i := range items {
+		items[i].Now = now
+	}
 	return items, r.Err()
 }
 
-// serve makes the changes in one batch; those of records that have another version are left out. What changes nothing is answered behind a
-// batch too, so that this node led the shard after it read.
+// serve makes the changes in one batch; those of records that have another version are left out, and those by which a worker gives a record
+// back as it is. What changes nothing is answered behind a batch too, so that this node led the shard after it read.
 func (o *dues) serve(l *leader, q *asked[[]dueItem]) {
 	keys := make([]string, len(o.list))
 	for i := range keys {
@@ -167,10 +174,15 @@ func (o *dues) serve(l *leader, q *asked[[]dueItem]) {
 		}
 	}
 	puts := map[int]int{} // by change: the index of its put
+	stay := map[int]bool{}
 	for i, key := range keys {
 		c := &o.list[i]
 		it := dueItem{Item: l.due.Item(key)}
-		if it.made = !c.Read && it.Version == c.Was && !slices.Contains(b.keys, key); it.made {
+		it.made = !c.Read && it.Version == c.Was && !slices.Contains(b.keys, key)
+		switch {
+		case it.made && c.Done && l.due.Unchanged(key, c.Next):
+			stay[i] = true
+		case it.made:
 			it.Item = due.Item{Name: c.Name}
 			b.keys = append(b.keys, key)
 			b.Checks = append(b.Checks, shardlog.Check{Key: key, Version: shardlog.Version(c.Was)})
@@ -193,14 +205,25 @@ func (o *dues) serve(l *leader, q *asked[[]dueItem]) {
 	}
 	l.commitRecords(q, []recordBatch{b}, func() {
 		for i := range o.list {
-			if c := &o.list[i]; items[i].made {
-				if c.Done {
-					l.due.Done(keys[i], q.from)
+			c, key := &o.list[i], keys[i]
+			switch {
+			case c.Read && c.Done && items[i].Version == c.Was:
+				l.due.Unread(key, q.from, c.Asked)
+			case !items[i].made:
+			case c.Done:
+				if l.due.Done(key, q.from); stay[i] {
+					l.due.Stay(key)
 				}
-				if c.Asked != "" && l.reg.cfg.Asked != nil {
-					l.reg.cfg.Asked(c.Asked+" schedule "+c.Name.Name, q.from)
-				}
+			case !c.Silent:
+				l.due.Edited(key)
 			}
+			if items[i].made && c.Asked != "" && l.reg.cfg.Asked != nil {
+				l.reg.cfg.Asked(c.Asked+" schedule "+c.Name.Name, q.from)
+			}
+		}
+		now := wall(l.reg).UnixNano()
+		for i := range items {
+			items[i].Now = now
 		}
 		q.answer(items, nil)
 	})
@@ -233,6 +256,9 @@ func (s *dueStore) Change(c due.Change, done func(due.Item, bool, error)) {
 			s.Change(c, done)
 			return
 		}
+		if it.Now == 0 { // the leader is of a version before
+			it.Now = wall(s.reg).UnixNano()
+		}
 		done(it.Item, it.made, err)
 	})
 }
@@ -259,9 +285,6 @@ func (s *dueStore) List(o due.Query, done func(due.Page, error)) {
 
 // Shards implements due.Store.
 func (s *dueStore) Shards() int { return s.reg.cfg.Layout.Shards }
-
-// Now implements due.Store.
-func (s *dueStore) Now() time.Time { return wall(s.reg) }
 
 func wall(r *Registry) time.Time {
 	if r.cfg.Wall != nil {

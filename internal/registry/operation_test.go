@@ -132,7 +132,7 @@ func TestFramesOfVersion1(t *testing.T) {
 			{due.Change{Name: bill, Was: due.Version(now), Next: &schedule, Done: true, Silent: true}}, {due.Change{Name: bill, Read: true}}, {due.Change{Name: bill, Asked: "delete"}},
 		}}, value: []dueItem{{Item: due.Item{Name: bill, Version: due.Version(now), Record: schedule, Why: "no node"}, made: true}, {Item: due.Item{Name: bill}, again: true}}},
 		example[[]dueItem]{name: "page", op: &dues{list: []dueChange{}, query: &due.Query{Shard: 3, Prefix: "r/prog", From: "r/prog\x00alice", Named: "al", Soonest: true, Limit: 1000}}, value: []dueItem{
-			{count: 9, next: "r/prog\x00zoe"}, {Item: due.Item{Name: bill, Version: due.Version(now), Record: schedule, Again: true}},
+			{count: 9, next: "r/prog\x00zoe"}, {Item: due.Item{Name: bill, Version: due.Version(now), Record: schedule, Died: 1}},
 		}},
 		example[graindir.Placed]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {

@@ -52,8 +52,8 @@ func (n *Names) Start(_ context.Context, rec *Recipe, name string, done func(cor
 	}
 	n.mu.Lock()
 	last, had := n.list[name]
-	again := had && last.id == r.ID // by the next attempt of what had submitted it
-	if had && !again && last.future.Settled() {
+	again := had && last.id == r.ID                                                         // by the next attempt of what had submitted it
+	if had && !again && last.future.Settled() && (r.Key == "" || last.digest != r.Digest) { // else it is the same one
 		last.future.Unpin()
 		had = false
 	}

@@ -162,7 +162,8 @@ type Recording struct {
 	ID     raysys.TaskID
 	Run    uint64
 	Body   []byte
-	Digest uint64  // of function and argument
+	Digest uint64  // of function, argument and Key
+	Key    string  // see GoPacked
 	Inputs []Input // in the order of the recipe
 }
 
@@ -199,6 +200,9 @@ func (rec *Recipe) Recording() (r Recording, err error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(t.Function + "\x00"))
 	_, _ = h.Write(t.Arg)
+	if r.Key = rec.spec.opts.Key; r.Key != "" {
+		_, _ = h.Write([]byte("\x00" + r.Key))
+	}
 	r.Digest = h.Sum64()
 	r.Inputs = make([]Input, len(list))
 	for i, in := range list {

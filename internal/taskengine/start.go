@@ -131,7 +131,8 @@ func Pack(k Task, arg unsafe.Pointer) (p core.Packed, err error) {
 	return p, err
 }
 
-// GoPacked submits the task.
+// GoPacked submits the task. A Key beside its name says which of the tasks with that name and content it is: another one is ErrNameTaken while this
+// runs, and the same one has its outcome.
 func GoPacked(ctx context.Context, p *core.Packed) core.Link {
 	none := core.TypeOf[none]()
 	e := Of(ctx)
@@ -144,7 +145,9 @@ func GoPacked(ctx context.Context, p *core.Packed) core.Link {
 	}
 	k := *entry.Impl.(*spec)
 	k.opts = p.Opts
+	k.opts.Key = ""
 	s := newSpec(&k, nil)
+	s.opts.Key = p.Opts.Key
 	r := s.record()
 	if err := s.arg.DecodeAt(p.Arg, r.argAt(), nil); err != nil {
 		return s.failed(fmt.Errorf("submit %s: argument: %w", s.entry, err))

@@ -1,0 +1,34 @@
+package schedule
+
+import (
+	"context"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// fired is what a firing carries.
+var fired = raysys.NewContextKey[firedAs]("raysys.schedule")
+
+type firedAs struct {
+	Name   string
+	Due    int64
+	Missed uint64
+}
+
+// Firing is one firing of a schedule.
+type Firing struct {
+	Name string
+	Due  time.Time // when it was due, without jitter; for one of Run when that was asked for
+	// Missed is how many times were left out since the firing before.
+	Missed int
+}
+
+// Fired returns the firing by which a call or a task was made, in that and in what it calls.
+func Fired(ctx context.Context) (Firing, bool) {
+	f, ok := fired.From(ctx)
+	if !ok {
+		return Firing{}, false
+	}
+	return Firing{f.Name, time.Unix(0, f.Due).UTC(), int(f.Missed)}, true
+}
