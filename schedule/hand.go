@@ -126,7 +126,7 @@ func (h *hand) read(it due.Item) (calls []func(), ok bool) {
 		h.end()
 		back := due.Change{Name: h.name, Was: it.Version, Read: true, Done: true, Silent: true, Asked: clip(err.Error())}
 		return []func(){func() {
-			h.n.of.Log().Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
+			h.n.log.Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
 			h.store.Change(back, func(due.Item, bool, error) {})
 		}}, false
 	case h.rec != nil && h.rec.Set != r.Set: // it was deleted, and set anew: of that one nothing runs here
@@ -161,13 +161,13 @@ func (h *hand) waiting() (list []firing) {
 func (h *hand) step() (calls []func()) {
 	if notes := h.rec.notes; len(notes) > 0 {
 		h.rec.notes = nil
-		calls = append(calls, func() { tell(h.n.of, h.name.Name, notes) })
+		calls = append(calls, func() { tell(h.n.log, h.name.Name, notes) })
 	}
 	for _, f := range h.rec.ready(h.live, h.now()) {
 		if h.firm[f.Due] {
 			h.live[f.Due] = time.Now()
 			spec := h.rec.Spec
-			calls = append(calls, func() { h.fire(&spec, f) })
+			calls = append(calls, func() { h.n.fire(h, &spec, f) })
 		}
 	}
 	if len(h.live) > 0 && h.note == nil {
@@ -205,7 +205,7 @@ func (h *hand) save() []func() {
 	rec, err := h.rec.encode(next)
 	if err != nil {
 		return []func(){func() {
-			h.n.of.Log().Error("the record of a schedule cannot be stored", "schedule", h.name.Name, "error", err)
+			h.n.log.Error("the record of a schedule cannot be stored", "schedule", h.name.Name, "error", err)
 		}}
 	}
 	h.storing = true
