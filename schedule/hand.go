@@ -127,7 +127,7 @@ func (h *hand) read(it due.Item) (calls []func(), ok bool) {
 		back := due.Change{Name: h.name, Was: it.Version, Read: true, Done: true, Silent: true, Asked: clip(err.Error())}
 		return []func(){func() {
 			h.n.log.Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
-			h.store.Change(back, func(due.Item, bool, error) {})
+			h.giveBack(back)
 		}}, false
 	case h.rec != nil && h.rec.Set != r.Set: // it was deleted, and set anew: of that one nothing runs here
 		h.end()
@@ -139,6 +139,15 @@ func (h *hand) read(it due.Item) (calls []func(), ok bool) {
 	}
 	r.notes = nil // they were told
 	return nil, true
+}
+
+// giveBack gives back a record that cannot be read, until the leader knows.
+func (h *hand) giveBack(c due.Change) {
+	h.store.Change(c, func(_ due.Item, _ bool, err error) {
+		if err != nil && h.n.ctx.Err() == nil {
+			time.AfterFunc(time.Second, func() { h.giveBack(c) })
+		}
+	})
 }
 
 // happened tells it to the record. mu is held.
