@@ -106,7 +106,7 @@ func (h *hand) give(it due.Item) []func() {
 		h.hear(it.Now)
 	}
 	now, jitter := h.now(), h.rec.Spec.jitter(h.name.Name)
-	h.happened(func(r *record) { r.begin(now, jitter) })
+	h.happened(func(r *record) { r.begin(h.now(), r.Spec.jitter(h.name.Name)) }) // told to a later record, at a later time: a clock may have been set
 	if it.Died > 0 {
 		live := map[int64]time.Time{}
 		for t, since := range h.live {
