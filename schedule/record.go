@@ -20,6 +20,7 @@ import (
 //
 // What is due at Next may have begun, on a worker that has died since: only CatchUp(0) leaves it out.
 type record struct {
+	Low     int64 `json:",omitzero"` // low(), where internal/due reads it
 	Set     int64 `json:",omitzero"` // when; a record of the name with another Set is another schedule
 	Spec    spec
 	Paused  bool     `json:",omitzero"`

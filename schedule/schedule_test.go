@@ -34,6 +34,12 @@ var (
 		return s + "!", nil
 	})
 
+	slowJob = tasks.Define("schedule.slowjob", func(_ context.Context, s string) (string, error) {
+		write("slow job", s)
+		<-time.After(30 * time.Second)
+		return s, nil
+	})
+
 	// away needs what one node has, and takes a while there.
 	away = tasks.Define("schedule.away", func(ctx context.Context, base time.Time) (int, error) {
 		f, ok := schedule.Fired(ctx)

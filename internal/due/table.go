@@ -110,7 +110,7 @@ func (t *Table) look(key string) {
 	if !ok {
 		return
 	}
-	e.version, e.due, e.low = version, rec.Due, rec.Low
+	e.version, e.due, e.low = version, rec.Due, rec.low()
 	at := rec.Due
 	switch {
 	case e.with != (core.NodeKey{}) && e.edited:
