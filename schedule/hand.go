@@ -37,7 +37,7 @@ type hand struct {
 	firm    map[int64]bool      // due times of the firings that may begin by what is stored: see record.firm
 	live    map[int64]time.Time // firings that run here, and since when
 	noted   bool                // it is stored that they do, or shall be
-	note    *time.Timer
+	noting  *time.Timer
 	storing bool
 	given   *due.Item // by a leader, while storing
 	over    bool
@@ -170,8 +170,8 @@ func (h *hand) step() (calls []func()) {
 			calls = append(calls, func() { h.fire(&spec, f) })
 		}
 	}
-	if len(h.live) > 0 && h.note == nil {
-		h.note = time.AfterFunc(noteAfter, func() {
+	if len(h.live) > 0 && h.noting == nil {
+		h.noting = time.AfterFunc(noteAfter, func() {
 			h.mu.Lock()
 			h.noted = true
 			h.unlock(h.save())
@@ -268,8 +268,8 @@ func (h *hand) saved(now due.Item, rec *due.Record, told int, done, made bool) [
 // end is for a record at which this node works no more. mu is held.
 func (h *hand) end() {
 	h.over = true
-	if h.note != nil {
-		h.note.Stop()
+	if h.noting != nil {
+		h.noting.Stop()
 	}
 	h.n.mu.Lock()
 	if key := h.name.Key(); h.n.hands[key] == h {
@@ -357,7 +357,8 @@ func (h *hand) ended(t int64, err error) {
 		text = clip(err.Error())
 	}
 	if triedAgain(err) {
-		died := errors.Is(err, raysys.ErrNodeDead) && ran < time.Minute
+		// A call that had arrived, and whose link went down, is most often one whose node has died.
+		died := ran < time.Minute && (errors.Is(err, raysys.ErrNodeDead) || errors.Is(err, raysys.ErrOutcomeUnknown))
 		h.happened(func(r *record) { r.fault(t, now, jitter, text, died) })
 	} else {
 		if err != nil {

@@ -351,7 +351,7 @@ func (r *record) died(n int, live map[int64]time.Time, now, jitter int64) {
 
 // endDeadly ends a firing that would go round the nodes.
 func (r *record) endDeadly(t, now, jitter int64) {
-	failure := fmt.Sprintf("%d nodes in a row have died within a minute of its begin: it is not tried again", maxDied)
+	failure := fmt.Sprintf("%d nodes in a row have died, or were lost, within a minute of its begin: it is not tried again", maxDied)
 	r.note("a firing of a schedule is given up", "due", time.Unix(0, t).UTC(), "error", failure)
 	r.ended(t, now, jitter, failure)
 }

@@ -96,6 +96,7 @@ func (c *clock) Tick(ctx context.Context, base time.Time) error {
 func (c *clock) Take(ctx context.Context, d time.Duration) error {
 	f, _ := schedule.Fired(ctx)
 	self, _ := grains.Self(ctx)
+	write("take", fmt.Sprint(system.NodeOf(ctx).Name()))
 	write(self.Key, fmt.Sprint("begin ", f.Due.Unix()%1000, " missed ", f.Missed))
 	<-time.After(d)
 	return nil
