@@ -25,7 +25,8 @@ type Firing struct {
 }
 
 // Fired returns the firing by which a call or a task was made, in that and in what it calls. Each try of a firing has the
-// same Due and Missed, so a method of a Durable kind that counts 1 + Missed counts each due time once.
+// same Due and Missed. So a method of a Durable kind that counts 1 + Missed counts each due time once, unless the schedule
+// has CatchUp(0) or the method fails.
 func Fired(ctx context.Context) (Firing, bool) {
 	f, ok := fired.From(ctx)
 	if !ok {

@@ -55,7 +55,8 @@ func (f optionFunc) apply(s *setting) { f(s) }
 // CatchUp says how many times of an outage are made. The time that was due first always is, since it may have begun. Of the
 // others the newest n are made, in their order; the rest is missed ("late"). n is 1 unless set: the first and the newest.
 // With Allow and CatchUp(1000) every due time of an outage is made, up to 1,000. CatchUp(0) is the one exception: it misses
-// each time that is a minute late, also one that may have begun, so a plain call may have run and be told as missed.
+// each time that is a minute late, also one that may have run: Firing.Missed then
+// counts what was made. A bill needs 1 or more.
 func CatchUp(n int) Option { return optionFunc(func(s *setting) { s.CatchUp = n }) }
 
 // Jitter has a schedule fire up to d later, by a hash of its name, so that many that are due at one time do not fire at once.
