@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -98,6 +99,9 @@ func (h *hand) give(it due.Item) []func() {
 		return nil
 	case h.rec == nil || after(it.Version, h.stored.Version):
 		if calls, ok := h.read(it); !ok {
+			if calls == nil { // another schedule has the name
+				calls = []func(){func() { h.n.take(h.store, it) }}
+			}
 			return calls
 		}
 	case it.Version != h.stored.Version:
@@ -108,10 +112,7 @@ func (h *hand) give(it due.Item) []func() {
 	now, jitter := h.now(), h.rec.Spec.jitter(h.name.Name)
 	h.happened(func(r *record) { r.begin(h.now(), r.Spec.jitter(h.name.Name)) }) // told to a later record, at a later time: a clock may have been set
 	if it.Died > 0 {
-		live := map[int64]time.Time{}
-		for t, since := range h.live {
-			live[t] = since
-		}
+		live := maps.Clone(h.live)
 		h.happened(func(r *record) { r.died(int(it.Died), live, now, jitter) })
 	}
 	return h.step()
@@ -129,9 +130,9 @@ func (h *hand) read(it due.Item) (calls []func(), ok bool) {
 			h.n.log.Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
 			h.giveBack(back)
 		}}, false
-	case h.rec != nil && h.rec.Set != r.Set: // it was deleted, and set anew: of that one nothing runs here
+	case h.rec != nil && h.rec.Set != r.Set && h.rec.Set != 0 && r.Set != 0: // it was deleted, and set anew: of that one nothing runs here
 		h.end()
-		return []func(){func() { h.n.take(h.store, it) }}, false
+		return nil, false
 	}
 	h.stored, h.rec, h.firm = it, r, r.firm()
 	for _, f := range h.since {
@@ -199,10 +200,7 @@ func (h *hand) save() []func() {
 	if !done && len(waiting) == 0 && (!h.noted || len(h.since) == 0) {
 		return nil
 	}
-	live := map[int64]time.Time{}
-	for t, since := range h.live {
-		live[t] = since
-	}
+	live := maps.Clone(h.live)
 	for _, f := range waiting {
 		live[f.Due] = time.Time{}
 	}

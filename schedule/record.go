@@ -181,7 +181,7 @@ func (r *record) begin(now, jitter int64) {
 	}
 	r.runNext()
 	if r.Spec.CatchUp > 0 || r.Spec.Overlap == Allow {
-		for _, t := range r.take(now-jitter, r.Spec.CatchUp, leftLate) {
+		for _, t := range r.take(now-jitter, min(r.Spec.CatchUp, maxRunning-len(r.Running)), leftLate) {
 			r.run(t)
 		}
 	}

@@ -125,10 +125,11 @@ func TestEdited(t *testing.T) {
 	w.put("a", due.Record{Due: w.in(time.Second)})
 	w.pass(2 * time.Second)
 	w.want(t, "a to one")
+	w.Changed(w.key("a"), false)
 	w.put("a", due.Record{At: one}) // it runs for long
 	w.pass(time.Minute)
 	w.want(t)
-	w.Edited(w.key("a"))
+	w.Changed(w.key("a"), true)
 	w.put("a", due.Record{At: one})
 	w.pass(0)
 	w.want(t, "a to one")
@@ -140,7 +141,7 @@ func TestEdited(t *testing.T) {
 		t.Errorf("deleted: version %v, want that of the record that is gone: %v", w.items[0].Version, had)
 	}
 	w.put("b", due.Record{Due: w.in(time.Hour)}) // nobody has it
-	w.Edited(w.key("b"))
+	w.Changed(w.key("b"), true)
 	w.put("b", due.Record{Due: w.in(time.Hour)})
 	delete(w.records, w.key("b"))
 	w.Look(w.key("b"))
@@ -238,10 +239,17 @@ func TestDiesSoon(t *testing.T) {
 		w.Reap(alive)
 	}
 	w.pass(30 * time.Second)
+	w.Changed(w.key("a"), false) // it has stored them with its own
+	w.put("a", due.Record{At: one})
+	w.Reap(alive)
+	w.pass(0)
+	if w.want(t, "a to one", "a to one"); w.items[0].Died != 1 {
+		t.Errorf("after a node that had stored what it was told: %d", w.items[0].Died)
+	}
 	w.pass(2 * time.Minute)
 	w.Reap(alive) // it had it for long
 	w.pass(time.Second)
-	if w.want(t, "a to one", "a to one"); w.items[0].Died != 0 {
+	if w.want(t, "a to one"); w.items[0].Died != 0 {
 		t.Errorf("after one that had it for long: %d", w.items[0].Died)
 	}
 	w.Reap(alive)
