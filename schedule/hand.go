@@ -363,15 +363,16 @@ func (h *hand) ended(t int64, err error) {
 	if err != nil {
 		text = clip(err.Error())
 	}
+	// A later record may be told when the leader's clock has been set back.
 	if triedAgain(err) {
 		// A call that had arrived, and whose link went down, is most often one whose node has died.
 		died := ran < time.Minute && (errors.Is(err, raysys.ErrNodeDead) || errors.Is(err, raysys.ErrOutcomeUnknown))
-		h.happened(func(r *record) { r.fault(t, now, jitter, text, died) })
+		h.happened(func(r *record) { r.fault(t, min(now, h.now()), jitter, text, died) })
 	} else {
 		if err != nil {
 			h.rec.note("a firing of a schedule failed", "due", time.Unix(0, t).UTC(), "error", err)
 		}
-		h.happened(func(r *record) { r.ended(t, now, jitter, text) })
+		h.happened(func(r *record) { r.ended(t, min(now, h.now()), jitter, text) })
 	}
 	h.unlock(h.step())
 }
