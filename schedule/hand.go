@@ -111,9 +111,10 @@ func (h *hand) give(it due.Item) []func() {
 	}
 	now, jitter := h.now(), h.rec.Spec.jitter(h.name.Name)
 	h.happened(func(r *record) { r.begin(h.now(), r.Spec.jitter(h.name.Name)) }) // told to a later record, at a later time: a clock may have been set
-	if it.Died > 0 {
-		live := maps.Clone(h.live)
-		h.happened(func(r *record) { r.died(int(it.Died), live, now, jitter) })
+	for _, f := range h.rec.ready(h.live, now) {
+		if it.Died > 0 && h.firm[f.Due] { // nodes before may have begun it
+			h.happened(func(r *record) { r.died(f.Due, int(it.Died), now, jitter) })
+		}
 	}
 	return h.step()
 }

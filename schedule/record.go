@@ -338,13 +338,11 @@ func (r *record) fault(t, now, jitter int64, failure string, died bool) {
 	}
 }
 
-// died is for n nodes in a row that had the record and died within a minute, for what they may have begun. The leader may tell it again.
-func (r *record) died(n int, live map[int64]time.Time, now, jitter int64) {
-	for _, f := range r.ready(live, now) {
-		if i := r.find(f.Due); i >= 0 {
-			if r.Running[i].Died = max(r.Running[i].Died, n); r.Running[i].Died >= maxDied {
-				r.endDeadly(f.Due, now, jitter)
-			}
+// died counts nodes that had the record and died within a minute, for a firing that they may have begun.
+func (r *record) died(t int64, n int, now, jitter int64) {
+	if i := r.find(t); i >= 0 {
+		if r.Running[i].Died += n; r.Running[i].Died >= maxDied {
+			r.endDeadly(t, now, jitter)
 		}
 	}
 }
