@@ -243,31 +243,31 @@ func (h *hand) save() []func() {
 }
 
 // saved goes on when the record was stored, or another one is. mu is held.
-func (h *hand) saved(now due.Item, rec *due.Record, told int, done, made bool) []func() {
+func (h *hand) saved(now due.Item, rec *due.Record, told int, done, made bool) (calls []func()) {
 	given := h.given
-	h.given = nil
-	now.Name = h.name
+	h.given, now.Name = nil, h.name
+	ends := made && rec == nil || !now.Exists() // it is over, or was deleted; what still runs may run
+	fresh := given != nil && !after(now.Version, given.Version) && (now.Exists() || after(given.Version, h.stored.Version))
 	switch {
-	case made && rec == nil, !now.Exists():
-		h.end() // it is over, or was deleted; what still runs may run
-		return nil
-	case !made:
-		if calls, ok := h.read(now); !ok {
-			return calls
-		}
-		return h.step()
-	}
-	h.hear(now.Now)
-	h.stored.Version, h.stored.Record = now.Version, *rec
-	h.since = h.since[told:]
-	if done {
+	case ends:
 		h.end()
-		if given != nil && !after(now.Version, given.Version) {
-			return []func(){func() { h.n.take(h.store, *given) }}
+	case !made:
+		var ok bool
+		calls, ok = h.read(now)
+		ends = !ok
+	default:
+		h.hear(now.Now)
+		h.stored.Version, h.stored.Record = now.Version, *rec
+		if h.since, ends = h.since[told:], done; done {
+			h.end()
 		}
-		return nil
 	}
-	if given != nil && !after(h.stored.Version, given.Version) {
+	switch {
+	case ends && fresh: // the leader has given it, whatever this hand was told
+		return append(calls, func() { h.n.take(h.store, *given) })
+	case ends:
+		return calls
+	case fresh:
 		return h.give(*given)
 	}
 	return h.step()
