@@ -324,7 +324,7 @@ func (r *record) fault(t, now, jitter int64, failure string, died bool) {
 	if f.Died++; !died {
 		f.Died = 0
 	}
-	f.Retry = plus(now, min(int64(time.Second)<<min(f.Tries-1, 10), maxPause))
+	f.Retry = min(plus(now, min(int64(time.Second)<<min(f.Tries-1, 10), maxPause)), maxTime)
 	times := fmt.Sprintf("%d times", f.Tries)
 	if f.Tries == 1 {
 		times = "once"
