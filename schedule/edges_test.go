@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -43,4 +44,18 @@ func TestTaskLosesItsNodes(t *testing.T) {
 			}
 		}
 	}, testkit.Nodes(3), testkit.Each(func(_ int, cfg *system.Config) { cfg.Resources.Custom = map[string]float64{"schedule.only": 1} }))
+}
+
+// TestManyOptions: what a schedule has beside its argument is bounded too, since its record has room for 128 KiB.
+func TestManyOptions(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		opts := []raysys.Option{raysys.CPU(0)}
+		for i := range 500 {
+			opts = append(opts, raysys.Resource(fmt.Sprint("schedule.some", i), 1))
+		}
+		err := schedule.Task(k.Context(), "x", schedule.Every(time.Hour), job.With(opts...), "x")
+		if !errors.Is(err, raysys.ErrTooLarge) || !strings.Contains(err.Error(), "options") {
+			k.T().Errorf("got %v", err)
+		}
+	})
 }
