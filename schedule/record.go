@@ -60,10 +60,10 @@ type firing struct {
 	Missed uint64 `json:",omitzero"`
 	Asked  bool   `json:",omitzero"` // by Run
 
-	Tries int   `json:",omitzero"` // that ended in a fault of the system
-	First int64 `json:",omitzero"` // when the first of them had
-	Retry int64 `json:",omitzero"` // it is not tried again before
-	Died  int   `json:",omitzero"` // nodes in a row that died within a minute of its begin
+	Tries int   `json:",omitzero"`  // that ended in a fault of the system
+	First int64 `json:"F,omitzero"` // when the first of them had; short names, as a thousand of them are to fit a record of the store
+	Retry int64 `json:"R,omitzero"` // it is not tried again before
+	Died  int   `json:"D,omitzero"` // nodes in a row that died within a minute of its begin
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/due"
 )
 
 const second = int64(time.Second)
@@ -351,5 +352,26 @@ func TestBadWhen(t *testing.T) {
 		if _, err := c.w.Next(time.Now()); !errors.Is(err, raysys.ErrBadOption) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %s", c.w, err, c.says)
 		}
+	}
+}
+
+// TestFits: the longest content and a thousand firings that are tried again fit a record of the store.
+func TestFits(t *testing.T) {
+	s, err := settingOf(Every(time.Second), []Option{Allow, CatchUp(maxRunning)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Work = work{Kind: "k", Function: "k.f", Key: text(strings.Repeat("\xff", 512)), Arg: make([]byte, MaxArgument), Opts: fmt.Appendf(nil, "%q", strings.Repeat("x", maxOptions-2))}
+	now := int64(1<<60) + 1
+	r := &record{Set: now, Spec: s.spec, when: Every(time.Second), Next: now, From: now, Last: now, Ended: now, LastError: strings.Repeat("\x01", maxText), Why: strings.Repeat("\x01", maxText)}
+	for i := range int64(maxRunning) {
+		r.Running = append(r.Running, firing{Due: now + i, Tries: maxTries - 1, First: now, Retry: now, Died: maxDied - 1})
+	}
+	rec, err := r.encode(due.Record{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rec.Append(nil)); n > 128<<10 {
+		t.Errorf("a record has %d bytes", n)
 	}
 }
