@@ -87,7 +87,8 @@ func Durable() Option {
 // KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again, and to calls
 // with a raysys.Key: 1 h unless set. It must be longer than such a task takes with all its attempts, and than a program
 // that was cut off takes to make its keyed calls again. A shorter one lets keys go earlier, of which a grain remembers 16,384: a call that
-// is repeated with its key after that counts again.
+// is repeated with its key after that counts again. Firings of a schedule take no room of keys: as of a task's calls, their oldest
+// replies go first.
 func KeepReplies(d time.Duration) Option {
 	return func(o *grainengine.KindOptions) error {
 		if d <= 0 {

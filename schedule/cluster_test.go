@@ -282,3 +282,35 @@ func TestLoop(t *testing.T) {
 		})
 	}
 }
+
+// TestDeadlyFiring: a firing under which ten nodes in a row die ends with an outcome that says so, and does not go round the nodes for ever.
+func TestDeadlyFiring(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		clear()
+		ctx, t := k.Context(), k.T()
+		must(t, schedule.Call(ctx, "deadly", schedule.Every(24*time.Hour), take, clocks.Get("deadly"), 5*time.Minute))
+		must(t, schedule.Run(ctx, "deadly"))
+		deaths := 0
+		const most = 40 // a leader that dies too takes its count with it
+		for ; deaths < most; deaths++ {
+			for i := 0; i < 120 && len(written("deadly")) == deaths; i++ {
+				k.Advance(time.Second)
+			}
+			on := written("take")
+			if len(on) == deaths {
+				break
+			}
+			n := 1
+			for fmt.Sprint(k.Cluster().Name(n)) != on[deaths] {
+				n++
+			}
+			k.Cluster().Kill(n)
+			k.Cluster().Restart(n)
+		}
+		i, err := schedule.Get(ctx, "deadly")
+		if err != nil || deaths < 10 || deaths == most || len(i.Running) > 0 || !strings.Contains(i.LastError, "10 nodes in a row") {
+			t.Errorf("after %d deaths: %+v, %v", deaths, i, err)
+		}
+		k.Advance(6 * time.Minute) // what was left of the turns
+	}, testkit.Nodes(3))
+}

@@ -63,6 +63,11 @@ func parseCron(line, zone string) (*cronLine, error) {
 		return nil, err
 	}
 	for i, f := range fields {
+		for part := range strings.SplitSeq(f, ",") { // the library passes over an empty part, and takes the star of *-5 alone
+			if part == "" || strings.HasPrefix(part, "*-") || strings.Contains(part, "+") {
+				return nil, fmt.Errorf("%w: cron line %.100q: %s %q: %q is no number, range, step or *", raysys.ErrBadOption, line, fieldNames[i], f, part)
+			}
+		}
 		one := [5]string{"*", "*", "*", "*", "*"}
 		one[i] = f
 		if _, err := parser.Parse(strings.Join(one[:], " ")); err != nil {
@@ -105,23 +110,36 @@ func (c *cronLine) next(t time.Time) time.Time {
 	if !c.fixed {
 		return c.nextElapsed(t)
 	}
-	y, m, d := t.In(c.zone).Date()
+	t = t.In(c.zone)
+	y, m, d := t.Date()
+	moment, from := c.moment, 0 // the minute of the first day
+	if begin, end := t.ZoneBounds(); (begin.IsZero() || t.Sub(begin) > farChange) && (end.IsZero() || end.Sub(t) > farChange) {
+		_, offset := t.Zone()
+		from = 60*t.Hour() + t.Minute()
+		moment = func(wall time.Time) time.Time { return wall.Add(-time.Duration(offset) * time.Second).In(c.zone) }
+	}
 	for i := range mostDays {
 		day := time.Date(y, m, d+i, 0, 0, 0, 0, time.UTC)
 		if !c.day(day) {
+			moment, from = c.moment, 0
 			continue
 		}
-		for minute := range 24 * 60 {
+		for minute := range 24*60 - from {
+			minute += from
 			if (c.hour>>uint(minute/60))&(c.minute>>uint(minute%60))&1 == 0 {
 				continue
 			}
-			if at := c.moment(day.Add(time.Duration(minute) * time.Minute)); at.After(t) {
+			if at := moment(day.Add(time.Duration(minute) * time.Minute)); at.After(t) {
 				return at
 			}
 		}
+		moment, from = c.moment, 0
 	}
 	return time.Time{}
 }
+
+// farChange is how far a change of the zone is from a day without one: the clock shows each minute of that once, in its order.
+const farChange = 49 * time.Hour
 
 // moment is when the clocks of the zone first show what wall shows in UTC, or are set forward beyond that.
 func (c *cronLine) moment(wall time.Time) time.Time {

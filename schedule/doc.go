@@ -8,11 +8,18 @@
 //
 // Rules:
 //
-//  1. A firing is made at least once, and in a Durable kind it counts once.
-//  2. An error of the method or the function is an outcome. A fault of the system is none: the firing is tried again.
-//  3. What is due while the last firing runs is left out, unless Queue or Allow says otherwise; of what was missed while nothing ran the
-//     newest is made up for, unless CatchUp says otherwise. Both are counted.
-//  4. The time of day is that of the node which leads the shard of the name. It is read each minute, and when it is set back nothing fires twice.
+//  1. Each due time has one end. It is fired: its firing has an outcome. Or it is missed, for a reason: "overlap" (the
+//     firing before ran, or was tried again), "late" (an outage, beyond CatchUp), "full" (1,000 firings run or wait).
+//  2. A firing is made at least once. In a Durable kind it counts once, within KeepReplies: its call has a key of the
+//     schedule's name and the due time.
+//  3. The leader of the name's shard decides what is due, by its time of day, which it reads each minute. That time
+//     travels with the record, and no other clock counts. After it is set back nothing fires twice. Where it was ahead by
+//     more than an hour and more than a period, the schedule goes on from now.
+//  4. An outage: the time that was due first is made, since it may have begun, and of the others the newest CatchUp.
+//  5. Nothing is due in a pause, and another When is due first after the change. What was due before stays owed: it is
+//     made after Resume, and with the new content.
+//  6. An error of the method or the function is an outcome, and so is Cancel or Forget of a run. A fault of the system
+//     is none. The list of faults is closed (outcome.go). The firing is tried again after 1 s, doubling to 60 s.
 //
 // In the code:
 //
@@ -21,6 +28,6 @@
 //		                                   └── the next record ── hand (hand.go) ◀────────┘
 //
 //	  - A record (record.go) is what a schedule does and how far it is, and how that changes: plain functions of the time.
-//	  - A hand is a record at which this node works.
+//	  - A hand is a record at which this node works. It begins only firings that the stored record has (record.firm).
 //	  - When (when.go) says which times are due; cron.go what a line of cron means in a zone.
 package schedule

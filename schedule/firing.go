@@ -20,11 +20,13 @@ type firedAs struct {
 type Firing struct {
 	Name string
 	Due  time.Time // when it was due, without jitter; for one of Run when that was asked for
-	// Missed is how many times were left out since the firing before.
+	// Missed is how many times were missed since the firing before: one firing tells of each missed time.
 	Missed int
 }
 
-// Fired returns the firing by which a call or a task was made, in that and in what it calls.
+// Fired returns the firing by which a call or a task was made, in that and in what it calls. Each try of a firing has the
+// same Due and Missed. So a method of a Durable kind that counts 1 + Missed counts each due time once, unless the schedule
+// has CatchUp(0) or the method fails.
 func Fired(ctx context.Context) (Firing, bool) {
 	f, ok := fired.From(ctx)
 	if !ok {

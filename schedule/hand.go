@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type hand struct {
 	firm    map[int64]bool      // due times of the firings that may begin by what is stored: see record.firm
 	live    map[int64]time.Time // firings that run here, and since when
 	noted   bool                // it is stored that they do, or shall be
-	note    *time.Timer
+	noting  *time.Timer
 	storing bool
 	given   *due.Item // by a leader, while storing
 	over    bool
@@ -98,6 +99,9 @@ func (h *hand) give(it due.Item) []func() {
 		return nil
 	case h.rec == nil || after(it.Version, h.stored.Version):
 		if calls, ok := h.read(it); !ok {
+			if calls == nil { // another schedule has the name
+				calls = []func(){func() { h.n.take(h.store, it) }}
+			}
 			return calls
 		}
 	case it.Version != h.stored.Version:
@@ -108,10 +112,7 @@ func (h *hand) give(it due.Item) []func() {
 	now, jitter := h.now(), h.rec.Spec.jitter(h.name.Name)
 	h.happened(func(r *record) { r.begin(now, jitter) })
 	if it.Died > 0 {
-		live := map[int64]time.Time{}
-		for t, since := range h.live {
-			live[t] = since
-		}
+		live := maps.Clone(h.live)
 		h.happened(func(r *record) { r.died(int(it.Died), live, now, jitter) })
 	}
 	return h.step()
@@ -129,9 +130,9 @@ func (h *hand) read(it due.Item) (calls []func(), ok bool) {
 			h.n.of.Log().Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
 			h.store.Change(back, func(due.Item, bool, error) {})
 		}}, false
-	case h.rec != nil && h.rec.Set != r.Set: // it was deleted, and set anew: of that one nothing runs here
+	case h.rec != nil && h.rec.Set != r.Set && h.rec.Set != 0 && r.Set != 0: // it was deleted, and set anew: of that one nothing runs here
 		h.end()
-		return []func(){func() { h.n.take(h.store, it) }}, false
+		return nil, false
 	}
 	h.stored, h.rec, h.firm = it, r, r.firm()
 	for _, f := range h.since {
@@ -170,8 +171,8 @@ func (h *hand) step() (calls []func()) {
 			calls = append(calls, func() { h.fire(&spec, f) })
 		}
 	}
-	if len(h.live) > 0 && h.note == nil {
-		h.note = time.AfterFunc(noteAfter, func() {
+	if len(h.live) > 0 && h.noting == nil {
+		h.noting = time.AfterFunc(noteAfter, func() {
 			h.mu.Lock()
 			h.noted = true
 			h.unlock(h.save())
@@ -190,10 +191,7 @@ func (h *hand) save() []func() {
 	if !done && len(waiting) == 0 && (!h.noted || len(h.since) == 0) {
 		return nil
 	}
-	live := map[int64]time.Time{}
-	for t, since := range h.live {
-		live[t] = since
-	}
+	live := maps.Clone(h.live)
 	for _, f := range waiting {
 		live[f.Due] = time.Time{}
 	}
@@ -268,8 +266,8 @@ func (h *hand) saved(now due.Item, rec *due.Record, told int, done, made bool) [
 // end is for a record at which this node works no more. mu is held.
 func (h *hand) end() {
 	h.over = true
-	if h.note != nil {
-		h.note.Stop()
+	if h.noting != nil {
+		h.noting.Stop()
 	}
 	h.n.mu.Lock()
 	if key := h.name.Key(); h.n.hands[key] == h {
@@ -357,7 +355,8 @@ func (h *hand) ended(t int64, err error) {
 		text = clip(err.Error())
 	}
 	if triedAgain(err) {
-		died := errors.Is(err, raysys.ErrNodeDead) && ran < time.Minute
+		// A call that had arrived, and whose link went down, is most often one whose node has died.
+		died := ran < time.Minute && (errors.Is(err, raysys.ErrNodeDead) || errors.Is(err, raysys.ErrOutcomeUnknown))
 		h.happened(func(r *record) { r.fault(t, now, jitter, text, died) })
 	} else {
 		if err != nil {

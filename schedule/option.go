@@ -23,7 +23,7 @@ const (
 	Skip Overlap = iota
 	// Queue has one wait until the last has ended; others are left out.
 	Queue
-	// Allow has it fire beside the last.
+	// Allow fires it beside the last, up to 1,000 at a time.
 	Allow
 )
 
@@ -52,9 +52,11 @@ type optionFunc func(*setting)
 
 func (f optionFunc) apply(s *setting) { f(s) }
 
-// CatchUp is how many are made up for of the times that an outage left behind: the one that was due first is made, since it may have begun, and of
-// the others the newest n, in their order. The rest is left out, and counted. It is 1 unless set. CatchUp(0) leaves out what is a minute late, also a
-// time that may have begun.
+// CatchUp says how many times of an outage are made. The time that was due first always is, since it may have begun. Of the
+// others the newest n are made, in their order; the rest is missed ("late"). n is 1 unless set: the first and the newest.
+// With Allow and CatchUp(1000) every due time of an outage is made, up to 1,000. CatchUp(0) is the one exception: it misses
+// each time that is a minute late, also one that may have run: Firing.Missed then
+// counts what was made. A bill needs 1 or more.
 func CatchUp(n int) Option { return optionFunc(func(s *setting) { s.CatchUp = n }) }
 
 // Jitter has a schedule fire up to d later, by a hash of its name, so that many that are due at one time do not fire at once.

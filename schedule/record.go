@@ -20,6 +20,7 @@ import (
 //
 // What is due at Next may have begun, on a worker that has died since: only CatchUp(0) leaves it out.
 type record struct {
+	Low     int64 `json:",omitzero"` // low(), where internal/due reads it
 	Set     int64 `json:",omitzero"` // when; a record of the name with another Set is another schedule
 	Spec    spec
 	Paused  bool     `json:",omitzero"`
@@ -180,7 +181,7 @@ func (r *record) begin(now, jitter int64) {
 	}
 	r.runNext()
 	if r.Spec.CatchUp > 0 || r.Spec.Overlap == Allow {
-		for _, t := range r.take(now-jitter, r.Spec.CatchUp, leftLate) {
+		for _, t := range r.take(now-jitter, min(r.Spec.CatchUp, maxRunning-len(r.Running)), leftLate) {
 			r.run(t)
 		}
 	}
@@ -350,7 +351,7 @@ func (r *record) died(n int, live map[int64]time.Time, now, jitter int64) {
 
 // endDeadly ends a firing that would go round the nodes.
 func (r *record) endDeadly(t, now, jitter int64) {
-	failure := fmt.Sprintf("%d nodes in a row have died within a minute of its begin: it is not tried again", maxDied)
+	failure := fmt.Sprintf("%d nodes in a row have died, or were lost, within a minute of its begin: it is not tried again", maxDied)
 	r.note("a firing of a schedule is given up", "due", time.Unix(0, t).UTC(), "error", failure)
 	r.ended(t, now, jitter, failure)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/raysys/raysys"
 )
 
@@ -294,6 +296,32 @@ func TestCronElapsed(t *testing.T) {
 	}
 }
 
+// TestCronFarFromChanges: more than two days from a change of the zone a fixed hour and one with a star are the same, from any moment of a day on.
+func TestCronFarFromChanges(t *testing.T) {
+	lines := []string{"* 0-23 * * *", "*/5 8-18 * * *", "30 2 * * mon-fri", "0 0 1 * *", "59 23 * * *", "0 0 13 * fri"}
+	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"}
+	rapid.Check(t, func(t *rapid.T) {
+		w := Cron(rapid.SampledFrom(lines).Draw(t, "line"), rapid.SampledFrom(zones).Draw(t, "zone"))
+		at := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), rapid.Int64Range(0, 1e9-1).Draw(t, "nanoseconds"))
+		star := *w.cron
+		star.fixed = false
+		got, want := w.cron.next(at), star.next(at)
+		if _, end := at.In(star.zone).ZoneBounds(); !end.IsZero() && !end.After(later(got, want)) {
+			return // the two differ where the zone changes
+		}
+		if !got.Equal(want) {
+			t.Fatalf("after %v: %v, want %v", at, got, want)
+		}
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // TestBadWhen: what cannot be meant is refused, with what it is.
 func TestBadWhen(t *testing.T) {
 	for _, c := range []struct {
@@ -312,6 +340,11 @@ func TestBadWhen(t *testing.T) {
 		{Cron("0 0 32 * *", "UTC"), `day of month "32"`},
 		{Cron("0 0 * foo *", "UTC"), `month "foo"`},
 		{Cron("0 0 * * 9", "UTC"), `day of week "9"`},
+		{Cron("1,,2 0 * * *", "UTC"), `minute "1,,2": ""`},
+		{Cron("0 1, * * *", "UTC"), `hour "1,": ""`},
+		{Cron("0 0 , * *", "UTC"), `day of month ",": ""`},
+		{Cron("*-5 0 * * *", "UTC"), `minute "*-5"`},
+		{Cron("0 0 * * +1", "UTC"), `day of week "+1"`},
 		{Cron("0 0 * * *", "Europe/Atlantis"), `zone "Europe/Atlantis"`},
 		{Cron("0 0 * * *", "Local"), `zone "Local"`},
 	} {

@@ -27,11 +27,14 @@ const MaxName = 512
 type Info inspect.Schedule
 
 // Call has the method f of the grain g called with arg at each time of w, under a name of the namespace. Setting the same again changes nothing, so
-// each start of a program may; other content takes the place of what is there, keeps a pause, and goes on from the last firing.
+// each start of a program may. Other content takes the place of what is there. A pause, the missed times and, with the same w,
+// the next time stay; another w is due first after the change. What was due before is still made, with the new content.
 //
-// A firing is made at least once, and in a Durable kind it counts once, within KeepReplies. An error of the method is shown, and the next
-// time is waited for; a fault of the system, such as a dead node, is tried again. It has no deadline unless f has one (raysys.Deadline). In a turn
-// of a Durable grain the schedule is set at once, whatever becomes of the turn. A firing carries no ContextKey values of who set it.
+// A firing is made at least once, and in a Durable kind it counts once, within KeepReplies. An error of the method is its
+// outcome: Get shows it, and the schedule waits for its next time. In a Durable kind the error takes back what the firing did
+// with its Firing.Missed, and no later firing makes up for that. A fault of the system, such as a dead node, is no outcome:
+// the firing is tried again. It has no deadline unless f has one (raysys.Deadline). In a turn of a Durable grain the
+// schedule is set at once, whatever becomes of the turn. A firing carries no ContextKey values of who set it.
 //
 // What is wrong with f, arg, w or opts is ErrBadOption or ErrTooLarge.
 func Call[G, A, R any](ctx context.Context, name string, w When, f grains.Func[G, A, R], g grains.Grain[G], arg A, opts ...Option) error {
@@ -45,8 +48,9 @@ func Call0[G, R any](ctx context.Context, name string, w When, f grains.Func0[G,
 }
 
 // Task has the task t submitted with arg at each time of w: see Call. It runs as raysys.Detached(name), so that raysys.Lookup finds its newest outcome;
-// with Allow as Detached(). While a task with another function or argument has the name, a firing is tried again, and that is why it stays. In a
-// cluster the lineage must be durable.
+// with Allow as Detached(), where a firing that is tried again may run twice. While another task, or another firing, has the
+// name, the firing is tried again, and Info.Why says so. Cancel and Forget of a run end its firing. A task's Retries are made
+// within one firing. In a cluster the lineage must be durable.
 func Task[A, R any](ctx context.Context, name string, w When, t tasks.Task[A, R], arg A, opts ...Option) error {
 	p, err := taskengine.Pack(*(*taskengine.Task)(core.HandleIn(&t)), unsafe.Pointer(&arg))
 	if turn, _, none := core.TurnOf(ctx); none == nil && err == nil && !taskengine.CanName(turn.Job()) {
@@ -160,16 +164,19 @@ func ask(ctx context.Context, name, verb string) error {
 	return edit(ctx, name, func(i due.Item) (due.Change, error) { return do(verb, i) })
 }
 
-// Pause has a schedule fire no more until Resume. What runs goes on. The error matches raysys.ErrNotFound where no schedule has the name.
+// Pause stops a schedule until Resume: nothing is due meanwhile. What runs goes on, and what was due before is made after
+// Resume. A worker may begin for a moment what it was given before. The error matches raysys.ErrNotFound where no schedule
+// has the name.
 func Pause(ctx context.Context, name string) error { return ask(ctx, name, verbPause) }
 
-// Resume ends a pause. The times in it are not made up for.
+// Resume ends a pause. What was due before it is made now. The times in it are neither made up for nor missed.
 func Resume(ctx context.Context, name string) error { return ask(ctx, name, verbResume) }
 
-// Run has a schedule fire now, in a pause too, beside its times. While a firing runs this one waits for its end, unless the schedule has Allow.
+// Run adds one firing, which is due now, to those of a schedule's times, in a pause too. While a firing runs this one waits
+// for its end, unless the schedule has Allow. A firing that is tried again is tried at once.
 func Run(ctx context.Context, name string) error { return ask(ctx, name, verbRun) }
 
-// Delete removes a schedule. What runs goes on.
+// Delete removes a schedule. What runs goes on, and a worker may begin for a moment what it was given before.
 func Delete(ctx context.Context, name string) error { return ask(ctx, name, verbDelete) }
 
 // Get says how a schedule is. The error matches raysys.ErrNotFound where none has the name.

@@ -34,6 +34,12 @@ var (
 		return s + "!", nil
 	})
 
+	slowJob = tasks.Define("schedule.slowjob", func(_ context.Context, s string) (string, error) {
+		write("slow job", s)
+		<-time.After(30 * time.Second)
+		return s, nil
+	})
+
 	// away needs what one node has, and takes a while there.
 	away = tasks.Define("schedule.away", func(ctx context.Context, base time.Time) (int, error) {
 		f, ok := schedule.Fired(ctx)
@@ -90,6 +96,7 @@ func (c *clock) Tick(ctx context.Context, base time.Time) error {
 func (c *clock) Take(ctx context.Context, d time.Duration) error {
 	f, _ := schedule.Fired(ctx)
 	self, _ := grains.Self(ctx)
+	write("take", fmt.Sprint(system.NodeOf(ctx).Name()))
 	write(self.Key, fmt.Sprint("begin ", f.Due.Unix()%1000, " missed ", f.Missed))
 	<-time.After(d)
 	return nil

@@ -75,7 +75,8 @@ func (r *record) encode(in due.Record) (*due.Record, error) {
 	if r.Next == 0 && len(r.Running) == 0 {
 		return nil, nil
 	}
+	r.Low = r.low()
 	data, err := json.Marshal(r)
-	in.Data, in.Function, in.Low = data, r.Spec.Work.needs(), r.low()
+	in.Data, in.Function = data, r.Spec.Work.needs()
 	return &in, err
 }

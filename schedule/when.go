@@ -18,8 +18,8 @@ type When struct {
 	bad   error
 }
 
-// At is once. A time that is past is due at once; when it has fired the schedule is gone, so that setting it again makes another. A time after the
-// year 2261 never comes.
+// At is once. A time that is past is due at once, also where it takes the place of another When. When it has fired the
+// schedule is gone, so that setting it again makes another. A time after the year 2261 never comes.
 func At(t time.Time) When {
 	w := When{at: nanosOf(t)}
 	if t.IsZero() {
@@ -28,7 +28,8 @@ func At(t time.Time) When {
 	return w
 }
 
-// Every is each d, first d after the schedule is set; where another When had been, d after the change. The shortest is one second.
+// Every is each d. It is due first d after the schedule is set, or after the change where another When was set before. The
+// shortest d is one second. A d that reaches beyond the year 2261 never comes.
 func Every(d time.Duration) When {
 	w := When{every: d}
 	if d < time.Second {

@@ -248,8 +248,8 @@ they are, and events taken in a second, of the last ten. -o json has each part.`
 }, {
 	name: "schedules", short: "Show the schedules of all programs, the soonest first",
 	long: `Show the schedules of all programs, first what a node has in hand, then the soonest: when they are due, what they do, when they fire next and fired
-last, how many times were left out, and why one stays though it is due. -o json has more, and so has raysys get NAME. raysys schedule pauses, resumes,
-runs and deletes them.`,
+last, how many times each has missed and why ("12: 9 overlap, 3 late"), and why one stays though it is due. -o json has more, and so has raysys get NAME.
+raysys schedule pauses, resumes, runs and deletes them.`,
 	flags: func(flags *pflag.FlagSet) asks {
 		prefix := flags.String("prefix", "", "those whose names begin so")
 		limit := flags.Int("limit", 1000, "how many to list, the soonest; 1000 at most")

@@ -3,6 +3,7 @@ package due
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -32,48 +33,39 @@ type Record struct {
 	At       core.NodeKey // the node that works at it, as far as that is stored; zero: none
 	Function string       // that a worker must have, as placement names it
 	Data     []byte       // of package schedule
-	// Low is a time of day at which the record is given to a worker, though it is not due: the clock that it was stored by
-	// was ahead. 0: none is.
-	Low int64
 }
 
-// The first byte of a record. One without Low has that of before, which every version reads.
-const (
-	versionPlain = 1
-	versionLow   = 2
-)
+// recordVersion is the first byte of a record.
+const recordVersion = 1
 
 // Append appends the record as it is stored and sent.
 func (r *Record) Append(dst []byte) []byte {
-	version := byte(versionPlain)
-	if r.Low != 0 {
-		version = versionLow
-	}
-	dst = wire.AppendUvarint(append(dst, version), uint64(r.Due))
-	dst = wire.AppendBytes(wire.AppendBytes(wire.AppendNode(dst, r.At), r.Function), r.Data)
-	if r.Low != 0 {
-		dst = wire.AppendUvarint(dst, uint64(r.Low))
-	}
-	return dst
+	dst = wire.AppendUvarint(append(dst, recordVersion), uint64(r.Due))
+	return wire.AppendBytes(wire.AppendBytes(wire.AppendNode(dst, r.At), r.Function), r.Data)
 }
 
 // Read reads what Append wrote.
 func Read(r *wire.Reader) (rec Record, err error) {
-	v := r.Byte()
-	if v != versionPlain && v != versionLow && r.Err() == nil {
+	if v := r.Byte(); v != recordVersion && r.Err() == nil {
 		return rec, fmt.Errorf("record of a schedule: version %d is unknown here: upgrade this node", v)
 	}
 	rec = Record{Due: int64(r.Uvarint()), At: wire.ReadNode(r), Function: r.String()}
 	rec.Data = append([]byte{}, r.Bytes()...)
-	if v == versionLow {
-		rec.Low = int64(r.Uvarint())
-	}
 	return rec, r.Err()
+}
+
+// low is a time of day below which the record is given to a worker, though it is not due: it was stored by a clock that was ahead. 0: none is.
+// It stands where Data begins, which is JSON: nodes of a version before pass over it there, and would close the connection for a longer record.
+func (r *Record) low() (low int64) {
+	if rest, ok := bytes.CutPrefix(r.Data, []byte(`{"Low":`)); ok {
+		low, _ = strconv.ParseInt(string(rest[:max(bytes.IndexAny(rest, ",}"), 0)]), 10, 64)
+	}
+	return low
 }
 
 // equal reports whether two records are one.
 func (r *Record) equal(o *Record) bool {
-	return r.Due == o.Due && r.At == o.At && r.Function == o.Function && r.Low == o.Low && bytes.Equal(r.Data, o.Data)
+	return r.Due == o.Due && r.At == o.At && r.Function == o.Function && bytes.Equal(r.Data, o.Data)
 }
 
 // Version is that of a record in its shard; zero: there is none.

@@ -110,7 +110,7 @@ func (t *Table) look(key string) {
 	if !ok {
 		return
 	}
-	e.version, e.due, e.low = version, rec.Due, rec.Low
+	e.version, e.due, e.low = version, rec.Due, rec.low()
 	at := rec.Due
 	switch {
 	case e.with != (core.NodeKey{}) && e.edited:
@@ -256,10 +256,13 @@ func (t *Table) Done(key string, by core.NodeKey) {
 // has reports whether a node has the record: one without a cluster is alone.
 func has(e *entry, by core.NodeKey) bool { return e.with == by || by.Incarnation == 0 }
 
-// Edited notes that somebody has changed a record. Look comes after it.
-func (t *Table) Edited(key string) {
+// Changed notes that the node which has a record has stored how far it is, with the dead nodes that it was told of; or that somebody else has
+// edited it. Look comes after it.
+func (t *Table) Changed(key string, edited bool) {
 	if e := t.by[key]; e != nil {
-		e.edited = true
+		if e.edited = edited; !edited {
+			e.died = 0
+		}
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -56,6 +59,34 @@ func TestFiles(t *testing.T) {
 	for _, name := range []string{"vendor/README.md", "files", "vendor/", "vendor", "../page.go", "app.js/", "doc.go"} {
 		if code, _, _ := get(name); code == http.StatusOK {
 			t.Errorf("%s is served", name)
+		}
+	}
+}
+
+// TestMissed: the page shows for which reasons a schedule missed times, as the commands do.
+func TestMissed(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no Node.js here: apt-get install nodejs")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{
+		`{}`:              "0",
+		`{"missed":1007}`: "1,007",
+		`{"missed":12,"left":{"late":3,"overlap":9,"full":0}}`:             "12: 9 overlap, 3 late",
+		`{"missed":10,"left":{"unknown":4,"full":3,"late":2,"overlap":1}}`: "10: 1 overlap, 2 late, 3 full, 4 unknown",
+		`{"missed":9,"left":{"z":4,"":1,"constructor":2,"full":2}}`:        "9: 2 full, 1 –, 2 constructor, 4 z",
+	} {
+		run := exec.Command(node, "--input-type=module", "-e", "import { missed } from './files/lib.js'; console.log(missed("+given+"))")
+		run.Dir = dir
+		if out, err := run.CombinedOutput(); strings.TrimSpace(string(out)) != want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", given, out, err, want)
 		}
 	}
 }

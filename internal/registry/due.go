@@ -214,8 +214,8 @@ func (o *dues) serve(l *leader, q *asked[[]dueItem]) {
 				if l.due.Done(key, q.from); stay[i] {
 					l.due.Stay(key)
 				}
-			case !c.Silent:
-				l.due.Edited(key)
+			default:
+				l.due.Changed(key, !c.Silent)
 			}
 			if items[i].made && c.Asked != "" && l.reg.cfg.Asked != nil {
 				l.reg.cfg.Asked(c.Asked+" schedule "+c.Name.Name, q.from)

@@ -131,6 +131,7 @@ func TestFramesOfVersion1(t *testing.T) {
 		example[[]dueItem]{name: "dues", op: &dues{list: []dueChange{
 			{due.Change{Name: bill, Was: due.Version(now), Next: &schedule, Done: true, Silent: true}}, {due.Change{Name: bill, Read: true}}, {due.Change{Name: bill, Asked: "delete"}},
 		}}, value: []dueItem{{Item: due.Item{Name: bill, Version: due.Version(now), Record: schedule, Why: "no node"}, made: true}, {Item: due.Item{Name: bill}, again: true}}},
+		example[[]dueItem]{name: "dues-now", op: &dues{list: []dueChange{{due.Change{Name: bill, Was: due.Version(now), Read: true, Done: true, Asked: "bad"}}}}, value: []dueItem{{Item: due.Item{Name: bill, Now: 1 << 60}}, {Item: due.Item{Name: bill, Now: 1 << 60}}}},
 		example[[]dueItem]{name: "page", op: &dues{list: []dueChange{}, query: &due.Query{Shard: 3, Prefix: "r/prog", From: "r/prog\x00alice", Named: "al", Soonest: true, Limit: 1000}}, value: []dueItem{
 			{count: 9, next: "r/prog\x00zoe"}, {Item: due.Item{Name: bill, Version: due.Version(now), Record: schedule, Died: 1}},
 		}},

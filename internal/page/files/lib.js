@@ -129,6 +129,14 @@ export function resources(r, nothing = 'nothing') {
   return list.join(', ') || nothing;
 }
 
+// missed is the number of times that a schedule missed, with the reasons: "12: 9 overlap, 3 late". Reasons that only another version knows come last.
+const reasons = ['overlap', 'late', 'full', 'unknown'];
+export function missed(s) {
+  const left = s.left || {}, others = Object.keys(left).filter(r => !reasons.includes(r)).sort();
+  const parts = [...reasons, ...others].filter(r => left[r] > 0).map(r => `${num(left[r])} ${r || '–'}`);
+  return num(s.missed) + (parts.length ? ': ' + parts.join(', ') : '');
+}
+
 // Links to what a name stands for.
 export const Node = ({ name }) => (name ? html`<a href=${to('tasks', { node: name })}>${name}</a>` : '–');
 export const Func = ({ name }) => html`<a class="long" href=${to('functions', { f: name })}>${name}</a>`;

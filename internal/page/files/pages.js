@@ -1,6 +1,6 @@
 // The pages, but for Get. Each asks for what it shows, with the filters that are in the URL.
 import { useEffect, useRef, useState } from './vendor/hooks.js';
-import { Bar, Chart, Cmd, Filter, Func, Id, Node, State, Table, ago, bytes, dur, has, html, maxRows, moreMatch, num, query, rate, resources, save, to, usePoll, word } from './lib.js';
+import { Bar, Chart, Cmd, Filter, Func, Id, Node, State, Table, ago, bytes, dur, has, html, maxRows, missed, moreMatch, num, query, rate, resources, save, to, usePoll, word } from './lib.js';
 
 const names = list => [...new Set(list)].sort();
 
@@ -208,7 +208,7 @@ export function Schedules({ p }) {
   return html`<div class="filters"><${Filter} name="prefix" value=${p.prefix} label="how the name begins" search /></div><${State} of=${a} />
     ${a.data && html`<${Table} what="schedules" rows=${a.data.schedules} count=${a.data.count} key=${s => s.namespace + '/' + s.name} sort=${p.sort} cols=${[
       ['schedule', s => html`<${Id} id=${s.name} text=${s.name} />`, s => s.name], ['when', s => s.when], ['does', s => html`<span class="long">${s.work}</span>`, s => s.work],
-      ['next', s => due(s.next), s => s.next || '9', 'n'], ['last', s => due(s.last), s => s.last || '', 'n'], ['missed', s => num(s.missed), s => s.missed, 'n'], ['state', state],
+      ['next', s => due(s.next), s => s.next || '9', 'n'], ['last', s => due(s.last), s => s.last || '', 'n'], ['missed', missed, s => s.missed, 'n'], ['state', state],
       ['last error', s => html`<span class="bad long">${s.last_error || ''}</span>`],
     ]} />`}
     ${a.data?.schedules.length === 1 && ['run', a.data.schedules[0].paused ? 'resume' : 'pause', 'delete'].map(verb => html`<${Cmd} text=${`raysys schedule ${verb} ${word(a.data.schedules[0].name)}`} />`)}`;

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,14 +42,34 @@ func stateOf(s *inspect.Schedule) string {
 	return "-"
 }
 
+// missedReasons is the order in which missedText shows the reasons that every version knows.
+var missedReasons = []string{"overlap", "late", "full", "unknown"}
+
+// missedText is the number of times that a schedule missed, with the reasons: "12: 9 overlap, 3 late". Reasons that only
+// another version knows come last, in the order of their names.
+func missedText(s *inspect.Schedule) string {
+	others := slices.Sorted(maps.Keys(s.Left))
+	others = slices.DeleteFunc(others, func(reason string) bool { return slices.Contains(missedReasons, reason) })
+	var parts []string
+	for _, reason := range slices.Concat(missedReasons, others) {
+		if n := s.Left[reason]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, orDash(reason)))
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprint(s.Missed)
+	}
+	return fmt.Sprintf("%d: %s", s.Missed, strings.Join(parts, ", "))
+}
+
 // SchedulesTable writes schedules for people.
 func SchedulesTable(w io.Writer, all inspect.Schedules, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tPROGRAM\tWHEN\tDOES\tNEXT\tLAST\tMISSED\tSTATE")
 	for i := range all.Schedules {
 		s := &all.Schedules[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
-			s.Name, orDash(s.Namespace), orDash(s.When), orDash(s.Work), when(s.Next, now), when(s.Last, now), s.Missed, strings.ReplaceAll(stateOf(s), "\n", " "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			s.Name, orDash(s.Namespace), orDash(s.When), orDash(s.Work), when(s.Next, now), when(s.Last, now), missedText(s), strings.ReplaceAll(stateOf(s), "\n", " "))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -72,7 +94,7 @@ func scheduleText(w io.Writer, s *inspect.Schedule, now time.Time) error {
 	}
 	fmt.Fprintf(t, "schedule\t%s\nprogram\t%s\nwhen\t%s\ndoes\t%s\n", s.Name, orDash(s.Namespace), orDash(s.When), orDash(s.Work))
 	fmt.Fprintf(t, "overlap\t%s, catch up %d, jitter %s\nnext\t%s\nlast\t%s\n", orDash(s.Overlap), s.CatchUp, cmp.Or(s.Jitter, "0s"), at(s.Next), at(s.Last))
-	fmt.Fprintf(t, "missed\t%d\nstate\t%s\n", s.Missed, stateOf(s))
+	fmt.Fprintf(t, "missed\t%s\nstate\t%s\n", missedText(s), stateOf(s))
 	for _, r := range s.Running {
 		fmt.Fprintf(t, "has not ended\tdue %s\n", at(r))
 	}
