@@ -36,7 +36,7 @@ func (r *record) check() error {
 		bad("%d firings wait or run, at most %d can", len(r.Running), maxRunning)
 		return err
 	}
-	times := []int64{r.Set, r.Next, r.From, r.Last, r.Ended}
+	times := []int64{r.Set, r.Next, r.From, r.Over, r.Last, r.Ended}
 	seen := map[int64]bool{}
 	for _, f := range r.Running {
 		times = append(times, f.Due, f.First, f.Retry)
