@@ -33,17 +33,17 @@ type State struct {
 	Paused        bool
 	Next          int64
 	Running       map[int64]uint64 // due times that run or wait, each with what it tells of those missed
-	Asked         int64            // the newest of them that Run has asked for
+	Asked         []int64          // those of them that Run has asked for
 	Missed, Since uint64
 }
 
 func stateOf(name string, v due.Version, data []byte) (s State, err error) {
 	r, err := decode(data)
-	s = State{v, r.when.String(), r.Spec.jitter(name), r.Paused, r.Next, map[int64]uint64{}, 0, r.Missed, r.Since}
+	s = State{v, r.when.String(), r.Spec.jitter(name), r.Paused, r.Next, map[int64]uint64{}, nil, r.Missed, r.Since}
 	for _, f := range r.Running {
 		s.Running[f.Due] = f.Missed
 		if f.Asked {
-			s.Asked = max(s.Asked, f.Due)
+			s.Asked = append(s.Asked, f.Due)
 		}
 	}
 	return s, err
