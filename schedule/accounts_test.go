@@ -142,6 +142,33 @@ func TestPauseNoWorker(t *testing.T) {
 	}, leads()...)
 }
 
+// TestEditOnItsWay: a firing that begins while an edit is on its way is known to that, so that no other firing tells of the same times.
+func TestEditOnItsWay(t *testing.T) {
+	for _, verb := range []string{"pause", "resume", "run"} {
+		t.Run(verb, func(t *testing.T) {
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				ctx, t := k.Context(), k.T()
+				must(t, schedule.Call(ctx, "x", schedule.Every(10*time.Second), charge, purses.Get("x"), 25*time.Second)) // each second and third is left out
+				k.Advance(39500 * time.Millisecond)
+				must(t, schedule.EditSlowly(ctx, "x", verb, func() { k.Advance(time.Second) }))
+				s, err := schedule.Stored(ctx, "x")
+				if must(t, err); len(s.Running) == 0 || s.Since != 0 {
+					t.Errorf("the firing of 40 s has begun: %+v", s)
+				}
+				must(t, schedule.Resume(ctx, "x"))
+				k.Advance(2 * time.Minute)
+				must(t, schedule.Pause(ctx, "x"))
+				k.Advance(time.Minute)
+				list, err := charged.Call(ctx, purses.Get("x")).Get(ctx)
+				must(t, err)
+				if s, err = schedule.Stored(ctx, "x"); err != nil || owed(list)-len(list)+int(s.Since) != int(s.Missed) {
+					t.Errorf("%v were charged: %+v, %v", list, s, err)
+				}
+			}, testkit.Nodes(2))
+		})
+	}
+}
+
 // changes is how often the store was changed.
 func changes(k *testkit.Kit) (n uint64) {
 	k.T().Helper()

@@ -68,6 +68,16 @@ type Edit struct {
 	Was, Is State
 }
 
+// EditSlowly is Pause, Resume or Run, by their verb, where a while passes between the reading of the record and the first try to store it.
+func EditSlowly(ctx context.Context, name, verb string, while func()) error {
+	return edit(ctx, name, func(i due.Item) (due.Change, error) {
+		c, err := do(verb, i)
+		while()
+		while = func() {}
+		return c, err
+	})
+}
+
 // Change does what Pause, Resume and Run do, by their verb; "replace" gives the schedule another When and other options, as Call and Task do. It
 // returns its tries: where there is no error the last was made, and one before it was where its answer was lost.
 func Change(ctx context.Context, name, verb string, w When, opts ...Option) (tries []Edit, err error) {
