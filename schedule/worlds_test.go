@@ -405,11 +405,9 @@ func (w *world) asked(name string, at int64) bool {
 	return slices.ContainsFunc(w.tries[name], func(e try) bool { return slices.Contains(e.Is.Asked, at) })
 }
 
-// begun reports whether a firing may have begun and no change knew that: it came due while the change was on its way, or by another clock.
+// begun reports whether a firing may have begun by a clock that was ahead of the one by which a change was made later.
 func (w *world) begun(name string, at int64, last schedule.State) bool {
-	return w.jumps && last.Next == at || slices.ContainsFunc(w.tries[name], func(e try) bool {
-		return e.Was.Next == at && (w.jumps || e.Now < at+e.Was.Jitter && at+e.Was.Jitter <= e.ended)
-	})
+	return w.jumps && (last.Next == at || slices.ContainsFunc(w.tries[name], func(e try) bool { return e.Was.Next == at }))
 }
 
 // show logs the changes of a schedule around a time; 0: all.
