@@ -199,6 +199,35 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// TestBegunMeanwhile: a firing that came due while a change was on its way, which passes over it, has its outcome in the record all the same, and
+// tells alone of the times that were missed before it.
+func TestBegunMeanwhile(t *testing.T) {
+	other, err := settingOf(Every(30*time.Second), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(r *record, now int64){
+		"replace": func(r *record, now int64) { r.replace(other.spec, now, 0) },
+		"a pause and its end": func(r *record, now int64) {
+			_, err1 := r.ask(verbPause, now, 0)
+			_, err2 := r.ask(verbResume, now+20*second, 0)
+			if err := errors.Join(err1, err2); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		r := newHistory(Every(10 * time.Second)).r
+		r.miss(3, leftLate)
+		change(r, 10*second-1) // and another node has begun the firing of 10 s by the record of before
+		if r.ended(10*second, 12*second, 0, ""); r.Last != 10*second || r.Since != 0 || r.Missed != 3 {
+			t.Errorf("%s: got %+v", what, r)
+		}
+		if r.ended(20*second, 22*second, 0, ""); r.Last != 10*second {
+			t.Errorf("%s: the outcome of a firing that it never had: %+v", what, r)
+		}
+	}
+}
+
 // TestBehind: an Every that is far behind is not counted one by one, and keeps its phase.
 func TestBehind(t *testing.T) {
 	h := newHistory(Every(time.Second), CatchUp(2))
