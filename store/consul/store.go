@@ -28,9 +28,13 @@ type Store struct {
 	ctx    context.Context // ends all calls; its cause is ErrClosed
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex // guards memo and watches
+	onAgent atomic.Pointer[error] // see OnAgent
+
+	mu      sync.Mutex // guards what follows
 	memo    map[string]memo
 	watches int
+	nodes   map[string]string // the catalog nodes of the sessions that were made here, by session
+	unused  map[string]bool   // the catalog nodes without a session, as the last Sweep found them
 }
 
 var _ store.KV = (*Store)(nil)
@@ -43,7 +47,7 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 10 * time.Second
 	}
-	s := &Store{cfg: cfg, memo: map[string]memo{}, conns: connections{open: map[net.Conn]struct{}{}}}
+	s := &Store{cfg: cfg, memo: map[string]memo{}, nodes: map[string]string{}, conns: connections{open: map[net.Conn]struct{}{}}}
 	var err error
 	if s.endpoints, s.transports, err = newEndpoints(cfg, &s.conns); err != nil {
 		return nil, err

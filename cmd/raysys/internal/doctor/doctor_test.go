@@ -134,6 +134,8 @@ func TestIll(t *testing.T) {
 		"no leader":       {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
 		"denied":          {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
 		"no token":        {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
+		"on the agent":    {func(p *patient) { p.writeErr = fmt.Errorf("%w: %w", doctor.ErrOnAgent, store.ErrDenied) }, "acl", doctor.Warning, "no catalog node of its own", "leave_on_terminate = false", 0},
+		"namespace":       {func(p *patient) { p.writeErr = errors.New(`status 400: Invalid query parameter: "ns" - Namespaces are a Consul Enterprise feature`) }, "acl", doctor.Failed, "Enterprise", "unset CONSUL_NAMESPACE", 0},
 		"weak token":      {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
 		"all denied":      {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
 		"no ACL":          {func(p *patient) { p.anyoneErr = nil }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
