@@ -82,6 +82,7 @@ var shared = sync.OnceValues(func() (*consulserver.Server, error) {
 // asked says that shared was called.
 var asked atomic.Bool
 
+// TestCluster runs the scripts on a Consul that refuses names of keys, as 1.22 does.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	consultest.Needed(t)
@@ -89,7 +90,7 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, clusterParams("cluster", s))
+	testscript.Run(t, clusterParams("cluster", s, "RAYSYS_CONSUL", consultest.Strict(t, s.Address())))
 }
 
 // TestACL: the policy of docs/operating.md is enough for all that a node and an operator do, and without it the doctor says

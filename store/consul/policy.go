@@ -17,5 +17,5 @@ session_prefix %q {
 service %q {
   policy = "write"
 }
-`, prefix, service+"-", service+"-", service)
+`, escape(prefix), service+"-", service+"-", service)
 }

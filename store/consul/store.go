@@ -28,7 +28,8 @@ type Store struct {
 	ctx    context.Context // ends all calls; its cause is ErrClosed
 	cancel context.CancelCauseFunc
 
-	onAgent atomic.Pointer[error] // see OnAgent
+	at      atomic.Pointer[string] // see base
+	onAgent atomic.Pointer[error]  // see OnAgent
 
 	mu      sync.Mutex // guards what follows
 	memo    map[string]memo
@@ -164,6 +165,8 @@ func meaning(e *statusError, writes bool) error {
 		return fmt.Errorf("%w: %s", store.ErrTooLarge, body)
 	case e.code == http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, e)
+	case strings.Contains(body, "invalid key name"), strings.Contains(body, "key contains"):
+		return fmt.Errorf("%w: %w: this Consul refuses names of keys that an earlier one took: set DisableKVKeyValidation in its configuration, or move the keys to another prefix (consul kv export, consul kv import)", store.ErrBadOp, e)
 	case e.code < 500, strings.Contains(body, "Invalid Session TTL"):
 		return fmt.Errorf("%w: %w", store.ErrBadOp, e)
 	case strings.Contains(body, "Permission denied"), strings.Contains(body, "ACL not found"):
