@@ -114,6 +114,15 @@ func TestACL(t *testing.T) {
 	testscript.Run(t, clusterParams("acl", s, "RAYSYS_CLUSTER", "default", "TOKEN", token, "WEAK", weak, "ROOT", s.Token()))
 }
 
+// TestNoQuorum: a Consul of two servers, one of which is gone, and an agent beside it.
+func TestNoQuorum(t *testing.T) {
+	t.Parallel()
+	s := consultest.Start(t, consulserver.Options{Disk: true})
+	agent := consultest.Start(t, consulserver.Options{Client: true, Join: s})
+	consultest.LoseQuorum(t, s)
+	testscript.Run(t, clusterParams("quorum", s, "CLIENT", agent.Address()))
+}
+
 // TestAway: a Consul that is not there, or not yet.
 func TestAway(t *testing.T) {
 	t.Parallel()

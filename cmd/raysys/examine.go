@@ -52,7 +52,7 @@ type agent struct {
 
 func (a agent) Agent(ctx context.Context) (doctor.Agent, error) {
 	s, err := a.kv.Agent(ctx)
-	return doctor.Agent{Version: s.Version, Leader: s.Leader, ConnsPerClient: s.ConnsPerClient, Time: s.Time, TookHalf: s.TookHalf}, err
+	return doctor.Agent{Version: s.Version, Leader: s.Leader, ConnsPerClient: s.ConnsPerClient, Time: s.Time, Heard: s.Heard, TookHalf: s.TookHalf}, err
 }
 
 // anonymous is the secret of Consul's anonymous token: what nobody had to give.

@@ -91,18 +91,7 @@ func TestConsulAgentStops(t *testing.T) {
 		}
 		same("a restore")
 
-		second := consultest.Start(t, consulserver.Options{Join: s, MinTTL: time.Second})
-		c.eventually("two servers vote", patience, func() bool {
-			body, err := s.Call(t.Context(), http.MethodGet, "/v1/operator/raft/configuration", nil)
-			return err == nil && strings.Count(string(body), `"Voter":true`) == 2
-		})
-		if err := second.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		c.eventually("no leader", patience, func() bool {
-			body, err := s.Call(t.Context(), http.MethodGet, "/v1/status/leader", nil)
-			return err == nil && string(body) == `""`
-		})
+		second := consultest.LoseQuorum(t, s)
 		if err := second.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -171,9 +171,9 @@ func meaning(e *statusError, writes bool) error {
 		return fmt.Errorf("%w: %w", store.ErrBadOp, e)
 	case strings.Contains(body, "Permission denied"), strings.Contains(body, "ACL not found"):
 		return fmt.Errorf("%w: %s: check the ACL token", store.ErrDenied, body)
-	case strings.Contains(body, "No cluster leader"):
+	case hasNoLeader(body):
 		// It is said before anything is done.
-		return fmt.Errorf("%w: it has no leader", store.ErrUnavailable)
+		return fmt.Errorf("%w: its servers have no leader", store.ErrUnavailable)
 	case writes:
 		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, e)
 	}

@@ -126,7 +126,7 @@ func (d *Doctor) clock(_ context.Context, g *ground) Finding {
 		return Finding{Level: Warning, Detail: "the agent does not tell the time", Fix: "compare date on all hosts"}
 	}
 	// The agent's answer is cut to the second and half a round trip old.
-	skew := d.Now().Sub(g.agent.Time.Add(g.agent.TookHalf + time.Second/2)).Abs()
+	skew := g.agent.Heard.Sub(g.agent.Time.Add(g.agent.TookHalf + time.Second/2)).Abs()
 	detail := fmt.Sprintf("%v from the agent's", skew.Round(time.Second))
 	if skew < 2*time.Second {
 		detail = "the same as the agent's" // as far as its whole seconds can tell
