@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What Consul 1.22.0 takes as the name of a key at /v1/kv (agent/kvs_endpoint.go), and what it does not for its end. There is
+// What Consul 1.22.0 takes as the name of a key at /v1/kv (validateKVKey there), and what it does not for its end. There is
 // no such Consul to build here, so a proxy applies the rule.
 var (
 	keyName = regexp.MustCompile(`^[a-zA-Z0-9,_./-]+$`)

@@ -75,7 +75,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 		// own log, from a state in which there are no sessions yet.
 		return fmt.Errorf("renew the lease of node %s: %w: %w, but it holds its key", m.cfg.Self.ID, store.ErrUnavailable, gone)
 	case gone != nil:
-		return fmt.Errorf("%w: the session of node %s, incarnation %d, is gone: %s", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation, m.whyGone())
+		return fmt.Errorf("%w: the session of node %s, incarnation %d, is gone: %s", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation, whyGone(m))
 	case vote.Create != 0:
 		return fmt.Errorf("%w: node %s, incarnation %d, was voted out: %v", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation, decodeVote(vote.Value))
 	case self.Session != m.session || self.Create != m.incarnation:
@@ -90,7 +90,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 }
 
 // whyGone says what can have ended the session.
-func (m *Member) whyGone() string {
+func whyGone(m *Member) string {
 	start := m.lease.start.Load()
 	if start == nil {
 		return "it was not renewed for too long, or another node or a person ended it"

@@ -90,7 +90,7 @@ func ownsNode(session, node string) bool {
 // nodeOwner is the key in the metadata of a session's catalog node that says whose keys the session is to hold.
 const nodeOwner = "raysys-keys"
 
-func (s *Store) nodeOwner() string { return s.cfg.Namespace + ":" + s.cfg.Prefix }
+func (c Config) nodeOwner() string { return c.Namespace + ":" + c.Prefix }
 
 // registerNode enters a catalog node for a session of this name.
 func (s *Store) registerNode(ctx context.Context, session string) (node string, err error) {
@@ -99,7 +99,7 @@ func (s *Store) registerNode(ctx context.Context, session string) (node string, 
 	return node, s.do(ctx, c, func(ctx context.Context, client *api.Client) error {
 		_, err := client.Catalog().Register(&api.CatalogRegistration{
 			Node: node, Address: "127.0.0.1", // Consul wants one; nothing listens there for this node
-			NodeMeta: map[string]string{"external-node": "true", "external-probe": "false", nodeOwner: s.nodeOwner()},
+			NodeMeta: map[string]string{"external-node": "true", "external-probe": "false", nodeOwner: s.cfg.nodeOwner()},
 		}, new(api.WriteOptions).WithContext(ctx))
 		return err
 	})
@@ -117,36 +117,6 @@ func (s *Store) removeNode(ctx context.Context, node string) error {
 // removeLimit bounds the removal of a node whose session was not made.
 const removeLimit = 2 * time.Second
 
-// newSession makes a session on a catalog node of its own, or on that of the agent where the token must not register nodes.
-func (s *Store) newSession(ctx context.Context, e api.SessionEntry) (string, error) {
-	node, err := s.registerNode(ctx, e.Name)
-	if err == nil {
-		own := e
-		own.Node = node
-		id, err2 := s.createSession(ctx, own)
-		if err2 == nil {
-			s.mu.Lock()
-			s.nodes[id] = node
-			s.mu.Unlock()
-			return id, nil
-		}
-		if !errors.Is(err2, store.ErrUnavailable) {
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
-			_ = s.removeNode(end, node)
-			cancel()
-		}
-		err = err2
-	}
-	if !errors.Is(err, store.ErrDenied) {
-		return "", err
-	}
-	id, err2 := s.createSession(ctx, e)
-	if err2 == nil {
-		s.onAgent.Store(&err)
-	}
-	return id, err2
-}
-
 // OnAgent says why a session of this Store was made on the catalog node of the agent, which ends it when it stops in good
 // order; nil where each has a node of its own.
 func (s *Store) OnAgent() error {
@@ -163,7 +133,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	var sessions []*api.SessionEntry
 	c := call{what: "list nodes of sessions", lane: sessionLane}
 	err := s.do(ctx, c, func(ctx context.Context, client *api.Client) (err error) {
-		q := (&api.QueryOptions{RequireConsistent: true, NodeMeta: map[string]string{nodeOwner: s.nodeOwner()}}).WithContext(ctx)
+		q := (&api.QueryOptions{RequireConsistent: true, NodeMeta: map[string]string{nodeOwner: s.cfg.nodeOwner()}}).WithContext(ctx)
 		if nodes, _, err = client.Catalog().Nodes(q); err == nil { // before the sessions: each node that is listed has its session by now
 			sessions, _, err = client.Session().List((&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
 		}

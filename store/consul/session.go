@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,9 +15,35 @@ import (
 const MinTTL = 10 * time.Second
 
 // NewSession implements store.KV. The session has no health check and a catalog node of its own: it lives by its TTL
-// alone, and does not end with the agent on this host (C15).
-func (s *Store) NewSession(ctx context.Context, name string, ttl time.Duration) (id string, err error) {
-	return s.newSession(ctx, api.SessionEntry{Name: name, TTL: ttl.String(), Behavior: api.SessionBehaviorDelete, LockDelay: lockDelay})
+// alone, and does not end with the agent on this host (C15). Where the token must not register nodes it lies on the agent's.
+func (s *Store) NewSession(ctx context.Context, name string, ttl time.Duration) (string, error) {
+	e := api.SessionEntry{Name: name, TTL: ttl.String(), Behavior: api.SessionBehaviorDelete, LockDelay: lockDelay}
+	node, err := s.registerNode(ctx, e.Name)
+	if err == nil {
+		own := e
+		own.Node = node
+		id, err2 := s.createSession(ctx, own)
+		if err2 == nil {
+			s.mu.Lock()
+			s.nodes[id] = node
+			s.mu.Unlock()
+			return id, nil
+		}
+		if !errors.Is(err2, store.ErrUnavailable) {
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
+			_ = s.removeNode(end, node)
+			cancel()
+		}
+		err = err2
+	}
+	if !errors.Is(err, store.ErrDenied) {
+		return "", err
+	}
+	id, err2 := s.createSession(ctx, e)
+	if err2 == nil {
+		s.onAgent.Store(&err)
+	}
+	return id, err2
 }
 
 func (s *Store) createSession(ctx context.Context, e api.SessionEntry) (id string, err error) {
