@@ -324,7 +324,7 @@ func (r *record) fault(t, now, jitter int64, failure string, died bool) {
 	if f.Died++; !died {
 		f.Died = 0
 	}
-	f.Retry = plus(now, min(int64(time.Second)<<min(f.Tries-1, 10), maxPause))
+	f.Retry = min(plus(now, min(int64(time.Second)<<min(f.Tries-1, 10), maxPause)), maxTime)
 	times := fmt.Sprintf("%d times", f.Tries)
 	if f.Tries == 1 {
 		times = "once"
@@ -338,13 +338,11 @@ func (r *record) fault(t, now, jitter int64, failure string, died bool) {
 	}
 }
 
-// died counts nodes that had the record and died within a minute, for what they may have begun.
-func (r *record) died(n int, live map[int64]time.Time, now, jitter int64) {
-	for _, f := range r.ready(live, now) {
-		if i := r.find(f.Due); i >= 0 {
-			if r.Running[i].Died += n; r.Running[i].Died >= maxDied {
-				r.endDeadly(f.Due, now, jitter)
-			}
+// died counts nodes that had the record and died within a minute, for a firing that they may have begun.
+func (r *record) died(t int64, n int, now, jitter int64) {
+	if i := r.find(t); i >= 0 {
+		if r.Running[i].Died += n; r.Running[i].Died >= maxDied {
+			r.endDeadly(t, now, jitter)
 		}
 	}
 }
