@@ -81,7 +81,7 @@ func nodeName(session string) string {
 	return "raysys-" + strings.ReplaceAll(strings.TrimPrefix(session, "raysys "), " ", "-") + "-"
 }
 
-// ownsNode reports whether a session's catalog node is one that newNode made for it.
+// ownsNode reports whether a session's catalog node is one that registerNode made for it.
 func ownsNode(session, node string) bool {
 	rest, ok := strings.CutPrefix(node, nodeName(session))
 	return ok && len(rest) == nodeSuffix
@@ -134,7 +134,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	c := call{what: "list nodes of sessions", lane: sessionLane}
 	err := s.do(ctx, c, func(ctx context.Context, client *api.Client) (err error) {
 		q := (&api.QueryOptions{RequireConsistent: true, NodeMeta: map[string]string{nodeOwner: s.cfg.nodeOwner()}}).WithContext(ctx)
-		if nodes, _, err = client.Catalog().Nodes(q); err == nil { // before the sessions: each node that is listed has its session by now
+		if nodes, _, err = client.Catalog().Nodes(q); err == nil {
 			sessions, _, err = client.Session().List((&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
 		}
 		return err
