@@ -111,7 +111,8 @@ func TestACL(t *testing.T) {
 	}
 	token := consultest.NewToken(t, s, string(policy[1]))
 	weak := consultest.NewToken(t, s, `key_prefix "raysys/default/" { policy = "read" }`)
-	testscript.Run(t, clusterParams("acl", s, "RAYSYS_CLUSTER", "default", "TOKEN", token, "WEAK", weak, "ROOT", s.Token()))
+	old := consultest.NewToken(t, s, `key_prefix "raysys/default/" { policy = "write" } session_prefix "" { policy = "write" } service "raysys-default" { policy = "write" }`)
+	testscript.Run(t, clusterParams("acl", s, "RAYSYS_CLUSTER", "default", "TOKEN", token, "WEAK", weak, "OLD", old, "ROOT", s.Token()))
 }
 
 // TestNoQuorum: a Consul of two servers, one of which is gone, and an agent beside it.
