@@ -33,7 +33,7 @@ func decode(data []byte) (r *record, err error) {
 func (r *record) check() error {
 	err := errors.Join(r.Spec.check(r.when), r.Spec.Work.check())
 	bad := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf(format, args...)) }
-	times, counts, seen := []int64{r.Set, r.Next, r.From, r.Last, r.Ended}, []uint64{r.Missed, r.Since}, map[int64]bool{0: true}
+	times, counts, seen := []int64{r.Set, r.Next, r.From, r.Over, r.Last, r.Ended}, []uint64{r.Missed, r.Since}, map[int64]bool{0: true}
 	for _, f := range r.Running[:min(len(r.Running), 2*maxRunning)] {
 		if seen[f.Due] {
 			bad("two firings at %d, or one at no time", f.Due)
