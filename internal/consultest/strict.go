@@ -2,6 +2,8 @@ package consultest
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -24,6 +26,7 @@ func Strict(t testing.TB, address string) string {
 	t.Helper()
 	through := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
 	through.FlushInterval = -1
+	through.ErrorLog = log.New(io.Discard, "", 0) // a watch whose client ends it is no news
 	through.Transport = &http.Transport{MaxIdleConnsPerHost: 16}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := strings.CutPrefix(r.URL.Path, "/v1/kv/")

@@ -329,3 +329,15 @@ func TestRealLimitsAndDial(t *testing.T) {
 		t.Error("nobody listens, and it connected")
 	}
 }
+
+// TestClockOfThatMoment: what a check took before the clock's turn is no difference of the clocks.
+func TestClockOfThatMoment(t *testing.T) {
+	p := well()
+	d := p.doctor()
+	d.Now = func() time.Time { return p.agent.Heard.Add(10 * time.Second) } // the check before it took that long
+	for _, f := range d.Examine(t.Context()) {
+		if f.Check == "clock" && f.Level != doctor.OK {
+			t.Errorf("got %+v", f)
+		}
+	}
+}
