@@ -194,7 +194,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) {
 		s.timeline(w, r, inspect.TimelineQuery{For: p.duration("for"), Function: p.Get("function")})
 		return
 	}
-	a, err := s.answers.get(r.Context(), escaped+"?"+query.Encode(), func(ctx context.Context) (any, error) { return k.ask(ctx, s.Source, p) })
+	a, err := s.answers.get(r.Context(), readerOf(r.RemoteAddr), escaped+"?"+query.Encode(), func(ctx context.Context) (any, error) { return k.ask(ctx, s.Source, p) })
 	if err != nil {
 		fail(w, r, codeOf(err), err.Error())
 		return
@@ -240,14 +240,13 @@ func (l *long) Write(b []byte) (int, error) {
 }
 
 // long has f write an answer of that type, which ends with its reader and with the server.
-func (s *Server) long(w http.ResponseWriter, r *http.Request, kind string, f func(context.Context, *long) error) {
-	select {
-	case s.followers <- struct{}{}:
-		defer func() { <-s.followers }()
-	default:
+func (s *Server) long(w http.ResponseWriter, r *http.Request, in *rooms, kind string, f func(context.Context, *long) error) {
+	reader := readerOf(r.RemoteAddr)
+	if !in.enter(reader) {
 		fail(w, r, http.StatusServiceUnavailable, errBusy.Error())
 		return
 	}
+	defer in.leave(reader)
 	if !s.answers.enter() {
 		fail(w, r, http.StatusServiceUnavailable, errNotServed.Error())
 		return
@@ -271,7 +270,7 @@ func (s *Server) long(w http.ResponseWriter, r *http.Request, kind string, f fun
 
 // follow writes the lines of logs that there are, and those that come, each as JSON.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, q inspect.LogQuery) {
-	s.long(w, r, "application/x-ndjson", func(ctx context.Context, l *long) error {
+	s.long(w, r, s.followers, "application/x-ndjson", func(ctx context.Context, l *long) error {
 		e := json.NewEncoder(l)
 		_, err := s.Source.Logs(ctx, q, func(line inspect.LogLine) { _ = e.Encode(line) })
 		return err
@@ -284,7 +283,7 @@ const Recorded = "Raysys-Timeline"
 // timeline writes a timeline, as a file.
 func (s *Server) timeline(w http.ResponseWriter, r *http.Request, q inspect.TimelineQuery) {
 	w.Header().Set("Trailer", Recorded)
-	s.long(w, r, "application/json", func(ctx context.Context, l *long) error {
+	s.long(w, r, s.timelines, "application/json", func(ctx context.Context, l *long) error {
 		all, err := s.Source.Timeline(ctx, q, l)
 		if err != nil {
 			return err

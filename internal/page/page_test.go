@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -107,10 +108,8 @@ func (f *fake) Get(_ context.Context, text string) (inspect.Found, error) {
 
 // serving is a server without a socket.
 func serving(t *testing.T, f Source, change ...func(*Server)) *Server {
-	s := &Server{Config: Config{Source: f, Ready: func() error { return nil }, Others: http.NotFoundHandler()}, followers: make(chan struct{}, maxMade)}
+	s := newServer(Config{Source: f, Ready: func() error { return nil }, Others: http.NotFoundHandler()})
 	s.access = access{local: true, name: "devbox"}
-	s.answers.by = map[string]*answer{}
-	s.answers.ctx, s.answers.end = context.WithCancel(context.Background())
 	for _, c := range change {
 		c(s)
 	}
@@ -128,6 +127,12 @@ func request(path string, header ...string) *http.Request {
 			r.Header.Set(header[i], header[i+1])
 		}
 	}
+	return r
+}
+
+// from is the request of another reader.
+func from(host string, r *http.Request) *http.Request {
+	r.RemoteAddr = net.JoinHostPort(host, "5")
 	return r
 }
 
@@ -309,13 +314,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TestBusy: eight answers are made at once, and no more are begun; one that does not come ends by itself, and all with the server.
+// TestBusy: eight answers are made at once for a reader, and no more are begun; one that does not come ends by itself, and all with the server.
+// Whatever one reader asks, another one is answered.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{wait: func(ctx context.Context) { <-ctx.Done() }}
 		s := serving(t, f)
-		codes := make(chan int, maxMade)
-		for i := range maxMade {
+		codes := make(chan int, eachMade+1)
+		for i := range eachMade {
 			go func() { code, _ := ask(s, fmt.Sprintf("/api/functions?limit=%d", i)); codes <- code }()
 		}
 		synctest.Wait()
@@ -324,8 +330,17 @@ func TestBusy(t *testing.T) {
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("the ninth: %d %v", w.Code, w.Header())
 		}
+		go func() {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, from("198.51.100.7", request("/api/status")))
+			codes <- w.Code
+		}()
+		synctest.Wait()
+		if n := f.asked.Load(); n != eachMade+1 {
+			t.Errorf("beside a reader with %d questions another one's is not asked: %d are", eachMade, n)
+		}
 		began := time.Now()
-		for range maxMade {
+		for range eachMade + 1 {
 			if code := <-codes; code != http.StatusGatewayTimeout || time.Since(began) > madeWithin {
 				t.Errorf("a question without an answer: %d after %v", code, time.Since(began))
 			}
@@ -344,13 +359,17 @@ func TestBusy(t *testing.T) {
 		f.wait = nil
 		s = serving(t, f)
 		busy := 0
-		for i := range 2 * maxKept {
+		for i := range 2 * eachKept {
 			if code, _ := ask(s, fmt.Sprintf("/api/functions?limit=%d", i)); code == http.StatusServiceUnavailable {
 				busy++
 			}
 		}
-		if n := kept(s); busy != maxKept || n != maxKept {
+		if n := kept(s); busy != eachKept || n != eachKept {
 			t.Errorf("%d were refused, %d are kept", busy, n)
+		}
+		w = httptest.NewRecorder()
+		if s.ServeHTTP(w, from("198.51.100.7", request("/api/functions?limit=100000"))); w.Code != http.StatusOK {
+			t.Errorf("beside a reader with %d questions another one gets %d", 2*eachKept, w.Code)
 		}
 		<-time.After(freshFor)
 		synctest.Wait()
@@ -360,12 +379,12 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestFollow: lines come as they are written, to eight readers at most, and until the reader or the server goes.
+// TestFollow: lines come as they are written, to eight of a reader at most, and until the reader or the server goes. Timelines are made beside.
 func TestFollow(t *testing.T) {
 	f := &fake{}
 	s, url := opened(t, Config{Source: f})
 	var all []*http.Response
-	for range maxMade {
+	for range eachFollowers {
 		a, err := http.Get(url + "api/logs?follow=true")
 		if err != nil {
 			t.Fatal(err)
@@ -380,8 +399,11 @@ func TestFollow(t *testing.T) {
 	if code, body := fetch(t, url+"api/logs?follow=true"); code != http.StatusServiceUnavailable {
 		t.Errorf("the ninth: %d %s", code, body)
 	}
+	if code, body := fetch(t, url+"api/timeline"); code != http.StatusOK {
+		t.Errorf("a timeline beside those who follow logs: %d %s", code, body)
+	}
 	all[0].Body.Close()
-	eventually.Holds(t, 10*time.Second, "the server sees that a reader has gone", func() bool { return f.asked.Load() < maxMade })
+	eventually.Holds(t, 10*time.Second, "the server sees that a reader has gone", func() bool { return f.asked.Load() < eachFollowers })
 	s.Close()
 	if n := f.asked.Load(); n != 0 {
 		t.Errorf("%d are followed after the end", n)
