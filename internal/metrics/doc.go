@@ -3,7 +3,7 @@
 //	GET /metrics         ──► Source.Sample ──► the families of [Sample], and those of the process
 //	GET /healthz         ──► 200 while the process serves, also while its store is away
 //	GET /readyz          ──► 200 of an active host that does not drain; else 503 and why
-//	GET /debug/pprof/    ──► to callers from this host, with a Host of this host
+//	GET /debug/pprof/    ──► profiles; package page says to whom
 //
 // The nouns:
 //

@@ -410,14 +410,15 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestAccess: who may read, on loopback and beyond.
+// TestAccess: who may read, on loopback, behind a proxy and beyond. Profiles are read as the API is.
 func TestAccess(t *testing.T) {
 	s := serving(t, &fake{})
+	s.Others = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	local := s.access
 	beyond := access{asks: true, sha256: sum("a token of 16 ch")}
 	both := local
 	both.asks, both.sha256 = true, beyond.sha256
-	off := access{off: "give TLS"}
+	off := access{off: "give TLS", name: "0.0.0.0"}
 	bearer := []string{"Authorization", "Bearer a token of 16 ch"}
 	for _, c := range []struct {
 		what   string
@@ -452,17 +453,58 @@ func TestAccess(t *testing.T) {
 		{"files need none", beyond, "/nothing", nil, 404},
 		{"a file has a token for loopback", both, "/api/status", nil, 401},
 		{"that token", both, "/api/status", bearer, 200},
+		{"that token behind a proxy", both, "/api/status", append([]string{"Host", "pages.example", "Via", "1.1 p"}, bearer...), 200},
+		{"that token of a page of another name", both, "/api/status", append([]string{"Host", "pages.example"}, bearer...), 403},
+		{"a proxy beyond", beyond, "/api/status", append([]string{"X-Forwarded-For", "192.0.2.1"}, bearer...), 200},
+		{"a proxy beyond, no token", beyond, "/api/status", []string{"X-Forwarded-For", "192.0.2.1"}, 401},
+		{"a page behind a proxy", both, "/nothing", []string{"Host", "pages.example", "X-Forwarded-For", "192.0.2.1"}, 404},
+		{"metrics behind a proxy", local, "/metrics", []string{"X-Forwarded-For", "192.0.2.1"}, 200},
+		{"metrics without a token", beyond, "/metrics", nil, 200},
+		{"metrics plain beyond loopback", off, "/metrics", nil, 200},
 		{"plain beyond loopback", off, "/api/status", bearer, 403},
 		{"plain beyond loopback, the page", off, "/", nil, 403},
 	} {
 		s.access = c.access
-		if code, body := ask(s, c.path, c.header...); code != c.code {
-			t.Errorf("%s: %d %s, want %d", c.what, code, body, c.code)
+		paths := []string{c.path}
+		if c.path == "/api/status" {
+			paths = append(paths, "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1")
+		}
+		for _, path := range paths {
+			if code, body := ask(s, path, c.header...); code != c.code {
+				t.Errorf("%s: %s: %d %s, want %d", c.what, path, code, body, c.code)
+			}
+		}
+	}
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Real-IP", "x-real-ip", "Via"} {
+		for _, path := range []string{"/", "/api/status", "/debug/pprof/heap"} {
+			s.access = local
+			if code, body := ask(s, path, header, ""); code != http.StatusForbidden || !strings.Contains(body, "behind a proxy: give RAYSYS_HTTP_TOKEN_FILE") {
+				t.Errorf("%s with %s: %d %s", path, header, code, body)
+			}
+		}
+	}
+	// Where the page is not served, profiles are for this host.
+	s.access = off
+	for _, c := range []struct {
+		remote, host, header string
+		code                 int
+	}{
+		{"127.0.0.1", "localhost:9464", "X-A", 200},
+		{"::1", "[::1]", "X-A", 200},
+		{"192.0.2.1", "localhost", "X-A", 403},
+		{"127.0.0.1", "evil.example", "X-A", 403},
+		{"127.0.0.1", "localhost.evil.example", "X-A", 403},
+		{"127.0.0.1", "localhost", "Via", 403},
+		{"127.0.0.1", "localhost", "Origin", 403},
+	} {
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, from(c.remote, request("/debug/pprof/heap", "Host", c.host, c.header, "http://evil.example"))); w.Code != c.code {
+			t.Errorf("a profile from %s at %s with %s: %d, want %d", c.remote, c.host, c.header, w.Code, c.code)
 		}
 	}
 	s.access = local
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"} {
-		for _, path := range []string{"/", "/api/status", "/api/get/x"} {
+		for _, path := range []string{"/", "/api/status", "/api/get/x", "/debug/pprof/heap"} {
 			w, r := httptest.NewRecorder(), request(path)
 			r.Method = method
 			s.ServeHTTP(w, r)

@@ -24,7 +24,7 @@ type Config struct {
 
 	Source Source
 	Ready  func() error // nil once Source can be asked
-	Others http.Handler // of /metrics, /healthz, /readyz and /debug/pprof/, which are for everybody
+	Others http.Handler // of /metrics, /healthz and /readyz, which are for everybody, and of /debug/pprof/
 }
 
 // Server serves at one address.
@@ -155,7 +155,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch path := r.URL.Path; {
-	case path == "/metrics", path == "/healthz", path == "/readyz", strings.HasPrefix(path, "/debug/pprof/"):
+	case path == "/metrics", path == "/healthz", path == "/readyz":
 		s.Others.ServeHTTP(w, r)
 		return
 	}
@@ -173,6 +173,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, code, why)
 	case strings.HasPrefix(r.URL.Path, "/api/"):
 		s.api(w, r)
+	case strings.HasPrefix(r.URL.Path, profiles):
+		s.Others.ServeHTTP(w, r)
 	default:
 		file(w, r)
 	}

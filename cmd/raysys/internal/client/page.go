@@ -17,7 +17,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
-	"github.com/raysys/raysys/internal/metrics"
+	pages "github.com/raysys/raysys/internal/page"
 )
 
 // maxRead bounds an answer of a page.
@@ -52,7 +52,7 @@ func OpenPage(at Where) (Reader, error) {
 	if at.Token == "" {
 		return p, nil
 	}
-	if u.Scheme == "http" && !metrics.Loopback(u.Hostname()) && !at.Insecure {
+	if u.Scheme == "http" && !pages.Loopback(u.Hostname()) && !at.Insecure {
 		return nil, fmt.Errorf("--url %s: the token would be sent for all on the way to read: give an https URL, or --insecure", at.URL)
 	}
 	token, err := os.ReadFile(at.Token)
