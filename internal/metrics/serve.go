@@ -8,14 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler answers for a node. ready says why it takes no work, nil where it does.
-func Handler(s Source, ready func() error) http.Handler {
+// Handler answers for a node. ready says why it takes no work, nil where it does. failed is told of the first failure of a collector of the
+// program's.
+func Handler(s Source, ready func() error, failed func(error)) http.Handler {
 	own := prometheus.NewRegistry()
 	own.MustRegister(NewCollector(s))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{own, prometheus.DefaultGatherer}, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, // a collector of the program's that fails must not hide what the node says
-	}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(&scraper{own: own, program: prometheus.DefaultGatherer, failed: failed}, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := ready(); err != nil {
