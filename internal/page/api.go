@@ -202,7 +202,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("Raysys-Asked", strconv.FormatInt(a.at.UnixMilli(), 10)) // for rates: readers of one answer get it at different times
+	h.Set(Asked, strconv.FormatInt(a.at.UnixMilli(), 10)) // for rates: readers of one answer get it at different times
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))
@@ -255,6 +255,7 @@ func (s *Server) long(w http.ResponseWriter, r *http.Request, in *rooms, kind st
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.answers.ctx, cancel)()
+	w.Header().Set(Asked, strconv.FormatInt(time.Now().UnixMilli(), 10))
 	l := &long{w: w, to: http.NewResponseController(w), kind: kind, cancel: cancel}
 	_ = l.to.SetReadDeadline(time.Time{}) // else the connection ends with it
 	_ = l.to.SetWriteDeadline(time.Time{})
@@ -276,6 +277,9 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, q inspect.LogQue
 		return err
 	})
 }
+
+// Asked is the header of each answer with when the nodes were asked, in milliseconds of Unix time. No other server has it.
+const Asked = "Raysys-Asked"
 
 // Recorded is the trailer behind a timeline: what is in it, as JSON.
 const Recorded = "Raysys-Timeline"

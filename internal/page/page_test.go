@@ -218,17 +218,22 @@ func TestAPI(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	server := httptest.NewServer(serving(t, &fake{}))
 	defer server.Close()
+	asked := ""
 	read := func(query string) (body, said string, err error) {
 		a, err := http.Get(server.URL + "/api/timeline?" + query)
 		if err != nil {
 			return "", "", err
 		}
 		defer a.Body.Close()
+		asked = a.Header.Get(Asked)
 		b, err := io.ReadAll(a.Body)
 		return string(b), a.Trailer.Get(Recorded), err
 	}
 	body, said, err := read("for=5s")
 	var all inspect.Timeline
+	if asked == "" {
+		t.Errorf("the file has no %s", Asked)
+	}
 	if e := json.Unmarshal([]byte(said), &all); e != nil || err != nil || body != `{"traceEvents":[]}` || all.For != 5*time.Second || all.Silent[0] != "é: no\nanswer" {
 		t.Errorf("%q, %q, %v %v", body, said, err, e)
 	}
@@ -391,6 +396,9 @@ func TestFollow(t *testing.T) {
 		}
 		defer a.Body.Close()
 		all = append(all, a)
+		if a.Header.Get(Asked) == "" {
+			t.Fatalf("lines have no %s", Asked)
+		}
 		var l inspect.LogLine
 		if err := json.NewDecoder(a.Body).Decode(&l); err != nil || l.Text != "one" {
 			t.Fatalf("%v: %+v", err, l)
