@@ -128,7 +128,7 @@ func TestFullOfIdle(t *testing.T) {
 		c.state(all[i], http.StateNew)
 	}
 	c.state(all[0], http.StateIdle) // so that the second has been idle longest
-	for n, host := range map[int]string{1: "192.0.2.1", 7 * eachConns: "198.51.100.7"} {
+	for n, host := range map[int]string{1: "192.0.2.1", eachConns: "198.51.100.1"} {
 		one := &remote{host: host}
 		c.state(one, http.StateNew)
 		if one.closed.Load() || !all[n].closed.Load() || all[0].closed.Load() || len(c.by) != maxConns {
