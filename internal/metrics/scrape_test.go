@@ -96,7 +96,7 @@ func TestCollectorFails(t *testing.T) {
 			to <- gauge(prometheus.NewDesc("raysys_runs_total", "x", nil, nil))
 		}, true, "raysys_runs_total"},
 		"panic in Write": {func(to chan<- prometheus.Metric) { to <- rude{gauge(mine)} }, false, "in Write"},
-		"slow":           {func(to chan<- prometheus.Metric) { time.Sleep(12 * time.Second); to <- gauge(mine) }, false, "2s"},
+		"slow":           {func(to chan<- prometheus.Metric) { <-time.After(12 * time.Second); to <- gauge(mine) }, false, "2s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var said []string
@@ -116,7 +116,7 @@ func TestCollectorFails(t *testing.T) {
 			if len(said) != 1 || strings.Count(said[0], c.says) != 1 {
 				t.Errorf("%s: it says %q", name, said)
 			}
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 		})
 	}
 	got, failed := scraped(t, scraping(nil, func(to chan<- prometheus.Metric) {
@@ -139,7 +139,7 @@ func TestScrapesDoNotPileUp(t *testing.T) {
 			s := scraping(func(error) {}, func(to chan<- prometheus.Metric) {
 				calls.Add(1)
 				most.Store(max(most.Load(), now.Add(1)))
-				time.Sleep(c.takes)
+				<-time.After(c.takes)
 				now.Add(-1)
 				to <- gauge(mine)
 			})
@@ -147,7 +147,7 @@ func TestScrapesDoNotPileUp(t *testing.T) {
 			begun := time.Now()
 			for i := range 20 {
 				all.Go(func() {
-					time.Sleep(time.Duration(i) * 45 * time.Millisecond)
+					<-time.After(time.Duration(i) * 45 * time.Millisecond)
 					if got, failed := scraped(t, s); failed != c.failed || got["mine"] != 1-int(c.failed) || got["raysys_up"] != 1 {
 						t.Errorf("one of %v: failed %v, %v", c.takes, failed, got)
 					}
@@ -157,11 +157,11 @@ func TestScrapesDoNotPileUp(t *testing.T) {
 			if d := time.Since(begun); most.Load() != 1 || calls.Load() != 1 || d != min(c.takes, collectWithin) {
 				t.Errorf("one of %v: %d calls, %d at once, all over after %v", c.takes, calls.Load(), most.Load(), d)
 			}
-			time.Sleep(c.takes)
+			<-time.After(c.takes)
 			if _, failed := scraped(t, s); failed != c.failed || calls.Load() != 2 {
 				t.Errorf("one of %v, later: failed %v, %d calls", c.takes, failed, calls.Load())
 			}
-			time.Sleep(c.takes)
+			<-time.After(c.takes)
 		})
 	}
 }

@@ -196,7 +196,7 @@ func TestHeldRequests(t *testing.T) {
 			go func() { codes <- p.get("192.0.2.1", "/healthz", "Content-Length: 100000\r\n") }()
 			synctest.Wait()
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		for range cap(codes) - eachRequests {
 			if code := <-codes; code != http.StatusServiceUnavailable {
 				t.Errorf("one of 300 requests without their body: %d", code)
@@ -262,7 +262,7 @@ func TestFollowerThatTakesNothing(t *testing.T) {
 		defer c.Close()
 		begun := time.Now()
 		for time.Since(begun) < writeLimit-time.Second {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if _, err := io.CopyN(io.Discard, c, 50_000); err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +270,7 @@ func TestFollowerThatTakesNothing(t *testing.T) {
 		if n := f.over.Load(); n != 0 {
 			t.Errorf("%d are over after %v", n, time.Since(begun))
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		s.followers.mu.Lock()
 		left := s.followers.all

@@ -51,7 +51,7 @@ const (
 
 	// maxConns and maxRequests bound all connections, and the requests that are answered at once; eachConns and eachRequests those of one reader.
 	maxConns, eachConns       = 512, 256
-	maxRequests, eachRequests = 256, 16
+	maxRequests, eachRequests = 256, 64
 	// A reader that follows, or waits for a timeline, has a request all that time: some are left for its page.
 	maxFollowers, eachFollowers = 16, 8
 	maxTimelines, eachTimelines = 8, 4
