@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -75,6 +76,9 @@ func (p *server) open(n *Node) error {
 					return err
 				}
 				return operate.Ready(n.operator)
+			},
+			func(err error) {
+				n.log.Warn("a collector of the program fails: what it has is missing in /metrics", zap.String("node", string(n.cfg.Name)), zap.Error(err))
 			}),
 	})
 	name := zap.String("node", string(n.cfg.Name))
@@ -114,6 +118,16 @@ func tellPage(n *Node, s *page.Server) {
 		n.log.Warn(line, zap.String("node", string(n.cfg.Name)))
 	default:
 		n.log.Info(line, zap.String("node", string(n.cfg.Name)))
+	}
+}
+
+// sayOddNames warns of names that labels of metrics, logs and commands can only show escaped.
+func sayOddNames(n *Node) {
+	for _, e := range n.cfg.Table.Entries() {
+		if !utf8.ValidString(e.Name) {
+			n.log.Warn("a name is no UTF-8: metrics and commands show it escaped", zap.String("node", string(n.cfg.Name)), zap.String("kind", e.Kind),
+				zap.String("name", metrics.Printed(e.Name)), zap.String("defined", e.Site))
+		}
 	}
 }
 

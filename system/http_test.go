@@ -233,3 +233,19 @@ func TestHTTPAlone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestOddNames: names may be any bytes; which are no UTF-8 is said before the node starts.
+func TestOddNames(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	names := raysys.NewTable()
+	for _, name := range []string{"fine ö", "odd\xff"} {
+		tasks.DefineIn(names, name, func(context.Context, int) (int, error) { return 0, nil })
+	}
+	if _, err := system.New(system.Config{Table: names, Logger: zap.New(core)}); err != nil {
+		t.Fatal(err)
+	}
+	said := logs.FilterMessage("a name is no UTF-8: metrics and commands show it escaped").All()
+	if len(said) != 1 || said[0].ContextMap()["name"] != `odd\xff` || !strings.Contains(said[0].ContextMap()["defined"].(string), "http_test.go:") {
+		t.Errorf("%v", said)
+	}
+}

@@ -106,6 +106,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	drawn := cfg.name()
 	n := &Node{cfg: cfg, drawn: drawn, log: cfg.Logger, ending: make(chan struct{}), closed: make(chan struct{})}
+	sayOddNames(n)
 	n.unseen = nodelog.NewFailures(n.log, zap.WarnLevel, "failure nobody looked at")
 	n.panics = nodelog.NewFailures(n.log.With(zap.String("node", string(cfg.Name))), zap.ErrorLevel, "user code panicked")
 	n.wheel = wheel.New()

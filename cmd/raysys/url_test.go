@@ -75,6 +75,8 @@ func TestURL(t *testing.T) {
 	l.Close()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) }))
+	defer empty.Close()
 	moved := httptest.NewServer(http.RedirectHandler(url, http.StatusFound))
 	defer moved.Close()
 	for _, c := range []struct {
@@ -108,6 +110,8 @@ func TestURL(t *testing.T) {
 		{args: "status", url: nobody, code: 3, says: "cluster unreachable: Get"},
 		{args: "logs -f", url: nobody, code: 3, says: "cluster unreachable: Get"},
 		{args: "status", url: other.URL, code: 1, says: "404 Not Found: is it the page of a node?"},
+		{args: "status", url: empty.URL, code: 1, says: "/api/ is not the page of a node: another server answers there"},
+		{args: "logs -f", url: empty.URL, code: 1, says: "/api/ is not the page of a node: another server answers there"},
 		{args: "status", url: moved.URL, code: 1, says: "302 Found: is it the page of a node?"},
 		{args: "status", url: "127.0.0.1:8265", code: 2, says: "give the URL of a node's page, such as http://127.0.0.1:8265/"},
 		{args: "status", url: "http://me:secret@127.0.0.1:8265", code: 2, says: "give the URL of a node's page"},
@@ -132,6 +136,7 @@ func TestURLFollow(t *testing.T) {
 		if r.URL.RequestURI() != "/api/logs?driver=d&follow=true&function=f&lines=7&node=a" {
 			t.Error(r.URL)
 		}
+		w.Header().Set("Raysys-Asked", "1")
 		w.Write([]byte(one))
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -111,11 +112,16 @@ func (r *running) start(life context.Context, cfg *Config, env []string, stdout 
 	}
 	defer func() { <-slots }()
 	r.does("")
+	defer func() {
+		if p := recover(); p != nil { // Args have methods of the program, and this is no turn of a grain
+			r.err = fmt.Errorf("%s: start a child process: panic: %v\n%s", r.name, p, debug.Stack())
+		}
+		if r.err != nil {
+			r.kill() // there is no object to call
+		}
+	}()
 	if r.err = r.spawn(life, cfg, env, stdout); r.err == nil {
 		r.err = r.begin(life, cfg)
-	}
-	if r.err != nil {
-		r.kill() // there is no object to call
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,5 +164,34 @@ func TestEndsWhileItStarts(t *testing.T) {
 		if pids := started(); len(pids) != 1 || runs(pids[0]) {
 			t.Error(name, pids)
 		}
+	}
+}
+
+// fickle is an argument of a child that can be written once: when the definition is checked.
+type fickle struct{ written atomic.Bool }
+
+func (f *fickle) MarshalJSON() ([]byte, error) {
+	if f.written.Swap(true) {
+		panic("written twice")
+	}
+	return []byte("1"), nil
+}
+
+var (
+	fickles      = process.Define("fickle", process.Config{Script: childPy, New: "Box", Args: map[string]any{"scale": new(fickle)}})
+	fickleCount  = process.Method[none, counted](fickles, "count")
+	sureAnswered = grains.Method0(fickles.Kind, "sure", func(*process.Child, context.Context) (int, error) { return 7, nil })
+)
+
+// TestStartPanics: an argument that panics while a child starts, which no turn does, fails the call and ends no program.
+func TestStartPanics(t *testing.T) {
+	needs(t)
+	ctx := testkit.New(t).Context()
+	_, err := fickleCount.With(raysys.Deadline(busy)).Call(ctx, fickles.Get("a"), none{}).Get(ctx)
+	if err == nil || !strings.Contains(err.Error(), "fickle/a: start a child process: panic: written twice") {
+		t.Error(err)
+	}
+	if n, err := sureAnswered.Call(ctx, fickles.Get("b")).Get(ctx); n != 7 || err != nil {
+		t.Error(n, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -125,10 +127,10 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	s, err := c.sample()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, printed(labels)...)
 	}
 	counter := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, printed(labels)...)
 	}
 	if err != nil {
 		gauge(up, 0)
@@ -185,9 +187,34 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(shards, float64(s.Shards))
 	gauge(leaseLeft, s.LeaseLeft)
 	for _, op := range slices.Sorted(maps.Keys(s.Store)) {
-		ch <- prometheus.MustNewConstSummary(storeSeconds, s.Store[op].Count, s.Store[op].Seconds, nil, op)
+		ch <- prometheus.MustNewConstSummary(storeSeconds, s.Store[op].Count, s.Store[op].Seconds, nil, Printed(op))
 		counter(storeErrors, float64(s.Store[op].Errors), op)
 	}
+}
+
+// Printed is a name as labels and logs show it, as the commands do: Prometheus takes UTF-8 alone, and a name may be any bytes.
+func Printed(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	var b strings.Builder
+	for len(name) > 0 {
+		r, n := utf8.DecodeRuneInString(name)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, name[0])
+		} else {
+			b.WriteString(name[:n])
+		}
+		name = name[n:]
+	}
+	return b.String()
+}
+
+func printed(labels []string) []string {
+	for i, l := range labels {
+		labels[i] = Printed(l)
+	}
+	return labels
 }
 
 // sample asks the source. A node that is closed this moment, or a mistake, must not end the process of a program for a number.
@@ -220,7 +247,7 @@ func histogram(r tally.Row, kind string) prometheus.Metric {
 			}
 		}
 	}
-	return prometheus.MustNewConstHistogram(runSeconds, r.Times.Count(), r.Times.Sum.Seconds(), buckets, kind, r.Name)
+	return prometheus.MustNewConstHistogram(runSeconds, r.Times.Count(), r.Times.Sum.Seconds(), buckets, kind, Printed(r.Name))
 }
 
 // bounded adds up the functions beyond MaxNames, of which those stay that come first by name: the choice must not change from scrape to

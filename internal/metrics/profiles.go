@@ -12,17 +12,17 @@ import (
 )
 
 // profiles are /debug/pprof/ of net/http/pprof, for go tool pprof and go tool trace. That package itself is not used: whoever imports it has
-// profiles in http.DefaultServeMux, which a program of the user's may serve to anybody.
+// profiles in http.DefaultServeMux, which a program of the user's may serve to anybody. Who may ask is decided by whoever serves the Handler.
 func profiles(mux *http.ServeMux) {
-	mux.Handle("GET /debug/pprof/{$}", fromHere(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /debug/pprof/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "profile?seconds=30\ntrace?seconds=1\n")
 		for _, p := range pprof.Profiles() {
 			fmt.Fprintf(w, "%s?debug=1 (%d)\n", p.Name(), p.Count())
 		}
-	}))
-	mux.Handle("GET /debug/pprof/profile", fromHere(record(30, pprof.StartCPUProfile, pprof.StopCPUProfile)))
-	mux.Handle("GET /debug/pprof/trace", fromHere(record(1, trace.Start, trace.Stop)))
-	mux.Handle("GET /debug/pprof/{name}", fromHere(func(w http.ResponseWriter, r *http.Request) {
+	})
+	mux.HandleFunc("GET /debug/pprof/profile", record(30, pprof.StartCPUProfile, pprof.StopCPUProfile))
+	mux.HandleFunc("GET /debug/pprof/trace", record(1, trace.Start, trace.Stop))
+	mux.HandleFunc("GET /debug/pprof/{name}", func(w http.ResponseWriter, r *http.Request) {
 		p := pprof.Lookup(r.PathValue("name"))
 		if p == nil {
 			http.Error(w, "no such profile: see /debug/pprof/", http.StatusNotFound)
@@ -36,7 +36,7 @@ func profiles(mux *http.ServeMux) {
 			w.Header().Set("Content-Type", "application/octet-stream")
 		}
 		_ = p.WriteTo(w, debug) // the caller is gone
-	}))
+	})
 }
 
 // record has what start begins written for the seconds that the caller asks for, or until the caller is gone.

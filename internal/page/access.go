@@ -5,13 +5,12 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"unicode"
-
-	"github.com/raysys/raysys/internal/metrics"
 )
 
 // access says who may read the page and the API.
@@ -31,7 +30,7 @@ const leastToken = 16
 func newAccess(c *Config, local bool, host string) (a access, err error) {
 	a.local, a.name = local, host
 	if !local && c.Cert == "" && !c.Insecure {
-		a.off = "the page and the API are not served here, where other hosts could read along: give RAYSYS_HTTP_TLS_CERT and RAYSYS_HTTP_TLS_KEY, or RAYSYS_HTTP_INSECURE=true, or serve at 127.0.0.1"
+		a.off = "the page, the API and profiles are not served here, where other hosts could read along: give RAYSYS_HTTP_TLS_CERT and RAYSYS_HTTP_TLS_KEY, or RAYSYS_HTTP_INSECURE=true, or serve at 127.0.0.1"
 		return a, nil
 	}
 	token := ""
@@ -61,24 +60,33 @@ var (
 	errToken  = errors.New("a token is needed: the node takes it from the file of RAYSYS_HTTP_TOKEN_FILE, and raysys --url as well; or it has written it to its standard error")
 )
 
-// refuse says why a request gets nothing, with a status code; 0 where it gets something.
+// behindProxy has the name of a header.
+const behindProxy = "behind a proxy: give RAYSYS_HTTP_TOKEN_FILE. The request has the header %s, so it may be of any host, and without a token only this host is answered"
+
+// refuse says why a request gets nothing, with a status code; 0 where it gets something. Where the page is not served, callers on this host get
+// profiles, as those of a page without a token do.
 func (a *access) refuse(r *http.Request) (code int, why string) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return http.StatusMethodNotAllowed, errMethod.Error()
 	}
-	if a.off != "" {
+	api, profile := strings.HasPrefix(r.URL.Path, "/api/"), strings.HasPrefix(r.URL.Path, profiles)
+	if a.off != "" && !(profile && Loopback(hostOf(r.RemoteAddr))) {
 		return http.StatusForbidden, a.off
 	}
-	// A site elsewhere can have its own name lead to 127.0.0.1; then its pages are of the same site for the browser, and only Host tells.
-	if host := metrics.HostOf(r.Host); a.local && !metrics.Loopback(host) && !strings.EqualFold(host, a.name) {
+	proxy := proxied(r.Header)
+	if !a.asks && proxy != "" {
+		return http.StatusForbidden, fmt.Sprintf(behindProxy, proxy)
+	}
+	// A site elsewhere can have its own name lead to 127.0.0.1; then its pages are of the same site for the browser, and only Host tells. A proxy
+	// that serves under a name of its own asks with the token.
+	if host := hostOf(r.Host); (a.local || a.off != "") && proxy == "" && !Loopback(host) && !strings.EqualFold(host, a.name) {
 		return http.StatusForbidden, fmt.Sprintf("this is not known as %.100q: ask for localhost, 127.0.0.1, [::1] or the name in RAYSYS_HTTP", host)
 	}
-	api := strings.HasPrefix(r.URL.Path, "/api/")
-	if foreign(r, api) {
+	if foreign(r, api || profile) {
 		return http.StatusForbidden, errSite.Error()
 	}
 	// The files of the page say nothing of the cluster, and ask for the token.
-	if api && a.asks {
+	if (api || profile) && a.asks {
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if got := sha256.Sum256([]byte(token)); subtle.ConstantTimeCompare(got[:], a.sha256[:]) != 1 {
 			return http.StatusUnauthorized, errToken.Error()
@@ -87,8 +95,35 @@ func (a *access) refuse(r *http.Request) (code int, why string) {
 	return 0, ""
 }
 
+// profiles is where they are served.
+const profiles = "/debug/pprof/"
+
+// proxied is the header by which a proxy says that it has passed a request on, "" where there is none.
+func proxied(h http.Header) string {
+	for name := range h {
+		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			return name
+		}
+	}
+	return ""
+}
+
+// hostOf is the host of HOST:PORT, or of HOST alone, as a request has it.
+func hostOf(hostport string) string {
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		return h
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+// Loopback reports whether a host is the one that asks.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
 // foreign reports whether a page of another origin asks. A link to the page, from wherever, is none.
-func foreign(r *http.Request, api bool) bool {
+func foreign(r *http.Request, data bool) bool {
 	h := r.Header
 	if origin := h.Get("Origin"); origin != "" {
 		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Host != r.Host {
@@ -99,5 +134,5 @@ func foreign(r *http.Request, api bool) bool {
 	case "", "none", "same-origin":
 		return false
 	}
-	return api || h.Get("Sec-Fetch-Mode") != "navigate" || h.Get("Sec-Fetch-Dest") != "document"
+	return data || h.Get("Sec-Fetch-Mode") != "navigate" || h.Get("Sec-Fetch-Dest") != "document"
 }

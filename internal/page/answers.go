@@ -18,9 +18,10 @@ import (
 const (
 	// freshFor is how long an answer serves further readers, from when its question began.
 	freshFor = time.Second
-	// maxMade bounds the answers that are made at once, and maxKept those that are made or fresh.
-	maxMade = 8
-	maxKept = 64
+	// maxMade bounds the answers that are made at once, and maxKept those that are made or fresh. One reader's questions have half of the rooms:
+	// whatever it asks, others are answered.
+	maxMade, eachMade = 16, 8
+	maxKept, eachKept = 128, 64
 	// madeWithin bounds a question. A node that does not answer costs 3 s of it.
 	madeWithin = 10 * time.Second
 )
@@ -30,18 +31,27 @@ type answers struct {
 	ctx context.Context // ends when nobody is served any more
 	end context.CancelFunc
 
-	mu   sync.Mutex // guards the rest, but for waiting
-	by   map[string]*answer
-	made int // that are being made
-	all  sync.WaitGroup
+	made *rooms // of answers that are being made
+	kept *rooms
+
+	mu  sync.Mutex // guards the rest, but for waiting
+	by  map[string]*answer
+	all sync.WaitGroup
+}
+
+func newAnswers() *answers {
+	s := &answers{made: newRooms(maxMade, eachMade), kept: newRooms(maxKept, eachKept), by: map[string]*answer{}}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // answer is what all readers of one question get, once done is closed.
 type answer struct {
-	done chan struct{}
-	at   time.Time // when its question began
-	code int
-	body []byte // JSON, gzipped
+	reader string // who asked first
+	done   chan struct{}
+	at     time.Time // when its question began
+	code   int
+	body   []byte // JSON, gzipped
 }
 
 // errNotServed: the node ends.
@@ -68,18 +78,22 @@ func (s *answers) close() {
 	s.all.Wait()
 }
 
-// get returns the answer with the key; where there is none it makes one.
-func (s *answers) get(ctx context.Context, key string, ask func(context.Context) (any, error)) (*answer, error) {
+// get returns the answer with the key; where there is none it makes one for the reader.
+func (s *answers) get(ctx context.Context, reader, key string, ask func(context.Context) (any, error)) (*answer, error) {
 	s.mu.Lock()
 	a := s.by[key]
 	if a == nil {
-		if s.made >= maxMade || len(s.by) >= maxKept || s.ctx.Err() != nil {
+		if s.ctx.Err() != nil || !s.kept.enter(reader) {
 			s.mu.Unlock()
 			return nil, errBusy
 		}
-		a = &answer{done: make(chan struct{}), at: time.Now()}
+		if !s.made.enter(reader) {
+			s.kept.leave(reader)
+			s.mu.Unlock()
+			return nil, errBusy
+		}
+		a = &answer{reader: reader, done: make(chan struct{}), at: time.Now()}
 		s.by[key] = a
-		s.made++
 		s.all.Add(1)
 		s.mu.Unlock()
 		s.make(key, a, ask)
@@ -111,13 +125,12 @@ func (s *answers) make(key string, a *answer, ask func(context.Context) (any, er
 	_ = z.Close() // into memory
 	a.body = b.Bytes()
 	close(a.done)
-	s.mu.Lock()
-	s.made--
-	s.mu.Unlock()
+	s.made.leave(a.reader)
 	gone := func() {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		delete(s.by, key)
-		s.mu.Unlock()
+		s.kept.leave(a.reader)
 	}
 	if left := freshFor - time.Since(a.at); left > 0 {
 		time.AfterFunc(left, gone)

@@ -194,7 +194,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) {
 		s.timeline(w, r, inspect.TimelineQuery{For: p.duration("for"), Function: p.Get("function")})
 		return
 	}
-	a, err := s.answers.get(r.Context(), escaped+"?"+query.Encode(), func(ctx context.Context) (any, error) { return k.ask(ctx, s.Source, p) })
+	a, err := s.answers.get(r.Context(), readerOf(r.RemoteAddr), escaped+"?"+query.Encode(), func(ctx context.Context) (any, error) { return k.ask(ctx, s.Source, p) })
 	if err != nil {
 		fail(w, r, codeOf(err), err.Error())
 		return
@@ -202,7 +202,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("Raysys-Asked", strconv.FormatInt(a.at.UnixMilli(), 10)) // for rates: readers of one answer get it at different times
+	h.Set(Asked, strconv.FormatInt(a.at.UnixMilli(), 10)) // for rates: readers of one answer get it at different times
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))
@@ -240,14 +240,13 @@ func (l *long) Write(b []byte) (int, error) {
 }
 
 // long has f write an answer of that type, which ends with its reader and with the server.
-func (s *Server) long(w http.ResponseWriter, r *http.Request, kind string, f func(context.Context, *long) error) {
-	select {
-	case s.followers <- struct{}{}:
-		defer func() { <-s.followers }()
-	default:
+func (s *Server) long(w http.ResponseWriter, r *http.Request, in *rooms, kind string, f func(context.Context, *long) error) {
+	reader := readerOf(r.RemoteAddr)
+	if !in.enter(reader) {
 		fail(w, r, http.StatusServiceUnavailable, errBusy.Error())
 		return
 	}
+	defer in.leave(reader)
 	if !s.answers.enter() {
 		fail(w, r, http.StatusServiceUnavailable, errNotServed.Error())
 		return
@@ -256,6 +255,7 @@ func (s *Server) long(w http.ResponseWriter, r *http.Request, kind string, f fun
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.answers.ctx, cancel)()
+	w.Header().Set(Asked, strconv.FormatInt(time.Now().UnixMilli(), 10))
 	l := &long{w: w, to: http.NewResponseController(w), kind: kind, cancel: cancel}
 	_ = l.to.SetReadDeadline(time.Time{}) // else the connection ends with it
 	_ = l.to.SetWriteDeadline(time.Time{})
@@ -271,12 +271,15 @@ func (s *Server) long(w http.ResponseWriter, r *http.Request, kind string, f fun
 
 // follow writes the lines of logs that there are, and those that come, each as JSON.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, q inspect.LogQuery) {
-	s.long(w, r, "application/x-ndjson", func(ctx context.Context, l *long) error {
+	s.long(w, r, s.followers, "application/x-ndjson", func(ctx context.Context, l *long) error {
 		e := json.NewEncoder(l)
 		_, err := s.Source.Logs(ctx, q, func(line inspect.LogLine) { _ = e.Encode(line) })
 		return err
 	})
 }
+
+// Asked is the header of each answer with when the nodes were asked, in milliseconds of Unix time. No other server has it.
+const Asked = "Raysys-Asked"
 
 // Recorded is the trailer behind a timeline: what is in it, as JSON.
 const Recorded = "Raysys-Timeline"
@@ -284,7 +287,7 @@ const Recorded = "Raysys-Timeline"
 // timeline writes a timeline, as a file.
 func (s *Server) timeline(w http.ResponseWriter, r *http.Request, q inspect.TimelineQuery) {
 	w.Header().Set("Trailer", Recorded)
-	s.long(w, r, "application/json", func(ctx context.Context, l *long) error {
+	s.long(w, r, s.timelines, "application/json", func(ctx context.Context, l *long) error {
 		all, err := s.Source.Timeline(ctx, q, l)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -107,10 +108,8 @@ func (f *fake) Get(_ context.Context, text string) (inspect.Found, error) {
 
 // serving is a server without a socket.
 func serving(t *testing.T, f Source, change ...func(*Server)) *Server {
-	s := &Server{Config: Config{Source: f, Ready: func() error { return nil }, Others: http.NotFoundHandler()}, followers: make(chan struct{}, maxMade)}
+	s := newServer(Config{Source: f, Ready: func() error { return nil }, Others: http.NotFoundHandler()})
 	s.access = access{local: true, name: "devbox"}
-	s.answers.by = map[string]*answer{}
-	s.answers.ctx, s.answers.end = context.WithCancel(context.Background())
 	for _, c := range change {
 		c(s)
 	}
@@ -128,6 +127,12 @@ func request(path string, header ...string) *http.Request {
 			r.Header.Set(header[i], header[i+1])
 		}
 	}
+	return r
+}
+
+// from is the request of another reader.
+func from(host string, r *http.Request) *http.Request {
+	r.RemoteAddr = net.JoinHostPort(host, "5")
 	return r
 }
 
@@ -213,17 +218,22 @@ func TestAPI(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	server := httptest.NewServer(serving(t, &fake{}))
 	defer server.Close()
+	asked := ""
 	read := func(query string) (body, said string, err error) {
 		a, err := http.Get(server.URL + "/api/timeline?" + query)
 		if err != nil {
 			return "", "", err
 		}
 		defer a.Body.Close()
+		asked = a.Header.Get(Asked)
 		b, err := io.ReadAll(a.Body)
 		return string(b), a.Trailer.Get(Recorded), err
 	}
 	body, said, err := read("for=5s")
 	var all inspect.Timeline
+	if asked == "" {
+		t.Errorf("the file has no %s", Asked)
+	}
 	if e := json.Unmarshal([]byte(said), &all); e != nil || err != nil || body != `{"traceEvents":[]}` || all.For != 5*time.Second || all.Silent[0] != "é: no\nanswer" {
 		t.Errorf("%q, %q, %v %v", body, said, err, e)
 	}
@@ -309,13 +319,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TestBusy: eight answers are made at once, and no more are begun; one that does not come ends by itself, and all with the server.
+// TestBusy: eight answers are made at once for a reader, and no more are begun; one that does not come ends by itself, and all with the server.
+// Whatever one reader asks, another one is answered.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{wait: func(ctx context.Context) { <-ctx.Done() }}
 		s := serving(t, f)
-		codes := make(chan int, maxMade)
-		for i := range maxMade {
+		codes := make(chan int, eachMade+1)
+		for i := range eachMade {
 			go func() { code, _ := ask(s, fmt.Sprintf("/api/functions?limit=%d", i)); codes <- code }()
 		}
 		synctest.Wait()
@@ -324,8 +335,17 @@ func TestBusy(t *testing.T) {
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("the ninth: %d %v", w.Code, w.Header())
 		}
+		go func() {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, from("198.51.100.7", request("/api/status")))
+			codes <- w.Code
+		}()
+		synctest.Wait()
+		if n := f.asked.Load(); n != eachMade+1 {
+			t.Errorf("beside a reader with %d questions another one's is not asked: %d are", eachMade, n)
+		}
 		began := time.Now()
-		for range maxMade {
+		for range eachMade + 1 {
 			if code := <-codes; code != http.StatusGatewayTimeout || time.Since(began) > madeWithin {
 				t.Errorf("a question without an answer: %d after %v", code, time.Since(began))
 			}
@@ -344,13 +364,17 @@ func TestBusy(t *testing.T) {
 		f.wait = nil
 		s = serving(t, f)
 		busy := 0
-		for i := range 2 * maxKept {
+		for i := range 2 * eachKept {
 			if code, _ := ask(s, fmt.Sprintf("/api/functions?limit=%d", i)); code == http.StatusServiceUnavailable {
 				busy++
 			}
 		}
-		if n := kept(s); busy != maxKept || n != maxKept {
+		if n := kept(s); busy != eachKept || n != eachKept {
 			t.Errorf("%d were refused, %d are kept", busy, n)
+		}
+		w = httptest.NewRecorder()
+		if s.ServeHTTP(w, from("198.51.100.7", request("/api/functions?limit=100000"))); w.Code != http.StatusOK {
+			t.Errorf("beside a reader with %d questions another one gets %d", 2*eachKept, w.Code)
 		}
 		<-time.After(freshFor)
 		synctest.Wait()
@@ -360,18 +384,21 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestFollow: lines come as they are written, to eight readers at most, and until the reader or the server goes.
+// TestFollow: lines come as they are written, to eight of a reader at most, and until the reader or the server goes. Timelines are made beside.
 func TestFollow(t *testing.T) {
 	f := &fake{}
 	s, url := opened(t, Config{Source: f})
 	var all []*http.Response
-	for range maxMade {
+	for range eachFollowers {
 		a, err := http.Get(url + "api/logs?follow=true")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer a.Body.Close()
 		all = append(all, a)
+		if a.Header.Get(Asked) == "" {
+			t.Fatalf("lines have no %s", Asked)
+		}
 		var l inspect.LogLine
 		if err := json.NewDecoder(a.Body).Decode(&l); err != nil || l.Text != "one" {
 			t.Fatalf("%v: %+v", err, l)
@@ -380,22 +407,26 @@ func TestFollow(t *testing.T) {
 	if code, body := fetch(t, url+"api/logs?follow=true"); code != http.StatusServiceUnavailable {
 		t.Errorf("the ninth: %d %s", code, body)
 	}
+	if code, body := fetch(t, url+"api/timeline"); code != http.StatusOK {
+		t.Errorf("a timeline beside those who follow logs: %d %s", code, body)
+	}
 	all[0].Body.Close()
-	eventually.Holds(t, 10*time.Second, "the server sees that a reader has gone", func() bool { return f.asked.Load() < maxMade })
+	eventually.Holds(t, 10*time.Second, "the server sees that a reader has gone", func() bool { return f.asked.Load() < eachFollowers })
 	s.Close()
 	if n := f.asked.Load(); n != 0 {
 		t.Errorf("%d are followed after the end", n)
 	}
 }
 
-// TestAccess: who may read, on loopback and beyond.
+// TestAccess: who may read, on loopback, behind a proxy and beyond. Profiles are read as the API is.
 func TestAccess(t *testing.T) {
 	s := serving(t, &fake{})
+	s.Others = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	local := s.access
 	beyond := access{asks: true, sha256: sum("a token of 16 ch")}
 	both := local
 	both.asks, both.sha256 = true, beyond.sha256
-	off := access{off: "give TLS"}
+	off := access{off: "give TLS", name: "0.0.0.0"}
 	bearer := []string{"Authorization", "Bearer a token of 16 ch"}
 	for _, c := range []struct {
 		what   string
@@ -430,17 +461,58 @@ func TestAccess(t *testing.T) {
 		{"files need none", beyond, "/nothing", nil, 404},
 		{"a file has a token for loopback", both, "/api/status", nil, 401},
 		{"that token", both, "/api/status", bearer, 200},
+		{"that token behind a proxy", both, "/api/status", append([]string{"Host", "pages.example", "Via", "1.1 p"}, bearer...), 200},
+		{"that token of a page of another name", both, "/api/status", append([]string{"Host", "pages.example"}, bearer...), 403},
+		{"a proxy beyond", beyond, "/api/status", append([]string{"X-Forwarded-For", "192.0.2.1"}, bearer...), 200},
+		{"a proxy beyond, no token", beyond, "/api/status", []string{"X-Forwarded-For", "192.0.2.1"}, 401},
+		{"a page behind a proxy", both, "/nothing", []string{"Host", "pages.example", "X-Forwarded-For", "192.0.2.1"}, 404},
+		{"metrics behind a proxy", local, "/metrics", []string{"X-Forwarded-For", "192.0.2.1"}, 200},
+		{"metrics without a token", beyond, "/metrics", nil, 200},
+		{"metrics plain beyond loopback", off, "/metrics", nil, 200},
 		{"plain beyond loopback", off, "/api/status", bearer, 403},
 		{"plain beyond loopback, the page", off, "/", nil, 403},
 	} {
 		s.access = c.access
-		if code, body := ask(s, c.path, c.header...); code != c.code {
-			t.Errorf("%s: %d %s, want %d", c.what, code, body, c.code)
+		paths := []string{c.path}
+		if c.path == "/api/status" {
+			paths = append(paths, "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1")
+		}
+		for _, path := range paths {
+			if code, body := ask(s, path, c.header...); code != c.code {
+				t.Errorf("%s: %s: %d %s, want %d", c.what, path, code, body, c.code)
+			}
+		}
+	}
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Real-IP", "x-real-ip", "Via"} {
+		for _, path := range []string{"/", "/api/status", "/debug/pprof/heap"} {
+			s.access = local
+			if code, body := ask(s, path, header, ""); code != http.StatusForbidden || !strings.Contains(body, "behind a proxy: give RAYSYS_HTTP_TOKEN_FILE") {
+				t.Errorf("%s with %s: %d %s", path, header, code, body)
+			}
+		}
+	}
+	// Where the page is not served, profiles are for this host.
+	s.access = off
+	for _, c := range []struct {
+		remote, host, header string
+		code                 int
+	}{
+		{"127.0.0.1", "localhost:9464", "X-A", 200},
+		{"::1", "[::1]", "X-A", 200},
+		{"192.0.2.1", "localhost", "X-A", 403},
+		{"127.0.0.1", "evil.example", "X-A", 403},
+		{"127.0.0.1", "localhost.evil.example", "X-A", 403},
+		{"127.0.0.1", "localhost", "Via", 403},
+		{"127.0.0.1", "localhost", "Origin", 403},
+	} {
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, from(c.remote, request("/debug/pprof/heap", "Host", c.host, c.header, "http://evil.example"))); w.Code != c.code {
+			t.Errorf("a profile from %s at %s with %s: %d, want %d", c.remote, c.host, c.header, w.Code, c.code)
 		}
 	}
 	s.access = local
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"} {
-		for _, path := range []string{"/", "/api/status", "/api/get/x"} {
+		for _, path := range []string{"/", "/api/status", "/api/get/x", "/debug/pprof/heap"} {
 			w, r := httptest.NewRecorder(), request(path)
 			r.Method = method
 			s.ServeHTTP(w, r)

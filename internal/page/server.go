@@ -1,9 +1,8 @@
 package page
 
 import (
-	"container/list"
-	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -26,15 +24,17 @@ type Config struct {
 
 	Source Source
 	Ready  func() error // nil once Source can be asked
-	Others http.Handler // of /metrics, /healthz, /readyz and /debug/pprof/, which are for everybody
+	Others http.Handler // of /metrics, /healthz and /readyz, which are for everybody, and of /debug/pprof/
 }
 
 // Server serves at one address.
 type Server struct {
 	Config
 	access    access
-	answers   answers
-	followers chan struct{}
+	answers   *answers
+	requests  *rooms
+	followers *rooms // who follow logs
+	timelines *rooms // who wait for a timeline
 	conns     *conns
 	http      http.Server
 	at        net.Addr
@@ -44,10 +44,17 @@ type Server struct {
 
 const (
 	readLimit  = 10 * time.Second
+	bodyLimit  = 2 * time.Second // for a body, which nothing here uses
 	writeLimit = 30 * time.Second
 	idleLimit  = time.Minute
 	headLimit  = 64 << 10
-	maxConns   = 256
+
+	// maxConns and maxRequests bound all connections, and the requests that are answered at once; eachConns and eachRequests those of one reader.
+	maxConns, eachConns       = 512, 256
+	maxRequests, eachRequests = 256, 64
+	// A reader that follows, or waits for a timeline, has a request all that time: some are left for its page.
+	maxFollowers, eachFollowers = 16, 8
+	maxTimelines, eachTimelines = 8, 4
 )
 
 // Open serves from here on, until Close.
@@ -60,9 +67,8 @@ func Open(c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics, health and the page at %s: %w: give another address (RAYSYS_HTTP, --http, system.Config.HTTP)", c.Address, err)
 	}
-	s := &Server{Config: c, followers: make(chan struct{}, maxMade), at: l.Addr(), over: make(chan struct{})}
-	s.answers.by = map[string]*answer{}
-	s.answers.ctx, s.answers.end = context.WithCancel(context.Background())
+	s := newServer(c)
+	s.at = l.Addr()
 	ip := l.Addr().(*net.TCPAddr)
 	if s.access, err = newAccess(&c, ip.IP.IsLoopback(), host); err == nil && c.Cert != "" {
 		l, err = withTLS(l, c.Cert, c.Key)
@@ -82,7 +88,12 @@ func Open(c Config) (*Server, error) {
 			s.url = "https" + s.url[len("http"):]
 		}
 	}
-	s.conns = &conns{idle: list.New(), by: map[net.Conn]*list.Element{}}
+	s.serve(l)
+	return s, nil
+}
+
+// serve serves what l accepts, until Close.
+func (s *Server) serve(l net.Listener) {
 	s.http = http.Server{
 		Handler: s, ReadTimeout: readLimit, WriteTimeout: writeLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headLimit, ConnState: s.conns.state,
 		ErrorLog: log.New(io.Discard, "", 0), // of connections that end, which anybody can make
@@ -91,7 +102,13 @@ func Open(c Config) (*Server, error) {
 		defer close(s.over)
 		_ = s.http.Serve(l)
 	}()
-	return s, nil
+}
+
+func newServer(c Config) *Server {
+	return &Server{
+		Config: c, answers: newAnswers(), requests: newRooms(maxRequests, eachRequests), followers: newRooms(maxFollowers, eachFollowers),
+		timelines: newRooms(maxTimelines, eachTimelines), conns: newConns(), over: make(chan struct{}),
+	}
 }
 
 // Addr is where it listens.
@@ -120,10 +137,25 @@ func (s *Server) ready() error {
 	return nil
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. The health of a node is answered however many read, but for a request with a body: that takes its time.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := r.ContentLength != 0
+	if health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !health || body {
+		reader := readerOf(r.RemoteAddr)
+		if !s.requests.enter(reader) {
+			if body {
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // else the server waits for it
+			}
+			fail(w, r, http.StatusServiceUnavailable, errBusy.Error())
+			return
+		}
+		defer s.requests.leave(reader)
+	}
+	if body && !skipBody(w, r) {
+		return
+	}
 	switch path := r.URL.Path; {
-	case path == "/metrics", path == "/healthz", path == "/readyz", strings.HasPrefix(path, "/debug/pprof/"):
+	case path == "/metrics", path == "/healthz", path == "/readyz":
 		s.Others.ServeHTTP(w, r)
 		return
 	}
@@ -141,9 +173,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, code, why)
 	case strings.HasPrefix(r.URL.Path, "/api/"):
 		s.api(w, r)
+	case strings.HasPrefix(r.URL.Path, profiles):
+		s.Others.ServeHTTP(w, r)
 	default:
 		file(w, r)
 	}
+}
+
+// skipBody reads the body, and reports whether it came whole: else it has answered, and the connection ends.
+func skipBody(w http.ResponseWriter, r *http.Request) bool {
+	to := http.NewResponseController(w)
+	_ = to.SetReadDeadline(time.Now().Add(bodyLimit))
+	switch _, err := io.CopyN(io.Discard, r.Body, headLimit+1); {
+	case errors.Is(err, io.EOF):
+		_ = to.SetReadDeadline(time.Now().Add(writeLimit))
+		return true
+	case err == nil:
+		fail(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request here needs no body, and may have one of %d bytes", headLimit))
+	default:
+		fail(w, r, http.StatusRequestTimeout, fmt.Sprintf("the body of the request has not come within %v", bodyLimit))
+	}
+	_ = to.SetReadDeadline(time.Now()) // else the server waits for the rest
+	return false
 }
 
 // withTLS has l speak TLS. The files are read again at each handshake, since certificates are renewed; while they do not fit together, those
@@ -164,34 +215,4 @@ func withTLS(l net.Listener, cert, key string) (net.Listener, error) {
 			return last.Load(), nil
 		},
 	}), nil
-}
-
-// conns bounds the connections: one more ends that which has been idle longest, or itself where none is.
-type conns struct {
-	mu   sync.Mutex
-	idle *list.List                 // of net.Conn, also those that were just accepted
-	by   map[net.Conn]*list.Element // nil while a request is answered
-}
-
-// state is an http.Server's ConnState.
-func (c *conns) state(conn net.Conn, to http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.by[conn]; e != nil {
-		c.idle.Remove(e)
-	}
-	switch to {
-	case http.StateNew, http.StateIdle:
-		c.by[conn] = c.idle.PushBack(conn)
-	case http.StateActive:
-		c.by[conn] = nil
-	default:
-		delete(c.by, conn)
-	}
-	if len(c.by) > maxConns {
-		oldest := c.idle.Front().Value.(net.Conn) // there is one: conn itself
-		c.idle.Remove(c.by[oldest])
-		delete(c.by, oldest)
-		go oldest.Close() // of TLS that may take its time
-	}
 }

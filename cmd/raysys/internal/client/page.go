@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,11 +19,15 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
-	"github.com/raysys/raysys/internal/metrics"
+	pages "github.com/raysys/raysys/internal/page"
 )
 
-// maxRead bounds an answer of a page.
-const maxRead = 64 << 20
+// What a page may send: whoever answers at a URL need not be one.
+const (
+	maxRead     = 64 << 20 // an answer
+	maxLine     = 8 << 20  // a line of a log that is followed: a node reads 1 MiB at a time, which JSON may escape
+	maxTimeline = 1 << 30  // a million events
+)
 
 // page implements Reader over the page of a node.
 type page struct {
@@ -52,7 +58,7 @@ func OpenPage(at Where) (Reader, error) {
 	if at.Token == "" {
 		return p, nil
 	}
-	if u.Scheme == "http" && !metrics.Loopback(u.Hostname()) && !at.Insecure {
+	if u.Scheme == "http" && !pages.Loopback(u.Hostname()) && !at.Insecure {
 		return nil, fmt.Errorf("--url %s: the token would be sent for all on the way to read: give an https URL, or --insecure", at.URL)
 	}
 	token, err := os.ReadFile(at.Token)
@@ -97,10 +103,13 @@ func (p *page) answer(ctx context.Context, path string, query url.Values) (*http
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	case err != nil:
 		return nil, err
-	case a.StatusCode == http.StatusOK:
+	case a.StatusCode == http.StatusOK && a.Header.Get(pages.Asked) != "":
 		return a, nil
 	}
 	defer a.Body.Close()
+	if a.StatusCode == http.StatusOK {
+		return nil, fmt.Errorf("%s is not the page of a node: another server answers there", p.base)
+	}
 	var said struct {
 		Error string `json:"error"`
 	}
@@ -120,10 +129,24 @@ func read[T any](ctx context.Context, p *page, path string, query url.Values) (v
 		return v, err
 	}
 	defer body.Close()
-	if err := json.NewDecoder(io.LimitReader(body, maxRead)).Decode(&v); err != nil {
+	if err := json.NewDecoder(&bounded{body, maxRead, maxRead}).Decode(&v); err != nil {
 		return v, fmt.Errorf("read the answer of %s%s: %w", p.base, path, err)
 	}
 	return v, nil
+}
+
+// bounded reads from a page, so much at most: more is an error.
+type bounded struct {
+	from       io.Reader
+	left, most int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("it has more than %d MiB: is it the page of a node?", b.most>>20)
+	}
+	return n, err
 }
 
 // query has the pairs of names and values whose value is not empty.
@@ -199,15 +222,22 @@ func (p *page) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect
 		return all, err
 	}
 	defer body.Close()
-	for d := json.NewDecoder(body); ; {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
 		var l inspect.LogLine
-		if err := d.Decode(&l); err != nil {
-			if ctx.Err() != nil {
-				return all, nil
-			}
-			return all, fmt.Errorf("%w: the page has ended: %w", ErrUnreachable, err)
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			break // the page has ended within the line, or this is none
 		}
 		follow(l)
+	}
+	switch err := lines.Err(); {
+	case ctx.Err() != nil:
+		return all, nil
+	case errors.Is(err, bufio.ErrTooLong):
+		return all, fmt.Errorf("a line of the logs of %s has more than %d MiB: is it the page of a node?", p.base, maxLine>>20)
+	default:
+		return all, fmt.Errorf("%w: the page has ended: %w", ErrUnreachable, cmp.Or(err, io.EOF))
 	}
 }
 
@@ -217,8 +247,8 @@ func (p *page) Timeline(ctx context.Context, q inspect.TimelineQuery, w io.Write
 		return all, err
 	}
 	defer a.Body.Close()
-	if _, err = io.Copy(w, a.Body); err == nil {
-		err = json.Unmarshal([]byte(a.Trailer.Get("Raysys-Timeline")), &all) // there is none where the page is that of another version, or has ended
+	if _, err = io.Copy(w, &bounded{a.Body, maxTimeline, maxTimeline}); err == nil {
+		err = json.Unmarshal([]byte(a.Trailer.Get(pages.Recorded)), &all) // there is none where the page is that of another version, or has ended
 	}
 	if err != nil {
 		err = fmt.Errorf("read the timeline of %s: %w", p.base, err)
