@@ -170,6 +170,65 @@ func TestOlderStoreOfNATS(t *testing.T) {
 	}
 }
 
+// TestReadOlderStoreOfNATS: a Read goes on with the events that come where the server has lost what it stored last, and ends before the number that the
+// Read waits for, or has given it to another.
+func TestReadOlderStoreOfNATS(t *testing.T) {
+	dir, old := t.TempDir(), filepath.Join(t.TempDir(), "old")
+	s := testkit.NATS(t, testkit.NATSDir(dir))
+	ctx := testkit.New(t, testkit.Nodes(1), onNATS(s)).Context()
+	last := 0
+	publish := func(n int) {
+		t.Helper()
+		for range n {
+			last++
+			if _, err := levels.Publish(ctx, "k", last); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish(10)
+	s.Stop(1)
+	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.Start(1)
+	publish(20)
+	got := make(chan int, 1000)
+	reading, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() {
+		for e, err := range levels.Read(reading, "k") {
+			if err != nil && reading.Err() == nil {
+				t.Error(err)
+			}
+			got <- e.Value
+		}
+	})
+	next := 0
+	for _, fresh := range []int{5, 40} {
+		for next < last {
+			if next++; <-got != next {
+				t.Fatal(next, "is next")
+			}
+		}
+		s.Kill(1)
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(old))); err != nil {
+			t.Fatal(err)
+		}
+		s.Start(1)
+		publish(fresh)
+	}
+	for next < last {
+		if next++; <-got != next {
+			t.Fatal(next, "is next")
+		}
+	}
+}
+
+var levels = stream.Define[int]("levels")
+
 // TestThreeServers: each of three servers gets SIGKILL in turn, the leader among them.
 func TestThreeServers(t *testing.T) {
 	s := testkit.NATS(t, testkit.NATSServers(3), testkit.NATSSyncAlways())
