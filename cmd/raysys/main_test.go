@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"raysys": main, "app": app, "worker": ofUser(worker), "cartpole": ofUser(cartpole), "holder": ofUser(holder), "grouper": ofUser(grouper), "maker": ofUser(maker),
+		"raysys": main, "app": app, "worker": ofUser(worker), "cartpole": ofUser(cartpole), "holder": ofUser(holder), "grouper": ofUser(grouper), "namer": ofUser(namer), "maker": ofUser(maker),
 		"teller": ofUser(teller), "timekeeper": ofUser(timekeeper),
 	})
 }

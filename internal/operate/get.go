@@ -53,8 +53,13 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 	f.unheard(mute)
 	f.unheard(leaderless)
 	f.groups(&groups)
-	for _, i := range schedules {
-		s := describe(i)
+	described := make([]inspect.Schedule, len(schedules))
+	for n, i := range schedules {
+		described[n] = describe(i)
+	}
+	waitingFirings(f.ctx, o, described)
+	for n, i := range schedules {
+		s := described[n]
 		f.things[inspect.ThingSchedule+" "+i.Key()] = &inspect.Thing{Kind: inspect.ThingSchedule, ID: s.Name, Name: s.Name, Namespace: s.Namespace, Schedule: &s}
 	}
 	if bad != nil {

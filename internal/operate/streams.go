@@ -48,8 +48,34 @@ func Schedules(ctx context.Context, o *Operator, prefix string, limit int) (all 
 	for _, i := range items[:min(len(items), limit)] {
 		all.Schedules = append(all.Schedules, describe(i))
 	}
+	waitingFirings(ctx, o, all.Schedules)
 	all.Schedules = bounded(all.Schedules)
 	return all, nil
+}
+
+// waitingFirings adds to schedules whose firing is a task that has not begun what it waits for. The node that has a schedule submits its tasks, which are
+// detached and have its name.
+func waitingFirings(ctx context.Context, o *Operator, list []inspect.Schedule) {
+	type firing struct {
+		node raysys.NodeID
+		name string
+	}
+	due := map[firing]*inspect.Schedule{}
+	for i := range list {
+		if s := &list[i]; s.Node != "" && len(s.Running) > 0 {
+			due[firing{s.Node, s.Name}] = s
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	tasks, _ := Tasks(patiently(ctx), o, inspect.TaskQuery{Detached: true, State: inspect.TaskWaiting, Limit: maxRows}) // who does not answer is not known to wait
+	for i := range tasks.Tasks {
+		t := &tasks.Tasks[i]
+		if s := due[firing{cmp.Or(t.Of, t.Node), t.Name}]; s != nil && s.Work == t.Function {
+			s.Waits = cmp.Or(t.For, "room")
+		}
+	}
 }
 
 // scheduleItems asks the leaders of all shards for schedules whose names begin with a prefix, the soonest of each, for up to 3 s.
