@@ -31,8 +31,8 @@ type link struct {
 	made     uint64 // connections so far
 	era      context.Context
 	endEra   context.CancelFunc // of era, at the next connection
-	said     error  // why there was no connection last
-	deaf     error  // why no answer reaches this connection; nil where they do
+	said     error              // why there was no connection last
+	deaf     error              // why no answer reaches this connection; nil where they do
 	attempts map[*attempt]struct{}
 }
 
