@@ -7,8 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/stream"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -38,7 +43,8 @@ func (c *till) OnSale(_ context.Context, e stream.Event[int]) error {
 func TestOlderStore(t *testing.T) {
 	for name, fresh := range map[string]int{"it ends before the last one": 15, "it has others under all their numbers": 200} {
 		t.Run(name, func(t *testing.T) {
-			memory := inVirtualMemory(t)
+			inMemory(t)
+			log, lines := observer.New(zapcore.ErrorLevel)
 			refuses.Store(true)
 			defer refuses.Store(false)
 			testkit.Virtual(t, func(k *testkit.Kit) {
@@ -98,7 +104,10 @@ func TestOlderStore(t *testing.T) {
 				want["bad"] = 2
 				k.Advance(time.Minute)
 				check("those that failed")
-			}, testkit.Nodes(2), memory)
+				if lost := lines.FilterMessageSnippet("a grain has lost its State").All(); len(lost) > 0 {
+					t.Fatal("the numbers of one store were compared with those of another: ", lost)
+				}
+			}, testkit.Nodes(2), testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL, cfg.Logger = "memory:"+t.Name(), zap.New(log) }))
 		})
 	}
 }
