@@ -29,6 +29,8 @@ type Schedule struct {
 	// Node has the schedule, which is due; "" while it waits for its time or for a node.
 	Node raysys.NodeID `json:"node,omitempty"`
 	Why  string        `json:"why,omitempty"` // it stays, though it is due
+	// Waits is what the task of its firing waits for before it begins, such as resources; "" where it runs.
+	Waits string `json:"waits,omitempty"`
 }
 
 // Schedules are those of a cluster, the soonest first: as far as they were asked for.

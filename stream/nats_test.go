@@ -170,6 +170,71 @@ func TestOlderStoreOfNATS(t *testing.T) {
 	}
 }
 
+// TestReadOlderStoreOfNATS: a Read goes on with the events that come where the server has lost what it stored last, and ends before the number that the
+// Read waits for, or has given it to another.
+func TestReadOlderStoreOfNATS(t *testing.T) {
+	dir, old := t.TempDir(), filepath.Join(t.TempDir(), "old")
+	s := testkit.NATS(t, testkit.NATSDir(dir))
+	ctx := testkit.New(t, testkit.Nodes(1), onNATS(s)).Context()
+	last := 0
+	publish := func(n int) {
+		t.Helper()
+		for range n {
+			last++
+			if _, err := levels.Publish(ctx, "k", last); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish(10)
+	s.Stop(1)
+	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.Start(1)
+	publish(20)
+	got := make(chan int, 1000)
+	reading, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() {
+		for e, err := range levels.Read(reading, "k") {
+			if err != nil && reading.Err() == nil {
+				t.Error(err)
+			}
+			got <- e.Value
+		}
+	})
+	next := 0
+	read := func() {
+		t.Helper()
+		for next < last {
+			next++
+			select {
+			case v := <-got:
+				if v != next {
+					t.Fatal(v, "came where", next, "is next")
+				}
+			case <-time.After(time.Minute): // of a busy machine; nothing waits for it where all goes well
+				t.Fatal(next, "does not come")
+			}
+		}
+	}
+	for _, fresh := range []int{5, 40} {
+		read()
+		s.Kill(1)
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(old))); err != nil {
+			t.Fatal(err)
+		}
+		s.Start(1)
+		publish(fresh)
+	}
+	read()
+}
+
+var levels = stream.Define[int]("levels")
+
 // TestThreeServers: each of three servers gets SIGKILL in turn, the leader among them.
 func TestThreeServers(t *testing.T) {
 	s := testkit.NATS(t, testkit.NATSServers(3), testkit.NATSSyncAlways())

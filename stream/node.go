@@ -19,10 +19,18 @@ type node struct {
 	of    *system.Node
 	ctx   context.Context
 
-	mu    sync.Mutex // guards the rest
-	bus   bus.Bus    // once something has asked for it
-	made  map[string]bool
-	pumps map[*pump]bool
+	mu      sync.Mutex // guards the rest; nothing waits under it
+	bus     bus.Bus    // once something has asked for it
+	opening *opening   // nil where nothing opens the bus now
+	made    map[string]bool
+	pumps   map[*pump]bool
+}
+
+// opening is an attempt to open the bus, for all who ask for it meanwhile.
+type opening struct {
+	done chan struct{} // closed by the attempt when bus and err are set
+	bus  bus.Bus
+	err  error
 }
 
 // nodes has a *node for each *system.Node of the process that runs.
@@ -36,10 +44,8 @@ func start(ctx context.Context, of *system.Node) error {
 	close(n.ready)
 	context.AfterFunc(ctx, func() {
 		nodes.Delete(of)
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.bus != nil {
-			n.bus.Close()
+		if b := n.busNow(); b != nil {
+			b.Close()
 		}
 	})
 	if len(subscriptions()) > 0 {
@@ -77,33 +83,76 @@ func nodeOf(ctx context.Context) (*node, error) {
 // memoryScheme begins the URL of streams in memory, which the nodes of a process share: for tests.
 const memoryScheme = "memory:"
 
-// open returns the node's bus.
-func (n *node) open(ctx context.Context) (bus.Bus, error) {
+// busNow is the node's bus; nil before it is open.
+func (n *node) busNow() bus.Bus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.bus
+}
+
+// open returns the node's bus. It may have to ask the store where NATS is, and to reach that: one goroutine does so for all callers, each of which waits
+// until its own context ends.
+func (n *node) open(ctx context.Context) (bus.Bus, error) {
+	n.mu.Lock()
 	if n.bus != nil {
+		defer n.mu.Unlock()
 		return n.bus, nil
 	}
-	if n.ctx.Err() != nil {
-		return nil, context.Cause(n.ctx)
+	o := n.opening
+	if o == nil {
+		o = &opening{done: make(chan struct{})}
+		n.opening = o
+		go n.finish(o)
 	}
-	cfg, err := n.of.NATS(ctx)
+	n.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.bus, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("find NATS: %w", context.Cause(ctx))
+	}
+}
+
+// finish makes an attempt to open the bus.
+func (n *node) finish(o *opening) {
+	defer close(o.done)
+	b, err := n.connect()
+	n.mu.Lock()
+	n.opening = nil
+	if err == nil && n.ctx.Err() == nil {
+		n.bus, o.bus = b, b
+	}
+	n.mu.Unlock()
 	switch {
+	case o.bus != nil:
+	case err == nil: // the node has ended, and closes only what it has seen
+		b.Close()
+		o.err = context.Cause(n.ctx)
+	default:
+		o.err = err
+	}
+}
+
+// connect makes a bus, of the kind that the node's configuration or the store says.
+func (n *node) connect() (bus.Bus, error) {
+	cfg, err := n.of.NATS(n.ctx)
+	switch {
+	case n.ctx.Err() != nil:
+		return nil, context.Cause(n.ctx)
 	case err != nil:
 		return nil, err
 	case strings.HasPrefix(cfg.URL, memoryScheme):
-		n.bus = shared(cfg.URL)
+		return shared(cfg.URL), nil
 	case cfg.URL != "":
-		n.bus, err = jetbus.Open(jetbus.Config{URL: cfg.URL, Token: cfg.Token, Creds: cfg.Creds, CA: cfg.CA, Name: "raysys " + string(n.of.Name())})
+		b, err := jetbus.Open(jetbus.Config{URL: cfg.URL, Token: cfg.Token, Creds: cfg.Creds, CA: cfg.CA, Name: "raysys " + string(n.of.Name())})
+		if err != nil {
+			return nil, err // and no *jetbus.Bus that is nil
+		}
+		return b, nil
 	case n.of.Cluster() != "":
-		err = ErrNoNATS
-	default:
-		n.bus = bus.NewMemory()
+		return nil, ErrNoNATS
 	}
-	if err != nil {
-		n.bus = nil
-	}
-	return n.bus, err
+	return bus.NewMemory(), nil
 }
 
 // ensure returns the bus once it has the stream.
@@ -129,12 +178,10 @@ func (n *node) ensure(ctx context.Context, d *definition) (bus.Bus, error) {
 
 // connects counts how often the connection to the bus was made again.
 func (n *node) connects() uint64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.bus == nil {
-		return 0
+	if b := n.busNow(); b != nil {
+		return b.Connects()
 	}
-	return n.bus.Connects()
+	return 0
 }
 
 // missed takes note that the bus has lost the stream, where err says so: the next ensure makes it again.

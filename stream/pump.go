@@ -51,10 +51,6 @@ type stats struct {
 	copies  copies // of the stream, by the agent of part 0
 }
 
-// settles: a server that has just become the leader of a stream may not have gone through its log, and says that the stream ends earlier. We
-// assume that this takes no longer.
-const settles = 3 * time.Second
-
 // maxIdle bounds the idle targets whose last event is remembered.
 const maxIdle = 10_000
 
@@ -153,10 +149,7 @@ func (p *pump) check() (b bus.Bus, anew bool, err error) {
 	p.mu.Unlock()
 	to := position{}
 	if made == info.Made {
-		err := bus.CheckSeen(p.ctx, b, name, made, seen)
-		if errors.Is(err, bus.ErrOtherStore) && p.wait(settles) {
-			err = bus.CheckSeen(p.ctx, b, name, made, seen)
-		}
+		err := checkSeen(p.ctx, b, name, made, seen)
 		if err == nil {
 			p.checked.Store(connects)
 		}
@@ -173,24 +166,13 @@ func (p *pump) check() (b bus.Bus, anew bool, err error) {
 // older is where to go on with an older store: with the first event that was stored after the last one that was read. Events up to that one are
 // those that were there before, so grains that have not taken them get them.
 func (p *pump) older(b bus.Bus, info bus.Info) (position, error) {
-	at, last := p.at(), bus.Mark{}
-	f := bus.Filter{Partition: p.partition, Made: at.Made}
-	first, end := info.First, info.Last+1
-	for first < end {
-		half := first + (end-first)/2
-		m, err := b.Next(p.ctx, p.n.nameOf(p.s.d), f, half)
-		switch {
-		case errors.Is(err, bus.ErrNoEvent) || err == nil && (m.Seq >= end || m.Time.UnixNano() > at.Time):
-			end = half
-		case err != nil:
-			return at, err
-		default:
-			first, last = m.Seq+1, bus.Mark{Seq: m.Seq, Time: m.Time.UnixNano()}
-		}
+	at := p.at()
+	first, last, err := firstAfter(p.ctx, b, p.n.nameOf(p.s.d), bus.Filter{Partition: p.partition, Made: at.Made}, info, at.Time)
+	if err != nil {
+		return at, err
 	}
-	since := max(first, 1) - 1
 	return position{
-		Made: at.Made, Floor: min(at.Floor, since), Last: last.Seq, Time: last.Time, Generation: at.Generation + 1, Since: since, Began: time.Now().Unix(),
+		Made: at.Made, Floor: min(at.Floor, first-1), Last: last.Seq, Time: last.Time, Generation: at.Generation + 1, Since: first - 1, Began: time.Now().Unix(),
 	}, nil
 }
 
@@ -219,19 +201,7 @@ func pauseOf(n int, most time.Duration) time.Duration {
 
 // pause waits before attempt n+1, at most for `most`, and returns false when the pump has ended.
 func (p *pump) pause(n int, most time.Duration) bool {
-	return p.wait(pauseOf(n, most))
-}
-
-// wait returns false when the pump has ended.
-func (p *pump) wait(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-p.ctx.Done():
-		return false
-	}
+	return wait(p.ctx, pauseOf(n, most))
 }
 
 // take gives an event to its target.

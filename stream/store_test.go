@@ -2,11 +2,18 @@ package stream_test
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/stream"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -36,7 +43,8 @@ func (c *till) OnSale(_ context.Context, e stream.Event[int]) error {
 func TestOlderStore(t *testing.T) {
 	for name, fresh := range map[string]int{"it ends before the last one": 15, "it has others under all their numbers": 200} {
 		t.Run(name, func(t *testing.T) {
-			memory := inVirtualMemory(t)
+			inMemory(t)
+			log, lines := observer.New(zapcore.ErrorLevel)
 			refuses.Store(true)
 			defer refuses.Store(false)
 			testkit.Virtual(t, func(k *testkit.Kit) {
@@ -96,9 +104,68 @@ func TestOlderStore(t *testing.T) {
 				want["bad"] = 2
 				k.Advance(time.Minute)
 				check("those that failed")
-			}, testkit.Nodes(2), memory)
+				if lost := lines.FilterMessageSnippet("a grain has lost its State").All(); len(lost) > 0 {
+					t.Fatal("the numbers of one store were compared with those of another: ", lost)
+				}
+			}, testkit.Nodes(2), testkit.Each(func(_ int, cfg *system.Config) { cfg.NATS.URL, cfg.Logger = "memory:"+t.Name(), zap.New(log) }))
 		})
 	}
+}
+
+// TestReadOlderStore: a Read whose bus comes back without events that it had, or without the stream, goes on with the events that come, each once: also
+// where the store ends before the number that it waits for, and where it has others under all numbers.
+func TestReadOlderStore(t *testing.T) {
+	memory := inVirtualMemory(t)
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		ctx, t := k.Context(), k.T()
+		var mu sync.Mutex // guards got
+		var got, want []int
+		var reading sync.WaitGroup
+		ctx, cancel := context.WithCancel(ctx)
+		reading.Go(func() {
+			for e, err := range sales.Read(ctx, t.Name()) {
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				if err == nil {
+					mu.Lock()
+					got = append(got, e.Value)
+					mu.Unlock()
+				}
+			}
+		})
+		next := 0
+		publish := func(what string, n int) {
+			t.Helper()
+			for range n {
+				next++
+				want = append(want, next)
+				if _, err := sales.Publish(ctx, t.Name(), next); err != nil {
+					t.Fatal(err)
+				}
+				k.Advance(time.Millisecond) // each has a time of its own
+			}
+			k.Advance(5 * time.Second) // of which it waits three before it believes it
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: got %d, want %d", what, got, want)
+			}
+		}
+		publish("before", 30)
+		for _, fresh := range []int{5, 40} {
+			if err := sales.Restore(ctx, 10); err != nil {
+				t.Fatal(err)
+			}
+			publish("an older store", fresh)
+		}
+		if err := sales.Remove(ctx); err != nil {
+			t.Fatal(err)
+		}
+		publish("made again", 5)
+		cancel()
+		reading.Wait()
+	}, testkit.Nodes(1), memory)
 }
 
 // TestPlaces: where a Cursor has its numbers does not change while a stream has the store that it had at first.

@@ -23,7 +23,10 @@ var (
 	wards    = stream.Define[string]("patients", stream.Partitions(2))
 	patients = grains.Define[patient]("patient")
 	_        = stream.Into(wards, patients, (*patient).OnVisit, stream.Within(45*time.Second), stream.OnError(stream.Retry(2, time.Second), stream.Park))
-	occupy   = grains.Action(patients, "occupy", func(_ *patient, _ context.Context, d time.Duration) error { <-time.After(d); return nil })
+	// One attempt is allowed, so that one that counts parks the event.
+	onceWards = stream.Define[string]("patients.once", stream.Partitions(2))
+	_         = stream.Into(onceWards, patients, (*patient).OnVisit, stream.OnError(stream.Retry(1, time.Second), stream.Park))
+	occupy    = grains.Action(patients, "occupy", func(_ *patient, _ context.Context, d time.Duration) error { <-time.After(d); return nil })
 
 	interrupted atomic.Int64 // handlers whose context has ended
 )
@@ -112,10 +115,10 @@ func TestInterruptedIsNoFailure(t *testing.T) {
 			testkit.Virtual(t, func(k *testkit.Kit) {
 				ctx, t := k.Context(), k.T()
 				const keys = 4
-				for round := range 3 { // two attempts are allowed
+				for round := range 3 {
 					interrupted.Store(0)
 					for i := range keys {
-						if _, err := wards.Publish(ctx, fmt.Sprint(t.Name(), i), "waits"); err != nil {
+						if _, err := onceWards.Publish(ctx, fmt.Sprint(t.Name(), i), "waits"); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -129,13 +132,67 @@ func TestInterruptedIsNoFailure(t *testing.T) {
 					k.Advance(45 * time.Second)
 				}
 				for i := range keys {
-					for e := range wards.Parked().Read(ctx, fmt.Sprint(t.Name(), i), stream.ToEnd()) {
+					for e := range onceWards.Parked().Read(ctx, fmt.Sprint(t.Name(), i), stream.ToEnd()) {
 						t.Error(e.Key, e.Value, "is parked:", e.Reason)
 					}
 				}
 			}, testkit.Nodes(2), memory)
 		})
 	}
+}
+
+// narrow is a kind whose grains let one call wait.
+type narrow struct{}
+
+var (
+	queries = stream.Define[string]("narrow.queries", stream.Partitions(1))
+	narrows = grains.Define[narrow]("narrow", grains.Mailbox(1))
+	_       = stream.Into(queries, narrows, (*narrow).OnQuery, stream.OnError(stream.Retry(1, time.Second), stream.Park))
+	stand   = grains.Action(narrows, "stand", func(_ *narrow, _ context.Context, d time.Duration) error { <-time.After(d); return nil })
+)
+
+func (*narrow) OnQuery(_ context.Context, e stream.Event[string]) error {
+	write(e.Key, e.Value)
+	if e.Value == "bomb" {
+		return errBroken
+	}
+	return nil
+}
+
+// TestNoRoomIsNoFailure: where one attempt is allowed, an error of the system, here of a grain whose mailbox is full, is none, and the handler's is one.
+func TestNoRoomIsNoFailure(t *testing.T) {
+	memory := inVirtualMemory(t)
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		ctx, t := k.Context(), k.T()
+		key := t.Name()
+		for range 2 { // one is in its turn, the other waits
+			if err := stand.Tell(ctx, narrows.Get(key), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			k.Advance(time.Second)
+		}
+		if err := queries.PublishAll(ctx, key, []string{"what", "bomb", "when"}); err != nil {
+			t.Fatal(err)
+		}
+		k.Advance(30 * time.Second)
+		if got := written(key); got != nil {
+			t.Fatal("the mailbox is not full: ", got)
+		}
+		k.Advance(3 * time.Minute)
+		if got := written(key); !slices.Equal(got, []string{"what", "bomb", "when"}) {
+			t.Fatal(got)
+		}
+		var parked []string
+		for e, err := range queries.Parked().Read(ctx, key, stream.ToEnd()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			parked = append(parked, e.Value)
+		}
+		if !slices.Equal(parked, []string{"bomb"}) {
+			t.Fatal("parked: ", parked)
+		}
+	}, testkit.Nodes(1), memory)
 }
 
 // TestWithinAndContexts: the handler's context is one of the standard library's, for what is derived from it and for its cause.

@@ -130,8 +130,17 @@ func TestWorkDoesNotMove(t *testing.T) {
 				ctx, cancel := context.WithCancel(n.Context(context.Background()))
 				defer cancel()
 				hangs := groupWaits.Go(ctx, 0)
-				<-time.After(9 * time.Minute)
 				id := hangs.ID().String()
+				for _, c := range []struct {
+					wait time.Duration
+					said int
+				}{{59 * time.Second, 0}, {3 * time.Second, 1}} {
+					<-time.After(c.wait)
+					if lines := logs.FilterMessage("work does not move").Len(); lines != c.said {
+						t.Fatalf("a moment before or after a minute it has said so %d times, want %d", lines, c.said)
+					}
+				}
+				<-time.After(8 * time.Minute)
 				said("group waits "+id+" on "+at+", running", "raysys list waits, raysys get "+id, time.Minute, 3*time.Minute, 7*time.Minute)
 				for range 600 { // the driver goes on beside it
 					anywhereTask.Go(ctx, 1).Get(ctx)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -38,7 +39,8 @@ import (
 )
 
 // The scripts of clusters run real processes on a real Consul, each in a cluster of its own that has the script's name.
-// Beside the commands of TestScripts they have worker and cartpole (programs, below), and
+// raysys is the command as it is built, and the programs are another binary, of another namespace. Beside the commands of TestScripts they have worker and
+// cartpole (programs, below), and
 //
 //	until PATTERN COMMAND...  run the command until its standard output matches
 //	code N COMMAND...         run the command, which exits with N
@@ -64,7 +66,9 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 				e.Setenv(set[i], set[i+1])
 			}
 			e.Values["consul"] = server
-			return nil
+			dir, err := realRaysys()
+			e.Setenv("PATH", dir+string(os.PathListSeparator)+e.Getenv("PATH"))
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": makeCerts, "consul": consulCommand, "listed": listed, "explained": explained,
@@ -72,6 +76,23 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 		},
 	}
 }
+
+// realRaysys builds raysys, and returns the folder that has it. The test binary has the definitions of the scripts' programs, so a raysys made of it would
+// know what the command of a user does not.
+var realRaysys = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "raysys-command-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "raysys"), ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build raysys: %w: %s", err, out)
+	}
+	return dir, nil
+})
+
+// built is the folder of realRaysys; "" before.
+var built string
 
 // shared is the server of the scripts that leave it alone.
 var shared = sync.OnceValues(func() (*consulserver.Server, error) {

@@ -32,3 +32,15 @@ func grouper() {
 		return g.Remove(ctx)
 	})
 }
+
+// namer is a user's program. As a driver it gives the name of its first argument to a group and to a detached task, which lingers by the file of the second,
+// and waits for that.
+func namer() {
+	system.Main(func(ctx context.Context) error {
+		if _, err := groups.Create(ctx, placement.StrictPack, []raysys.Resources{{CPU: 1}}, groups.Named(os.Args[1]), groups.Detached()); err != nil {
+			return err
+		}
+		_, err := linger.With(raysys.Detached(os.Args[1])).Go(ctx, os.Args[2]).Get(ctx)
+		return err
+	})
+}

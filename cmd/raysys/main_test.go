@@ -15,7 +15,20 @@ func TestMain(m *testing.M) {
 	if clitest.Asked() {
 		main()
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app, "worker": worker, "cartpole": cartpole, "holder": holder, "grouper": grouper, "maker": maker, "teller": teller, "timekeeper": timekeeper})
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"raysys": main, "app": app, "worker": ofUser(worker), "cartpole": ofUser(cartpole), "holder": ofUser(holder), "grouper": ofUser(grouper), "namer": ofUser(namer), "maker": ofUser(maker),
+		"teller": ofUser(teller), "timekeeper": ofUser(timekeeper),
+	})
+}
+
+// ofUser is the main function of a user's program, whose namespace is never that of raysys.
+func ofUser(main func()) func() {
+	return func() {
+		if os.Getenv("RAYSYS_NAMESPACE") == "" {
+			os.Setenv("RAYSYS_NAMESPACE", "example.com/script")
+		}
+		main()
+	}
 }
 
 // leakChecked is goleak.VerifyTestMain for who wants to run the tests itself.
@@ -27,6 +40,9 @@ func (l leakChecked) Run() int {
 		if server, err := shared(); err == nil {
 			server.Close()
 		}
+	}
+	if built != "" {
+		os.RemoveAll(built)
 	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

@@ -28,14 +28,20 @@ const maxThings = 20
 // matches raysys.ErrNotFound where that is nothing.
 func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 	f := &finding{ctx: patiently(ctx), o: o, text: text, things: map[string]*inspect.Thing{}, silent: map[string]bool{}}
+	var mute []string
+	f.spaces = sync.OnceValue(func() (spaces []string) {
+		spaces, mute = o.spaces(f.ctx)
+		return spaces
+	})
 	var named []named
 	var groups inspect.Groups
 	var schedules []due.Item
+	var leaderless []string
 	var err, bad error
 	var wg sync.WaitGroup
 	wg.Go(func() { named, err = f.named() })
 	wg.Go(func() { groups, _ = o.Groups(ctx, text, maxThings) }) // the context's end is seen later
-	wg.Go(func() { schedules, bad = f.schedules() })
+	wg.Go(func() { schedules, leaderless, bad = f.schedules() })
 	_, digits := core.PrefixOf(text)
 	switch {
 	case digits:
@@ -44,9 +50,16 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 		f.grain()
 	}
 	wg.Wait()
+	f.unheard(mute)
+	f.unheard(leaderless)
 	f.groups(&groups)
-	for _, i := range schedules {
-		s := describe(i)
+	described := make([]inspect.Schedule, len(schedules))
+	for n, i := range schedules {
+		described[n] = describe(i)
+	}
+	waitingFirings(f.ctx, o, described)
+	for n, i := range schedules {
+		s := described[n]
 		f.things[inspect.ThingSchedule+" "+i.Key()] = &inspect.Thing{Kind: inspect.ThingSchedule, ID: s.Name, Name: s.Name, Namespace: s.Namespace, Schedule: &s}
 	}
 	if bad != nil {
@@ -95,6 +108,7 @@ type finding struct {
 	text   string
 	things map[string]*inspect.Thing // by kind and id; work by its id alone
 	silent map[string]bool
+	spaces func() []string // of the programs of the cluster
 }
 
 func (f *finding) thing(kind, id string) *inspect.Thing {
@@ -258,14 +272,14 @@ func (f *finding) named() (list []named, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(f.ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
 	defer cancel()
-	tasks, err := namedTasks(ctx, o, f.text)
+	tasks, err := namedTasks(ctx, o, f.text, f.spaces())
 	if err != nil {
 		return nil, err
 	}
 	for i := range tasks {
 		add(&tasks[i].Explanation, tasks[i].namespace)
 	}
-	for _, space := range o.spaces() {
+	for _, space := range f.spaces() {
 		entry, err := runner.Wait(ctx, func(done func(registry.Entry, error)) { c.Registry.Find(registry.NameKey(space, f.text), done) })
 		if err != nil {
 			return list, err
@@ -288,7 +302,7 @@ func (f *finding) grain() {
 	wg.Go(func() { waits, silent[0] = schedulings(f.ctx, f.o, f.text) })
 	wg.Go(func() { turns, silent[1], _ = findWork(f.ctx, f.o, workQuery{Grains: []string{f.text}}) })
 	wg.Go(func() { silent[2], _ = ask(f.ctx, f.o, "", "grain", f.text, rows.add) })
-	wg.Go(func() { states = storedStates(f.ctx, f.o, f.text) })
+	wg.Go(func() { states = storedStates(f.ctx, f.o, stateQuery{f.text, f.spaces()}) })
 	wg.Wait()
 	for _, s := range silent {
 		f.unheard(s)
@@ -327,6 +341,10 @@ func Cancel(ctx context.Context, o *Operator, text string) (inspect.Thing, error
 		return inspect.Thing{}, fmt.Errorf("%w: %s fits several things, give the id of one: %s", raysys.ErrBadOption, text, strings.Join(list, ", "))
 	}
 	t := things[0]
+	if len(found.Silent) > 0 && t.ID != text {
+		return inspect.Thing{}, fmt.Errorf("%w: %s is %s %s, and may be others too, since not all nodes answer: give the whole id (no answer: %s)", raysys.ErrUnreachable, text, t.Kind, t.ID,
+			strings.Join(found.Silent, "; "))
+	}
 	switch t.Kind {
 	case inspect.ThingGroup:
 		_, err = o.RemoveGroup(ctx, t.ID)

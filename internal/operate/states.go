@@ -50,11 +50,17 @@ type statesAnswer struct {
 	Namespace string        `json:"namespace"`
 }
 
+// stateQuery asks for the States of a grain, a KIND/KEY, of the programs with the namespaces.
+type stateQuery struct {
+	Grain  string   `json:"grain"`
+	Spaces []string `json:"spaces"`
+}
+
 // storedStates shows the States of a grain. What does not answer is missing: others were asked at the same time and say so.
-func storedStates(ctx context.Context, o *Operator, grain string) (list []inspect.State) {
+func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspect.State) {
 	var states []storedState
 	knows := map[string]core.NodeKey{} // by namespace: a node that has the kind
-	_, _ = ask(ctx, o, "", "states", grain, func(k core.NodeKey, a statesAnswer) {
+	_, _ = ask(ctx, o, "", "states", q, func(k core.NodeKey, a statesAnswer) {
 		if states = append(states, a.States...); a.Knows {
 			knows[a.Namespace] = k
 		}
@@ -88,8 +94,8 @@ func storedStates(ctx context.Context, o *Operator, grain string) (list []inspec
 }
 
 // states are the stored States of a grain, of the shards that this node leads.
-func (o own) states(ctx context.Context, grain string) (a statesAnswer, err error) {
-	kind, key, _ := strings.Cut(grain, "/")
+func (o own) states(ctx context.Context, q stateQuery) (a statesAnswer, err error) {
+	kind, key, _ := strings.Cut(q.Grain, "/")
 	id := graindir.ID{Kind: kind, Key: key}
 	a.Knows, a.Namespace = o.Job.Table.Lookup("grain", kind) != nil, o.Namespace
 	names := grainengine.StatesOf(o.Job.Table, kind)
@@ -117,7 +123,7 @@ func (o own) states(ctx context.Context, grain string) (a statesAnswer, err erro
 		}
 		return a, err
 	}
-	for _, space := range o.spaces() {
+	for _, space := range q.Spaces {
 		registry.EachState(reg, space, id, func(name string, record []byte) { add(space, name, record) })
 	}
 	return a, nil

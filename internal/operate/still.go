@@ -14,10 +14,13 @@ import (
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
-// The work of a driver that has not moved for stillFirst is logged, and again after pauses that double. The watch ends when nothing of it is
-// open, or after a pause of stillMost, so that a node at rest has no timer; what waits next begins another.
+// The work of a driver that has not moved for stillFirst is logged, and again after pauses that double. Until then the watch looks each stillLook, and once
+// soon after it begins, when the driver has submitted its first work: else what stands still from then on would be taken for what has moved since. The watch
+// ends when nothing is open, or after a pause of stillMost, so that a node at rest has no timer; what waits next begins another.
 const (
-	stillFirst = time.Minute
+	stillSoon  = time.Second
+	stillLook  = 15 * time.Second
+	stillFirst = 4 * stillLook
 	stillMost  = 24 * time.Hour
 	// stillAsked bounds the work about which other nodes are asked for one line.
 	stillAsked = 16
@@ -46,25 +49,27 @@ func Blocks(o *Operator) {
 
 // watchDrivers looks now and then whether the work of the node's drivers moves.
 func watchDrivers(o *Operator) {
-	var runs, sum uint64
-	still, pause := time.Duration(0), stillFirst
+	runs, sum := runsHere(o), uint64(0)
+	still, pause := time.Duration(0), stillSoon
 	for pause <= stillMost && o.Runner.Pause(pause) {
 		if n := runsHere(o); n != runs {
-			runs, still, pause = n, 0, stillFirst
+			runs, sum, still, pause = n, 0, 0, stillLook
 			continue
 		}
 		o.watch.Store(unwatched) // before the look: what waits from here on is seen, or begins a watch
 		w := openWork(o)
-		if w.open == 0 || !o.watch.CompareAndSwap(unwatched, watching) {
+		if w.open == 0 && pause != stillSoon || !o.watch.CompareAndSwap(unwatched, watching) {
 			return
 		}
 		if w.sum != sum {
-			sum, still, pause = w.sum, 0, stillFirst
+			sum, still, pause = w.sum, 0, stillLook
 			continue
 		}
-		still += pause
-		pause *= 2
-		sayStill(o, &w, still)
+		still, pause = still+pause, max(pause, stillLook)
+		if still >= stillFirst {
+			sayStill(o, &w, still)
+			pause = max(2*pause, 2*stillFirst)
+		}
 	}
 	o.watch.Store(unwatched)
 }

@@ -29,31 +29,13 @@ func Schedules(ctx context.Context, o *Operator, prefix string, limit int) (all 
 	if err != nil {
 		return all, err
 	}
-	ask, cancel := context.WithTimeoutCause(ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
-	defer cancel()
 	all = inspect.Schedules{Cluster: o.clusterName(), Schedules: []inspect.Schedule{}}
-	var mu sync.Mutex // guards items and all
-	var items []due.Item
-	var wg sync.WaitGroup
 	limit = min(max(limit, 0), maxSchedules)
-	for shard := range store.Shards() {
-		wg.Go(func() {
-			q := due.Query{Shard: shard, Prefix: due.Prefix, Named: prefix, Soonest: true, Limit: limit}
-			p, err := runner.Wait(ask, func(done func(due.Page, error)) { store.List(q, done) })
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				all.Silent = append(all.Silent, fmt.Sprintf("shard %d: %v", shard, err))
-			}
-			all.Count += p.Count
-			items = append(items, p.Items...)
-		})
-	}
-	wg.Wait()
+	items, count, silent := scheduleItems(ctx, store, prefix, limit)
+	all.Count, all.Silent = count, silent
 	if ctx.Err() != nil {
 		return all, fmt.Errorf("schedules: %w", context.Cause(ctx))
 	}
-	slices.Sort(all.Silent)
 	at := func(i *due.Item) uint64 { // first what a worker has, last what has no time
 		if i.Record.At.Node != "" {
 			return 0
@@ -66,8 +48,58 @@ func Schedules(ctx context.Context, o *Operator, prefix string, limit int) (all 
 	for _, i := range items[:min(len(items), limit)] {
 		all.Schedules = append(all.Schedules, describe(i))
 	}
+	waitingFirings(ctx, o, all.Schedules)
 	all.Schedules = bounded(all.Schedules)
 	return all, nil
+}
+
+// waitingFirings adds to schedules whose firing is a task that has not begun what it waits for. The node that has a schedule submits its tasks, which are
+// detached and have its name.
+func waitingFirings(ctx context.Context, o *Operator, list []inspect.Schedule) {
+	type firing struct {
+		node raysys.NodeID
+		name string
+	}
+	due := map[firing]*inspect.Schedule{}
+	for i := range list {
+		if s := &list[i]; s.Node != "" && len(s.Running) > 0 {
+			due[firing{s.Node, s.Name}] = s
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	tasks, _ := Tasks(patiently(ctx), o, inspect.TaskQuery{Detached: true, State: inspect.TaskWaiting, Limit: maxRows}) // who does not answer is not known to wait
+	for i := range tasks.Tasks {
+		t := &tasks.Tasks[i]
+		if s := due[firing{cmp.Or(t.Of, t.Node), t.Name}]; s != nil && s.Work == t.Function {
+			s.Waits = cmp.Or(t.For, "room")
+		}
+	}
+}
+
+// scheduleItems asks the leaders of all shards for schedules whose names begin with a prefix, the soonest of each, for up to 3 s.
+func scheduleItems(ctx context.Context, store due.Store, prefix string, limit int) (items []due.Item, count int, silent []string) {
+	ctx, cancel := context.WithTimeoutCause(ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
+	defer cancel()
+	var mu sync.Mutex // guards the results
+	var wg sync.WaitGroup
+	for shard := range store.Shards() {
+		wg.Go(func() {
+			q := due.Query{Shard: shard, Prefix: due.Prefix, Named: prefix, Soonest: true, Limit: limit}
+			p, err := runner.Wait(ctx, func(done func(due.Page, error)) { store.List(q, done) })
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent = append(silent, fmt.Sprintf("shard %d: %v", shard, err))
+			}
+			count += p.Count
+			items = append(items, p.Items...)
+		})
+	}
+	wg.Wait()
+	slices.Sort(silent)
+	return items, count, silent
 }
 
 // describe is what is known of a schedule: in a program without package schedule, its name.
@@ -99,34 +131,42 @@ func changeSchedule(ctx context.Context, store due.Store, c due.Change) (changed
 	})
 }
 
-// schedulesNamed are the schedules that have a name, in all namespaces.
-func schedulesNamed(ctx context.Context, o *Operator, name string) (list []due.Item, err error) {
+// schedulesNamed are the schedules that have a name: in the given namespaces, and in those of programs that no node runs now, which a list of the names
+// that begin so shows. silent are the shards whose leaders do not answer.
+func schedulesNamed(ctx context.Context, o *Operator, name string, spaces []string) (list []due.Item, silent []string, err error) {
 	if name == "" || len(name) > raysys.MaxTaskName {
-		return nil, nil
+		return nil, nil, nil
 	}
 	store, err := duesOf(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, space := range o.spaces() {
+	items, _, silent := scheduleItems(ctx, store, name, maxSchedules)
+	spaces = slices.Clone(spaces)
+	for _, i := range items {
+		if i.Name.Name == name && !slices.Contains(spaces, i.Namespace) {
+			spaces = append(spaces, i.Namespace)
+		}
+	}
+	for _, space := range spaces {
 		one := due.Name{Namespace: space, Name: name}
 		i, err := changeSchedule(ctx, store, due.Change{Name: one, Read: true})
 		if err != nil {
-			return list, err
+			return list, silent, err
 		}
 		if i.Exists() {
 			i.Name = one
 			list = append(list, i.Item)
 		}
 	}
-	return list, nil
+	return list, silent, nil
 }
 
-// schedules finds what has the name.
-func (f *finding) schedules() ([]due.Item, error) {
-	ctx, cancel := context.WithTimeoutCause(f.ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
+// schedules finds what has the name. The leader of the name may be silent, and others still answer.
+func (f *finding) schedules() ([]due.Item, []string, error) {
+	ctx, cancel := context.WithTimeoutCause(f.ctx, 2*statusPatience, fmt.Errorf("no answer within %v", 2*statusPatience))
 	defer cancel()
-	return schedulesNamed(ctx, f.o, f.text)
+	return schedulesNamed(ctx, f.o, f.text, f.spaces())
 }
 
 // Schedule does what an operator asks for of the schedule with a name: "pause", "resume", "run" or "delete". The error matches raysys.ErrNotFound where
@@ -140,10 +180,14 @@ func Schedule(ctx context.Context, o *Operator, verb, name string) error {
 	if err != nil {
 		return err
 	}
-	list, err := schedulesNamed(ctx, o, name)
+	spaces, silent := o.spaces(ctx)
+	list, mute, err := schedulesNamed(ctx, o, name, spaces)
+	silent = append(silent, mute...)
 	switch {
 	case err != nil:
 		return err
+	case len(list) == 0 && len(silent) > 0:
+		return fmt.Errorf("%w: no schedule has the name %q (no answer: %s)", raysys.ErrNotFound, name, strings.Join(silent, "; "))
 	case len(list) == 0:
 		return fmt.Errorf("%w: no schedule has the name %q", raysys.ErrNotFound, name)
 	case len(list) > 1:

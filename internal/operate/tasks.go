@@ -40,13 +40,34 @@ func Tasks(ctx context.Context, o *Operator, q inspect.TaskQuery) (inspect.Tasks
 	if q.Detached { // the node that has submitted a task knows it, and where it is knows what it does
 		return all, detached(ctx, o, q, &all)
 	}
+	ctx = patiently(ctx)
 	p, silent, err := listPages[inspect.Task](ctx, o, q.Node, "tasks", taskQuery{TaskQuery: q}, "function", q.Function)
 	all.Silent = silent
 	if err != nil {
 		return all, err
 	}
 	all.Count, all.Tasks = p.Count, sorted(p.Rows, q.Limit, longest)
+	nameDetached(ctx, o, all.Tasks)
 	return all, nil
+}
+
+// nameDetached adds to tasks that other nodes have submitted whether they are detached, and their names, which only those nodes know.
+func nameDetached(ctx context.Context, o *Operator, tasks []inspect.Task) {
+	if !slices.ContainsFunc(tasks, func(t inspect.Task) bool { return t.Of != "" }) {
+		return
+	}
+	names := map[string]inspect.Task{}
+	query := taskQuery{TaskQuery: inspect.TaskQuery{Detached: true, Limit: maxRows}, Sent: true}
+	_, _ = ask(ctx, o, "", "tasks", query, func(_ core.NodeKey, p page[inspect.Task]) { // who does not answer is in the list of the silent
+		for _, t := range p.Rows {
+			names[t.ID] = t
+		}
+	})
+	for i := range tasks {
+		if t, ok := names[tasks[i].ID]; ok {
+			tasks[i].Detached, tasks[i].Name = true, t.Name
+		}
+	}
 }
 
 // detached lists detached tasks.

@@ -95,7 +95,8 @@ func (o *Operator) Why(ctx context.Context, prefix string) (raysys.Explanation, 
 	byID, silent := explanations(ctx, o, prefix)
 	switch len(byID) {
 	case 0:
-		if named, err := namedTasks(ctx, o, prefix); len(named) > 0 || err != nil {
+		spaces, _ := o.spaces(ctx) // who does not answer has been noted
+		if named, err := namedTasks(ctx, o, prefix, spaces); len(named) > 0 || err != nil {
 			return explanation(&append(named, namedTask{})[0].Explanation), err
 		}
 		if len(silent) > 0 {
@@ -149,33 +150,19 @@ func explanations(ctx context.Context, o *Operator, prefix string) (byID map[str
 	return byID, silent
 }
 
-// spaces are the namespaces of the programs of the cluster.
-func (o *Operator) spaces() []string {
-	spaces, c := []string{o.Namespace}, o.Node.Cluster()
-	if c == nil {
-		return spaces
-	}
-	for _, m := range c.Member.View().Nodes() {
-		if p := c.Mesh.Peer(mesh.KeyOf(m)); p != nil && !slices.Contains(spaces, p.Namespace()) {
-			spaces = append(spaces, p.Namespace())
-		}
-	}
-	return spaces
-}
-
 // namedTask is what is known of a detached task with a name.
 type namedTask struct {
 	core.Explanation
 	namespace string
 }
 
-// namedTasks are the detached tasks that have a name, in all namespaces of the cluster.
-func namedTasks(ctx context.Context, o *Operator, name string) (list []namedTask, err error) {
+// namedTasks are the detached tasks that have a name, in the given namespaces.
+func namedTasks(ctx context.Context, o *Operator, name string, spaces []string) (list []namedTask, err error) {
 	c := o.Node.Cluster()
 	if c == nil || c.Lineage == nil {
 		return nil, nil
 	}
-	for _, space := range o.spaces() {
+	for _, space := range spaces {
 		e, at, ok, err := c.Lineage.ExplainNamed(ctx, space, name)
 		if err != nil {
 			return nil, fmt.Errorf("the record of the name %q: %w", name, err)

@@ -52,7 +52,7 @@ type Lines struct {
 	mark     func(uint64)
 	names    sync.Map // of drivers, by their incarnation: they write lines after they have left, too
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the rest; no file is read under it, since each line that work writes takes it
 	boxes    map[uint64]*box
 	marks    uint64            // that were written
 	kept     map[string]uint64 // the last of them that was kept, by output
@@ -286,6 +286,10 @@ func (l *Lines) drop(b *box) (reply func(Batch)) {
 func (l *Lines) Take(driver core.NodeKey, q Question, reply func(Batch)) {
 	run := driver.Incarnation
 	l.names.Store(run, driver.Node)
+	var from int64
+	if l.cfg.Folder != "" {
+		from, _ = end(l.cfg.Folder, string(l.cfg.Node)) // without files there is nothing to read either
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.box(run)
@@ -298,7 +302,7 @@ func (l *Lines) Take(driver core.NodeKey, q Question, reply func(Batch)) {
 				o.crowded = true
 			}
 		}
-		b.from, _ = end(l.cfg.Folder, string(l.cfg.Node)) // without files there is nothing to read either
+		b.from = from
 	}
 	b.asked = true
 	if q.Had < b.sent.Number {

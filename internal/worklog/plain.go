@@ -2,6 +2,7 @@ package worklog
 
 import (
 	"bytes"
+	"maps"
 	"time"
 )
 
@@ -18,44 +19,75 @@ func (l *Lines) watch() {
 		case <-l.cfg.Done: // the node waits for what Run has started before it closes l
 			return
 		}
-		l.mu.Lock()
-		asked := l.lookAll()
-		if !asked || l.ended {
-			l.watching = false
-			l.mu.Unlock()
+		if !l.lookAll() {
 			return
 		}
-		l.mu.Unlock()
 	}
 }
 
-// lookAll looks for plain output for all drivers that ask, and reports whether there are any.
-func (l *Lines) lookAll() (asked bool) {
+// lookAll looks for plain output for all drivers that ask. It returns false where there are none: then nobody watches any more.
+func (l *Lines) lookAll() bool {
+	l.mu.Lock()
+	asking := map[uint64]*box{}
 	for run, b := range l.boxes {
 		if b.asked && b.wait != nil {
-			asked = true
-			l.look(run, b)
+			asking[run] = b
 		}
 	}
-	return asked
+	if l.watching = len(asking) > 0 && !l.ended; !l.watching {
+		l.mu.Unlock()
+		return false
+	}
+	l.mu.Unlock()
+	for run, b := range asking {
+		l.look(run, b)
+	}
+	return true
 }
 
-// look puts plain output into the box of the sole driver. With several drivers nobody knows whose it is.
+// look puts plain output into the box of the sole driver. With several drivers nobody knows whose it is. The file is read without mu, which a slow disk would
+// hold from each line that work writes: who has looked meanwhile has put the same lines.
 func (l *Lines) look(run uint64, b *box) {
 	folder, node := l.cfg.Folder, string(l.cfg.Node)
-	if sole := l.sole(run); !sole || b.crowded {
-		b.from, _ = end(folder, node)
+	l.mu.Lock()
+	from, skip := b.from, b.crowded || !l.sole(run)
+	l.mu.Unlock()
+	var next int64
+	var plain [][]byte
+	size, omitted := 0, 0
+	marks := map[string]uint64{}
+	if skip {
+		next, _ = end(folder, node)
+	} else {
+		next, _ = read(folder, node, from, func(line []byte, _ int64) bool {
+			m, ok := isMark(line)
+			switch {
+			case ok:
+				marks[m.Output] = m.Mark
+			case !isPlain(line):
+			case size > maxBox: // the box has no room for it either
+				omitted++
+			default:
+				plain, size = append(plain, bytes.Clone(line)), size+len(line)
+			}
+			return true
+		})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.from != from {
+		return
+	}
+	b.from = next
+	maps.Copy(l.kept, marks)
+	if sole := l.sole(run); !sole || b.crowded || skip {
 		b.crowded = !sole
 		return
 	}
-	b.from, _ = read(folder, node, b.from, func(line []byte, _ int64) bool {
-		if m, ok := isMark(line); ok {
-			l.kept[m.Output] = m.Mark
-		} else if isPlain(line) {
-			l.put(b, bytes.Clone(line), time.Now())
-		}
-		return true
-	})
+	for _, line := range plain {
+		l.put(b, line, time.Now())
+	}
+	b.omitted += omitted
 }
 
 // isPlain reports whether a line of the file is plain output of the program; see plain.
@@ -65,8 +97,8 @@ func isPlain(line []byte) bool {
 
 // last answers a driver that ends, once all is kept that this process wrote so far.
 func (l *Lines) last(run uint64, b *box) {
-	l.mu.Lock()
 	l.look(run, b)
+	l.mu.Lock()
 	l.marks++
 	mark := l.marks
 	l.mu.Unlock()
@@ -74,8 +106,8 @@ func (l *Lines) last(run uint64, b *box) {
 	tick := time.NewTicker(lookEvery / 50)
 	defer tick.Stop()
 	for until := time.Now().Add(marked); ; <-tick.C {
-		l.mu.Lock()
 		l.look(run, b)
+		l.mu.Lock()
 		kept := l.kept["stdout"] >= mark && l.kept["stderr"] >= mark
 		over := kept || b.wait == nil || l.ended || time.Now().After(until)
 		if over && b.wait != nil {

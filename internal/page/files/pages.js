@@ -204,7 +204,7 @@ export function Objects({ p, status }) {
 export function Schedules({ p }) {
   const a = usePoll(query('schedules', { prefix: p.prefix, limit: maxRows }));
   const due = t => (!t ? '–' : new Date(t) > Date.now() ? `in ${dur((new Date(t) - Date.now()) * 1e6)}` : ago(t));
-  const state = s => (s.why ? html`<span class="warn">${s.why}</span>` : s.paused ? 'paused' : s.running?.length ? html`runs on <${Node} name=${s.node} />` : 'waits for its time');
+  const state = s => (s.why ? html`<span class="warn">${s.why}</span>` : s.waits ? html`waits on <${Node} name=${s.node} /> for ${s.waits}` : s.paused ? 'paused' : s.running?.length ? html`runs on <${Node} name=${s.node} />` : 'waits for its time');
   return html`<div class="filters"><${Filter} name="prefix" value=${p.prefix} label="how the name begins" search /></div><${State} of=${a} />
     ${a.data && html`<${Table} what="schedules" rows=${a.data.schedules} count=${a.data.count} key=${s => s.namespace + '/' + s.name} sort=${p.sort} cols=${[
       ['schedule', s => html`<${Id} id=${s.name} text=${s.name} />`, s => s.name], ['when', s => s.when], ['does', s => html`<span class="long">${s.work}</span>`, s => s.work],

@@ -37,7 +37,7 @@ type Filter struct {
 	Partition int // AnyPartition: of all
 	Key       *string
 	Made      int64 // of the stream whose numbers the reader has; 0 for any. Another one is ErrNoStream.
-	Seen      Mark  // the last event that the reader has read. A stream that ends before it, or has another at a Read's begin, is ErrOtherStore.
+	Seen      Mark  // the last event that the reader has read. A stream that ends before it, or has another in its place, is ErrOtherStore.
 	Ahead     int   // how many events a Read may have in memory before they are asked for; 0 for some
 }
 
@@ -60,7 +60,8 @@ type Bus interface {
 	// part of them may be stored. It waits while the bus is away or has no room for what is under way, until ctx ends.
 	Publish(ctx context.Context, stream string, list []Message) (uint64, error)
 	// Read hands f the events that are stored, from the number from on and in their order, and then those that come, until f returns
-	// false or ctx ends. With to it returns when those up to that number were read. f owns the message.
+	// false or ctx ends. With to it returns when those up to that number were read. f owns the message. A stream that was made anew since is ErrNoStream,
+	// and one that lacks an event that was read ErrOtherStore, whether an event comes or not.
 	Read(ctx context.Context, stream string, f Filter, from, to uint64, take func(Message) bool) error
 	// Next returns the event of that number, or the first after it, that f wants; ErrNoEvent without one. It leaves nothing on the server.
 	Next(ctx context.Context, stream string, f Filter, from uint64) (Message, error)

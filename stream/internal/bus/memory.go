@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"sort"
 	"sync"
 	"time"
@@ -26,8 +25,6 @@ type memory struct {
 	recent []recent          // what is in ids, by time
 	more   chan struct{}     // closed when there is another event
 }
-
-var errRestored = errors.New("the stream was restored")
 
 // recent is an ID that is known until some time.
 type recent struct {
@@ -124,9 +121,13 @@ func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uin
 		}
 		if was != nil && was != s {
 			b.mu.Unlock()
-			return errRestored
+			if err := CheckSeen(ctx, b, stream, f.Made, f.Seen); err != nil {
+				return err
+			}
+			was = nil
+			continue
 		}
-		was = s
+		was, f.Made = s, s.made
 		at := sort.Search(len(s.events), func(i int) bool { return s.events[i].Seq >= from })
 		batch, last, more := s.events[at:], s.last, s.more
 		b.mu.Unlock()
@@ -138,7 +139,7 @@ func (b *Memory) Read(ctx context.Context, stream string, f Filter, from, to uin
 			if !f.wants(&m) {
 				continue
 			}
-			m.Pending = last - m.Seq
+			m.Pending, f.Seen = last-m.Seq, Mark{m.Seq, m.Time.UnixNano()}
 			if !take(m) {
 				return nil
 			}
@@ -215,7 +216,10 @@ func (b *Memory) Replicate(_ context.Context, stream string, _ int) (have, want 
 func (b *Memory) Remove(stream string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.streams, stream)
+	if s := b.streams[stream]; s != nil {
+		delete(b.streams, stream)
+		close(s.more)
+	}
 }
 
 // Restore has the stream end with an event before its last, as on a server that lost its power: readers lose their connection.

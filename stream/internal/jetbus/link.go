@@ -24,13 +24,15 @@ type link struct {
 	done chan struct{} // closed by Close
 	ends sync.WaitGroup
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the rest; the client is not called under it, since it may hold its own lock over a write
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	letIn    bool   // a server has let this client in
 	made     uint64 // connections so far
-	said     error  // why there was no connection last
-	deaf     error  // why no answer reaches this connection; nil where they do
+	era      context.Context
+	endEra   context.CancelFunc // of era, at the next connection
+	said     error              // why there was no connection last
+	deaf     error              // why no answer reaches this connection; nil where they do
 	attempts map[*attempt]struct{}
 }
 
@@ -58,6 +60,7 @@ func (l *link) open(c Config) error {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
 	l.url, l.done, l.attempts = c.URL, make(chan struct{}), map[*attempt]struct{}{}
+	l.era, l.endEra = context.WithCancel(context.Background())
 	l.opts = []nats.Option{
 		nats.Name(c.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(again), nats.ReconnectJitter(again, again),
 		nats.ReconnectBufSize(-1), // what cannot leave now fails, and is sent again here
@@ -91,9 +94,10 @@ func (l *link) connect() error {
 		return err
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.nc, l.js = nc, js
-	if l.closed() {
+	closed := l.closed()
+	l.mu.Unlock()
+	if closed {
 		nc.Close()
 	}
 	return nil
@@ -101,12 +105,13 @@ func (l *link) connect() error {
 
 // reopen follows the end of a connection.
 func (l *link) reopen(nc *nats.Conn) {
+	said := nc.LastError()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed() {
 		return
 	}
-	l.said = nc.LastError()
+	l.said = said
 	l.ends.Go(func() {
 		for {
 			select {
@@ -128,6 +133,15 @@ func (l *link) connected(*nats.Conn) {
 	defer l.mu.Unlock()
 	l.letIn, l.said, l.deaf = true, nil, nil
 	l.made++
+	l.endEra()
+	l.era, l.endEra = context.WithCancel(context.Background())
+}
+
+// connection is a context that ends with the next connection, whose server may have another store.
+func (l *link) connection() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.era
 }
 
 // connects counts the connections so far.
@@ -183,18 +197,22 @@ func (l *link) ask(ctx context.Context, within time.Duration, subjects []string,
 		err = f(ctx)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.attempts, a)
-	if err == nil {
-		return nil
-	}
 	if denied == nil {
 		denied = a.denied
+	}
+	letIn := l.letIn
+	l.mu.Unlock()
+	if err == nil {
+		return nil
 	}
 	if denied != nil {
 		return fmt.Errorf("%w: %w: give the user of this program that right", bus.ErrRefused, denied)
 	}
-	if said := l.trouble(); !l.letIn && said != nil && slices.ContainsFunc(shut, func(e error) bool { return errors.Is(said, e) }) {
+	if letIn {
+		return err
+	}
+	if said := l.trouble(); said != nil && slices.ContainsFunc(shut, func(e error) bool { return errors.Is(said, e) }) {
 		return fmt.Errorf("%w: %s does not let this program in: %w: look at its user, password, token or credentials", bus.ErrRefused, natskey.Addresses(l.url), said)
 	}
 	return err
@@ -203,21 +221,22 @@ func (l *link) ask(ctx context.Context, within time.Duration, subjects []string,
 // shut are the answers of a server that does not let a client in.
 var shut = []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired}
 
-// trouble is why there is no connection, by what the servers said last; nil when there is one, or it is not known. l.mu is held.
+// trouble is why there is no connection, by what the servers said last; nil when there is one, or it is not known.
 func (l *link) trouble() error {
-	if l.nc.IsConnected() {
+	l.mu.Lock()
+	nc, said := l.nc, l.said
+	l.mu.Unlock()
+	if nc.IsConnected() {
 		return nil
 	}
-	if err := l.nc.LastError(); err != nil && !l.nc.IsClosed() {
+	if err := nc.LastError(); err != nil && !nc.IsClosed() {
 		return err
 	}
-	return l.said
+	return said
 }
 
 // why is err, or what the servers said where there is no connection.
 func (l *link) why(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if said := l.trouble(); said != nil {
 		return said
 	}

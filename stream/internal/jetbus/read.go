@@ -19,7 +19,8 @@ const (
 	// heartbeat is how often the server says that a consumer lives. After two that did not come the reader makes another: the server that had
 	// it may have died. A wait for an event that is shorter than that would never find out.
 	heartbeat = time.Second
-	// look is how long a read with an end waits for the next event before it looks whether there is one to wait for.
+	// look is how often a read with an end looks whether there is still an event to wait for, and one without an end whether the stream is still the
+	// same: the server of its consumer may have come back with an older store, and this connection not have broken.
 	look = 10 * heartbeat
 	// readAhead and readAheadBytes bound what a reader has in memory before it is asked for. As many bytes again may be on their way.
 	readAhead      = 128
@@ -101,7 +102,7 @@ func (b *Bus) Read(ctx context.Context, stream string, f bus.Filter, from, to ui
 type reader struct {
 	b              *Bus
 	stream, filter string
-	made           int64
+	made           int64    // of the stream that it reads; 0 before it has found one
 	seen           bus.Mark // the last one that it has read
 	ahead          int
 	next, to       uint64
@@ -110,7 +111,13 @@ type reader struct {
 
 // run reads by one consumer. done says that there is nothing more to do.
 func (r *reader) run(ctx context.Context) (done bool, err error) {
+	until, stop := r.untilLook(ctx)
+	defer func() { stop() }()
 	s, err := r.b.stream(ctx, r.stream, r.made, r.seen)
+	if err == nil {
+		r.made = s.CachedInfo().Created.UnixNano()
+		err = bus.CheckSeen(ctx, r.b, r.stream, r.made, r.seen)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -135,12 +142,19 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 	defer it.Stop()
 	defer context.AfterFunc(ctx, it.Stop)() // else it might make a consumer anew for some time
 	for {
-		m, err := r.message(ctx, it)
+		m, err := it.Next(jetstream.NextContext(until))
 		switch {
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
-		case errors.Is(err, context.DeadlineExceeded):
+		case err != nil && until.Err() != nil && r.to > 0:
 			return false, nil // what it waits for may have been dropped since
+		case err != nil && until.Err() != nil:
+			stop()
+			until, stop = r.untilLook(ctx) // before the look: a connection that is made meanwhile has another one
+			if err := r.check(ctx); err != nil {
+				return false, err
+			}
+			continue
 		case err != nil:
 			return false, err
 		}
@@ -153,7 +167,7 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 			continue // nobody can read it
 		}
 		if meta.Sequence.Consumer == 1 && r.seen.Time != 0 { // the client has made a consumer anew, after the number of the last one: is that event there?
-			if err := bus.CheckSeen(ctx, r.b, r.stream, r.made, r.seen); err != nil {
+			if err := r.check(ctx); err != nil {
 				return false, err
 			}
 		}
@@ -168,14 +182,20 @@ func (r *reader) run(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// message waits for the next one; for ever in a read without an end.
-func (r *reader) message(ctx context.Context, it jetstream.MessagesContext) (jetstream.Msg, error) {
-	if r.to > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, look)
-		defer cancel()
+// untilLook is a context that ends when it is time to look whether the stream is still the same: after a while, and with another connection.
+func (r *reader) untilLook(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithTimeout(ctx, look)
+	forget := context.AfterFunc(r.b.connection(), cancel)
+	return until, func() { forget(); cancel() }
+}
+
+// check refuses a stream that is not the one that was read so far.
+func (r *reader) check(ctx context.Context) error {
+	if r.seen.Seq == 0 {
+		_, err := r.b.stream(ctx, r.stream, r.made, r.seen)
+		return err
 	}
-	return it.Next(jetstream.NextContext(ctx))
+	return bus.CheckSeen(ctx, r.b, r.stream, r.made, r.seen)
 }
 
 // last is the number of the last event up to which there is something to read, 0 for none.

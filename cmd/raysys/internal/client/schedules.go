@@ -30,6 +30,8 @@ func stateOf(s *inspect.Schedule) string {
 	switch {
 	case s.Why != "":
 		return "stays: " + s.Why
+	case s.Waits != "":
+		return fmt.Sprintf("waits, on %s, for %s", s.Node, s.Waits)
 	case s.Node != "" && len(s.Running) > 0:
 		return fmt.Sprintf("runs on %s", s.Node)
 	case s.Node != "":
