@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/raysys/raysys/internal/ownfiles"
 )
 
 // FolderVariable tells the program of a node where raysys node keeps what it writes.
@@ -97,11 +99,11 @@ func Folder(folder string) (path string, gone func(), err error) {
 	if folder != "" {
 		return folder, func() {}, nil
 	}
-	path, err = os.MkdirTemp("", "raysys-logs-")
+	path, remove, err := ownfiles.Temp("raysys-logs-")
 	if err != nil {
 		return "", func() {}, err
 	}
-	return path, func() { os.RemoveAll(path) }, nil
+	return path, func() { _ = remove() }, nil // what stays goes at the next start
 }
 
 // writeMarks writes a mark to the outputs of this process.
