@@ -179,7 +179,8 @@ func TestFilesAreOfTheUser(t *testing.T) {
 	}
 }
 
-// TestKeeper: each line is kept as JSON; shown is what came, or what people read; marks are kept and not shown.
+// TestKeeper: each line is kept as JSON; shown is what came, or what people read; numbers are kept and not shown, secrets are shown and not kept. A
+// line without the keeper's mark is plain output, whatever it looks like.
 func TestKeeper(t *testing.T) {
 	log := `{"ts":"2026-01-02T15:04:05.678Z","level":"info","msg":"up","n":1}`
 	for _, pretty := range []bool{false, true} {
@@ -188,20 +189,24 @@ func TestKeeper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		own, other := k.Mark().String(), newMark().String()
+		if k.Mark() == NoKeeper(false).Mark() {
+			t.Error("another keeper has the same mark")
+		}
 		var shown []string
-		for _, line := range []string{"plain", log, markPrefix + "7", "no end" + markPrefix + "8", markPrefix + "x"} {
+		for _, line := range []string{"plain", log, own + log, own + "7", "no end" + own + "8", "no end" + own + log, own + "x", other + "9", other + log, own + "!secret", "!open"} {
 			s, err := k.Keep("stdout", []byte(line))
 			if err != nil {
 				t.Error(err)
 			}
 			shown = append(shown, string(s))
 		}
-		want := []string{"plain", log, "", "no end", markPrefix + "x"}
+		up := log
 		if pretty {
 			l, _ := Parse([]byte(log))
-			want[1] = string(View{Colour: true}.Append(nil, &l))
+			up = string(View{Colour: true}.Append(nil, &l))
 		}
-		if !slices.Equal(shown, want) {
+		if want := []string{"plain", log, up, "", "no end", "no end\n" + up, "x", other + "9", other + log, "secret", "!open"}; !slices.Equal(shown, want) {
 			t.Errorf("shown:\n%q\nwant\n%q", shown, want)
 		}
 		var kept []string
@@ -218,7 +223,7 @@ func TestKeeper(t *testing.T) {
 			}
 			kept = append(kept, l.Output+":"+l.Text)
 		}
-		if want := []string{"stdout:plain", ":up", "stdout:no end", "stdout:" + markPrefix + "x"}; !slices.Equal(kept, want) || marks != 15 {
+		if want := []string{"stdout:plain", "stdout:" + log, ":up", "stdout:no end", "stdout:no end", ":up", "stdout:x", "stdout:" + other + "9", "stdout:" + other + log, "stdout:!open"}; !slices.Equal(kept, want) || marks != 15 {
 			t.Errorf("kept: %q, marks %d", kept, marks)
 		}
 		if err := k.Close(); err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // Where a value comes from, kept with its flag.
@@ -108,7 +109,7 @@ func prepare(cmd *cobra.Command) error {
 	all := settings(flags)
 	w := cmd.OutOrStdout()
 	if f := flags.Lookup("output"); f != nil && f.Value.String() == string(JSON) {
-		if err := json.NewEncoder(w).Encode(all); err != nil {
+		if err := printable.WriteJSON(w, all); err != nil {
 			return err
 		}
 		return errPrinted
