@@ -166,9 +166,13 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		e.bad("RAYSYS_LOG", level, "debug, info, warn or error")
 	} else {
 		beside := progress.Writer(os.Stderr)
+		mark := worklog.Mark(getenv(worklog.MarkVariable))
+		if form == nodelog.JSON {
+			beside = mark.Writer(beside)
+		}
 		cfg.Logger = nodelog.New(zapcore.AddSync(beside), form, lv)
 		cfg.lines = worklog.Config{
-			Out: beside, People: form == nodelog.Terminal, Debug: lv.Enabled(zap.DebugLevel), Folder: getenv(worklog.FolderVariable), Off: e.off(worklog.ToDriverVariable),
+			Mark: mark, Out: beside, People: form == nodelog.Terminal, Debug: lv.Enabled(zap.DebugLevel), Folder: getenv(worklog.FolderVariable), Off: e.off(worklog.ToDriverVariable),
 		}
 	}
 	source, err := nodedevices.Open(getenv, string(cfg.Name), cfg.Logger)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -15,12 +16,14 @@ import (
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/page"
+	"github.com/raysys/raysys/internal/worklog"
+	"github.com/raysys/raysys/progress"
 )
 
 // PageConfig says who may read the page and the API at Config.HTTP, and how.
 type PageConfig struct {
 	// TokenFile has the token that readers give, at least 16 characters. Empty: on loopback readers need none; elsewhere the process draws one,
-	// and says it once, on standard error or in the log.
+	// and says it once, on standard error; no log has it, nor raysys logs.
 	TokenFile string
 	// Cert and Key are PEM files, with which HTTP speaks TLS; they are read again when they change. The certificates of a cluster's nodes name no
 	// host, and browsers refuse them.
@@ -101,21 +104,20 @@ func (p *server) open(n *Node) error {
 	return nil
 }
 
-// tellPage says where the page is, and the token that was drawn for it, the first time.
+// tellPage says where the page is; and the token that was drawn for it, the first time, on standard error alone.
 func tellPage(n *Node, s *page.Server) {
 	line, token := "page: "+s.URL(), s.Token()
 	if token != "" && tokenSaid.Swap(true) {
 		token = ""
 	}
-	if token != "" {
-		line += " asks for the token " + token
+	if token != "" { // not by the log: logs are kept, and more people read them than may read the page
+		mark := worklog.Mark(os.Getenv(worklog.MarkVariable))
+		mark.SayUnkept(progress.Writer(os.Stderr), line+" asks for the token "+token)
 	}
 	switch out := n.cfg.lines.Out; {
-	case out != nil && (token != "" || n.log.Core().Enabled(zap.WarnLevel)):
+	case out != nil && token == "" && n.log.Core().Enabled(zap.WarnLevel):
 		fmt.Fprintln(out, line)
 	case out != nil:
-	case token != "":
-		n.log.Warn(line, zap.String("node", string(n.cfg.Name)))
 	default:
 		n.log.Info(line, zap.String("node", string(n.cfg.Name)))
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/nodelog"
+	"github.com/raysys/raysys/internal/printable"
 	"github.com/raysys/raysys/internal/shardlog"
 )
 
@@ -56,9 +58,9 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 		err = refused(supervisorOf(os.Getenv("RAYSYS_SUPERVISOR")), err)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "error:", err)
+		fmt.Fprintln(stderr, "error:", printable.Behind(err.Error()))
 		if stack := raysys.Stack(err); stack != nil {
-			fmt.Fprintf(stderr, "\n%s", nodelog.Folded(string(stack)))
+			fmt.Fprintf(stderr, "\n%s\n", strings.Join(printable.Lines(nodelog.Folded(string(stack))), "\n"))
 		}
 	}
 	return ExitCode(err)

@@ -55,6 +55,9 @@ var programs = map[string]func(ctx context.Context) error{
 		return err
 	},
 	"fails": func(context.Context) error { return errors.New("the job is bad") },
+	"odd text": func(context.Context) error {
+		return errors.New("\x1b[2Ja\n15:04:05.678 ERROR b\u009b")
+	},
 	"panics": func(ctx context.Context) error {
 		_, err := mainOuter.Go(ctx, 7).Get(ctx)
 		return fmt.Errorf("the job: %w", err)
@@ -125,6 +128,7 @@ func TestMainExits(t *testing.T) {
 	}{
 		"works":          {mode: "works", stdout: "49\n"},
 		"fails":          {mode: "fails", code: 1, stderr: "error: the job is bad"},
+		"odd text":       {mode: "odd text", code: 1, stderr: "error: \\x1b[2Ja\n| 15:04:05.678 ERROR b\\u009b\n"},
 		"panics":         {mode: "panics", code: 1, stderr: "error: the job: outer: boom: panic: 7\n\ngoroutine "},
 		"quiet":          {mode: "works", env: []string{"RAYSYS_LOG=error", "RAYSYS_CPU=0.5"}, code: 2, stderr: "at least 1"},
 		"log format":     {mode: "works", env: []string{"RAYSYS_LOG_FORMAT=xml"}, code: 2, stderr: `RAYSYS_LOG_FORMAT="xml": give terminal or json`},

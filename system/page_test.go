@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,7 +120,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageToken: beyond loopback a node draws a token, says it once, and asks for it.
+// TestPageToken: beyond loopback a node draws a token, says it once, on standard error and in no log, and asks for it.
 func TestPageToken(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	said := func(part string) (list []string) {
@@ -130,7 +131,15 @@ func TestPageToken(t *testing.T) {
 		}
 		return list
 	}
-	for range 2 { // as one that joins again
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = write
+	t.Cleanup(func() { os.Stderr = stderr })
+	t.Setenv("RAYSYS_LOG_MARK", "M") // below raysys node
+	for range 2 {                    // as one that joins again
 		n, err := system.New(system.Config{Table: table, HTTP: "0.0.0.0:0", Page: system.PageConfig{Insecure: true}, Logger: zap.New(core)})
 		if err == nil {
 			err = n.Start(t.Context())
@@ -140,11 +149,20 @@ func TestPageToken(t *testing.T) {
 		}
 		defer n.Close(context.Background())
 	}
-	pages, tokens := said("page: http://"), said("asks for the token")
-	if len(pages) != 2 || len(tokens) != 1 || pages[0] != tokens[0] {
-		t.Fatalf("%q, %q", pages, tokens)
+	os.Stderr = stderr
+	write.Close()
+	printed, err := io.ReadAll(read)
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, token, _ := strings.Cut(tokens[0], "asks for the token ")
+	pages := said("page: http://")
+	before, token, ok := strings.Cut(strings.TrimSuffix(string(printed), "\n"), " asks for the token ")
+	if len(pages) != 2 || !ok || before != "\x1e\x1eraysys M !"+pages[0] || strings.Contains(token, "\n") {
+		t.Fatalf("%q, %q", pages, printed)
+	}
+	if len(said(token)) > 0 {
+		t.Errorf("the log has the token: %q", said(token))
+	}
 	for _, page := range pages {
 		u, err := url.Parse(strings.Fields(page)[1])
 		if err != nil {

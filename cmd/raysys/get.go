@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // oneArgument refuses anything but one argument that is not empty.
@@ -51,12 +51,12 @@ stored, as JSON. Of what failed: the last failure that a node remembers, with th
 					return fmt.Errorf("%w: run raysys list", err)
 				}
 				if *form == cli.JSON {
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
+					return printable.WriteJSON(cmd.OutOrStdout(), found)
 				}
 				shown := cli.Printable(found)
 				for i, t := range found.Things {
 					if t.Failure != nil {
-						shown.Things[i].Failure.Stack = strings.Join(cli.Lines(t.Failure.Stack), "\n")
+						shown.Things[i].Failure.Stack = strings.Join(printable.Lines(t.Failure.Stack), "\n")
 					}
 				}
 				return client.FoundText(cmd.OutOrStdout(), shown, time.Now())
@@ -88,7 +88,7 @@ returned and the room is free; a removal that is not over within --timeout goes 
 				case err != nil:
 					return fmt.Errorf("cancel %s: %w: run raysys list", args[0], err)
 				case *form == cli.JSON:
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(t)
+					return printable.WriteJSON(cmd.OutOrStdout(), t)
 				}
 				t = cli.Printable(t)
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s is cancelled\n", client.ThingName(&t))
@@ -121,7 +121,7 @@ frequent first. Neighbours that are raysys's own functions are one line.`,
 				case err != nil:
 					return fmt.Errorf("stack %s: %w: run raysys status", args[0], err)
 				case *form == cli.JSON:
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+					return printable.WriteJSON(cmd.OutOrStdout(), s)
 				}
 				return client.StacksText(cmd.OutOrStdout(), cli.Printable(s))
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/internal/printable"
 	"github.com/raysys/raysys/internal/worklog"
 )
 
@@ -60,11 +61,15 @@ func (k *keptLog) keep(stream string, line []byte) []byte {
 
 // Write writes what the supervisor says, and keeps it.
 func (k *keptLog) Write(p []byte) (int, error) {
-	n, err := k.own.Write(p)
+	var err error
 	for line := range bytes.Lines(p) {
-		k.keep(worklog.Supervisor, bytes.TrimRight(line, "\n"))
+		text := printable.Escape(string(bytes.TrimRight(line, "\n")))
+		if _, failed := io.WriteString(k.own, text+"\n"); failed != nil {
+			err = failed
+		}
+		k.keep(worklog.Supervisor, []byte(text))
 	}
-	return n, err
+	return len(p), err
 }
 
 func (k *keptLog) close() {

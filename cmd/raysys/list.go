@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/printable"
 	"github.com/raysys/raysys/system"
 )
 
@@ -87,7 +87,7 @@ func (l *list) command(on cluster) *cobra.Command {
 		case err != nil:
 			return fmt.Errorf("list %s: %w: run raysys doctor", l.name, err)
 		case *form == cli.JSON:
-			err = json.NewEncoder(w).Encode(a.as)
+			err = printable.WriteJSON(w, a.as)
 		default:
 			err = a.table(w)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/printable"
 	"github.com/raysys/raysys/internal/worklog"
 	"github.com/raysys/raysys/system"
 )
@@ -64,7 +64,7 @@ them, with what it says of the program itself, so that the last words of a proce
 					return logsError(q, err)
 				}
 				if *form == cli.JSON {
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(all)
+					return printable.WriteJSON(cmd.OutOrStdout(), all)
 				}
 				for _, l := range all.Lines {
 					show(l)
@@ -79,17 +79,13 @@ them, with what it says of the program itself, so that the last words of a proce
 // shownLine writes lines for people, or as JSON, one a line.
 func shownLine(w io.Writer, asJSON bool) func(inspect.LogLine) {
 	if asJSON {
-		e := json.NewEncoder(w)
-		return func(l inspect.LogLine) { _ = e.Encode(l) } // a reader that is gone ends the command by a signal
+		return func(l inspect.LogLine) { _ = printable.WriteJSON(w, l) } // a reader that is gone ends the command by a signal
 	}
 	v := worklog.View{Time: true, Colour: readByPerson(w)}
 	return func(l inspect.LogLine) {
-		stack := cli.Lines(l.Stack)
-		l.Stack, l.Fields = "", json.RawMessage(cli.Escape(string(l.Fields)))
-		l = cli.Printable(l)
-		out := fmt.Appendf(nil, "%s | %s\n", l.Node, v.Append(nil, &l))
-		for _, one := range stack {
-			out = fmt.Appendf(out, "%s | %s\n", l.Node, one)
+		var out []byte
+		for line := range strings.SplitSeq(string(v.Append(nil, &l)), "\n") {
+			out = fmt.Appendf(out, "%s | %s\n", printable.Escape(string(l.Node)), line)
 		}
 		_, _ = w.Write(out)
 	}

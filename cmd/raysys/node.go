@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/worklog"
 	"github.com/raysys/raysys/placement/devices"
 	"github.com/raysys/raysys/system"
 )
@@ -262,7 +263,7 @@ func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []s
 		}
 	}
 	program := &supervise.Command{
-		Path: path, Args: args, Env: environment(cmd.Flags(), os.Environ()),
+		Path: path, Args: args, Env: append(environment(cmd.Flags(), os.Environ()), worklog.MarkVariable+"="+string(kept.keeper.Mark())),
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lines: lines, Feed: gpus.feed,
 	}
 	cfg := supervise.Config{

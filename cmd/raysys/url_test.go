@@ -114,7 +114,10 @@ func TestURL(t *testing.T) {
 		{args: "logs -f", url: empty.URL, code: 1, says: "/api/ is not the page of a node: another server answers there"},
 		{args: "status", url: moved.URL, code: 1, says: "302 Found: is it the page of a node?"},
 		{args: "status", url: "127.0.0.1:8265", code: 2, says: "give the URL of a node's page, such as http://127.0.0.1:8265/"},
-		{args: "status", url: "http://me:secret@127.0.0.1:8265", code: 2, says: "give the URL of a node's page"},
+		{args: "status", url: "http://me:secret@127.0.0.1:8265", code: 2, says: `--url "http://...@127.0.0.1:8265": give the URL of a node's page`},
+		{args: "status", url: "http://me:se cret@127.0.0.1:8265", code: 2, says: "without a user, a password or a query"},
+		{args: "status", url: "me:secret@127.0.0.1:8265", code: 2, says: "without a user, a password or a query"},
+		{args: "status", url: "http://127.0.0.1:8265/?token=secret", code: 2, says: "without a user, a password or a query"},
 		{args: "drain a", code: 2, says: "unknown flag: --url"},
 		{args: "cancel a", code: 2, says: "unknown flag: --url"},
 	} {
@@ -123,8 +126,37 @@ func TestURL(t *testing.T) {
 			at = c.url
 		}
 		out, talk, code := ask(t, noCluster(t), append(strings.Fields(c.args), "--url", at)...)
-		if all := out + talk; code != c.code || !strings.Contains(all, c.says) {
+		if all := out + talk; code != c.code || !strings.Contains(all, c.says) || strings.Contains(all, "cret") {
 			t.Errorf("%s --url %s: %d %s\nwant %d %s", c.args, at, code, all, c.code, c.says)
+		}
+	}
+}
+
+// TestNoPasswords: neither errors, nor settings, nor help have a password that was given with an address, where none belongs.
+func TestNoPasswords(t *testing.T) {
+	for _, variable := range []string{"", "RAYSYS_CONSUL", "CONSUL_HTTP_ADDR", "RAYSYS_URL"} {
+		for _, at := range []string{"http://me:secret@127.0.0.1:1", "me:secret@127.0.0.1:1", "http://me:se,cret@127.0.0.1:1"} {
+			t.Setenv("RAYSYS_CONSUL", "")
+			t.Setenv("CONSUL_HTTP_ADDR", "")
+			t.Setenv("RAYSYS_URL", "")
+			lines := []string{"status", "status --print-config", "status --print-config -o json", "status --help", "node --app x --name n", "node --print-config"}
+			if variable != "RAYSYS_URL" { // which it does not take
+				lines = append(lines, "doctor")
+			}
+			if variable == "" {
+				for i := range lines {
+					lines[i] += " --consul " + at
+				}
+				lines = append(lines, "list tasks --url "+at, "list tasks --print-config --url "+at, "logs -f --url "+at)
+			} else {
+				t.Setenv(variable, at)
+			}
+			for _, line := range lines {
+				out, talk, _ := ask(t, noCluster(t), strings.Fields(line)...)
+				if all := out + talk; strings.Contains(all, "secret") || strings.Contains(all, "cret@") || all == "" {
+					t.Errorf("%s=%s %s: %s", variable, at, line, all)
+				}
+			}
 		}
 	}
 }

@@ -39,6 +39,7 @@ func whereFlags(flags *pflag.FlagSet) *client.Where {
 		consul, source = v, "CONSUL_HTTP_ADDR"
 	}
 	flags.StringVar(&at.Consul, "consul", consul, "address of a Consul agent, HOST:PORT or URL, several with commas between; token and TLS come from Consul's own variables")
+	flags.Lookup("consul").DefValue = cli.Redact(consul) // for --help
 	if source != "" {
 		cli.DefaultFrom(flags, "consul", source)
 	}
@@ -103,7 +104,7 @@ func checkName(flag, name string) error {
 func checkConsul(address string) error {
 	for _, a := range strings.Split(address, ",") {
 		a = strings.TrimSpace(a)
-		if !strings.Contains(a, "://") {
+		if !strings.Contains(a, "://") && !strings.Contains(a, "@") {
 			if err := checkAddress("--consul", a, false); err != nil {
 				return err
 			}

@@ -303,6 +303,8 @@ func TestOffence(t *testing.T) {
 		{"internal/inherited", "<.", false},
 		{"placement/devices", "<internal/inherited", true},
 		{"internal/pipe", "<.", false},
+		{"internal/printable", "<.", false},
+		{"internal/ownfiles", "<.", false},
 		{"internal/childserver", "<internal/subprocess", true},
 		{"internal/childserver", "<system", false},
 		{"internal/link", "<internal/wire", true},

@@ -22,7 +22,7 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package. They know none of each other, but for wire, which is made of the codec.
-var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/...", "internal/inherited/...", "internal/ordered/..."}
+var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/...", "internal/inherited/...", "internal/ordered/...", "internal/ownfiles/..."}
 
 var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
@@ -45,6 +45,8 @@ var layers = []layer{
 	{"internal/goroutines/...", words("std third . internal/core/... internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/forwarding/...", words("std internal/forwarding/..."), "a leaf: the task engine and the simulator decide by it, each with what it knows"},
 	{"internal/crc32c/...", words("std third internal/crc32c/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/printable/...", words("std internal/printable/..."), "a leaf: text for terminals; whose it is, is nothing to it"},
+	{"internal/ownfiles/...", words("std third internal/ownfiles/..."), "a leaf: files in folders that others share; what is in them is nothing to it"},
 	{"internal/ordered/...", words("std internal/ordered/..."), "a leaf: a set in order"},
 	{"internal/ledger/...", words("std third . internal/core/... internal/ledger/..."), "a leaf: all siblings share it, so it may know none of them"},
 
@@ -90,7 +92,7 @@ var layers = []layer{
 	{"internal/link/...", words("std third . internal/pipe/... internal/wire/... internal/link/..."), "it carries frames: it knows their classes and kinds, and neither members nor what a frame says"},
 	{"internal/linktest/...", words("std third . internal/pipe/... internal/wire/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
 	{"internal/member/...", words("std third . store/... internal/shardlog internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
-	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
+	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/ownfiles internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
 	{"internal/transfer/...", words("std third . internal/core/... internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
 
 	{"internal/shardlog/...", words("std third . store internal/ordered internal/crc32c/... internal/shardlog/..."), "tables over a store: what their records say is nothing to it"},
@@ -102,9 +104,9 @@ var layers = []layer{
 	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/graindir store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 	{"internal/lineage/...", words("std . internal/core internal/codec internal/wire internal/runner internal/refs internal/registry internal/taskengine internal/lineage/..."), "it joins recipes, references and records, which know nothing of each other"},
 
-	{"internal/nodelog/...", words("std third . internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
+	{"internal/nodelog/...", words("std third . internal/printable internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
 
-	{"internal/worklog/...", words("std . inspect internal/core internal/nodelog internal/worklog/..."), "it carries lines; how a node asks another is nothing to it"},
+	{"internal/worklog/...", words("std . inspect internal/core internal/nodelog internal/ownfiles internal/printable internal/worklog/..."), "it carries lines; how a node asks another is nothing to it"},
 	{"internal/metrics/...", words("std third internal/tally internal/metrics/..."), "it shows a sample; who makes that, and how a node is assembled, is nothing to it"},
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
 	{"internal/operate/...", words("std third . inspect internal/core internal/due internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/staterecord internal/tally internal/timeline internal/metrics internal/node internal/worklog placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/childserver"
+	"github.com/raysys/raysys/internal/ownfiles"
 )
 
 // Server is a Consul server.
 type Server struct {
 	options Options
 	dir     string // configuration, data and log
+	remove  func() error
 	address string
 	serf    int // the port at which others join
 	name    string
@@ -37,11 +39,11 @@ func Run(ctx context.Context, o Options) (*Server, error) {
 		}
 		o.Program = path
 	}
-	dir, err := os.MkdirTemp("", "raysys-consul-server-")
+	dir, remove, err := ownfiles.Temp("raysys-consul-server-")
 	if err != nil {
 		return nil, fmt.Errorf("start Consul: %w", err)
 	}
-	s := &Server{options: o, dir: dir}
+	s := &Server{options: o, dir: dir, remove: remove}
 	s.Process = childserver.Process{
 		Program: o.Program, Args: []string{"agent", "-config-file", s.configPath()}, Env: withoutConsul(os.Environ()),
 		Dir: dir, LogPath: filepath.Join(dir, "log"), OwnGroup: o.OwnGroup,
@@ -157,4 +159,4 @@ func (s *Server) Call(ctx context.Context, method, path string, body any) ([]byt
 }
 
 // Close kills the server and removes its files.
-func (s *Server) Close() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
+func (s *Server) Close() error { return errors.Join(s.Kill(), s.remove()) }

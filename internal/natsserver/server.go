@@ -9,19 +9,20 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/raysys/raysys/internal/childserver"
+	"github.com/raysys/raysys/internal/ownfiles"
 )
 
 // Server is a NATS server, or the three of a cluster.
 type Server struct {
 	options Options
 	dir     string // configurations, logs, and the data unless Options.Dir has it
+	remove  func() error
 	routes  string // the password of routes
 	members []*member
 }
@@ -51,11 +52,11 @@ func Run(ctx context.Context, o Options) (*Server, error) {
 		}
 		o.Program = path
 	}
-	dir, err := os.MkdirTemp("", "raysys-nats-server-")
+	dir, remove, err := ownfiles.Temp("raysys-nats-server-")
 	if err != nil {
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}
-	s := &Server{options: o, dir: dir, routes: rand.Text()}
+	s := &Server{options: o, dir: dir, remove: remove, routes: rand.Text()}
 	for i := range o.Servers {
 		m := &member{name: fmt.Sprintf("nats-%d", i+1)}
 		m.Process = childserver.Process{
@@ -220,4 +221,4 @@ func (s *Server) kill() error {
 }
 
 // Close kills the servers and removes their files, but for the data in Options.Dir.
-func (s *Server) Close() error { return errors.Join(s.kill(), os.RemoveAll(s.dir)) }
+func (s *Server) Close() error { return errors.Join(s.kill(), s.remove()) }

@@ -7,6 +7,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // The forms of the log, for RAYSYS_LOG_FORMAT.
@@ -35,6 +37,7 @@ func IsTerminal(f *os.File) bool {
 
 // New makes the logger of a node, which writes to w in that form.
 func New(w zapcore.WriteSyncer, form string, level zapcore.LevelEnabler) *zap.Logger {
+	w = escaping{w}
 	if form == Terminal {
 		conf := zap.NewDevelopmentEncoderConfig()
 		conf.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
@@ -45,6 +48,16 @@ func New(w zapcore.WriteSyncer, form string, level zapcore.LevelEnabler) *zap.Lo
 	conf := zap.NewProductionEncoderConfig()
 	conf.EncodeTime = zapcore.ISO8601TimeEncoder
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(conf), zapcore.Lock(w), level))
+}
+
+// escaping escapes what zap's encoders leave in the strings of fields: what does not print from U+007F on.
+type escaping struct{ zapcore.WriteSyncer }
+
+func (e escaping) Write(p []byte) (int, error) {
+	if _, err := e.WriteSyncer.Write(printable.High(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Actors returns the logger of the actor system, which writes to log. The Info level of protoactor is raysys's Debug.

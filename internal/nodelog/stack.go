@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.uber.org/zap/zapcore"
+
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // module is the path of this module, with which the names of its functions begin.
@@ -53,7 +55,7 @@ func foreign(frame string) bool {
 	return false
 }
 
-// folding folds the stacks of what it writes.
+// folding folds the stacks of what it writes, and makes texts printable: the encoder for terminals writes both as they are.
 type folding struct{ zapcore.Core }
 
 func (f folding) With(fields []zapcore.Field) zapcore.Core { return folding{f.Core.With(fields)} }
@@ -66,6 +68,6 @@ func (f folding) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Check
 }
 
 func (f folding) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	e.Stack = strings.TrimSuffix(Folded(e.Stack), "\n")
+	e.Message, e.Stack = printable.Behind(e.Message), strings.Join(printable.Lines(Folded(e.Stack)), "\n")
 	return f.Core.Write(e, fields)
 }

@@ -6,19 +6,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/raysys/raysys/internal/ownfiles"
 )
 
 // FS has the functions of a file system that the store needs. Names are paths as package os takes them. A test hands in
 // one that fails on demand.
 type FS interface {
 	MkdirAll(dir string) error
+	// Mkdir makes a directory that did not exist.
+	Mkdir(dir string) error
 	// Create makes a file that did not exist.
 	Create(name string) (File, error)
+	// Open opens a file, and follows no link.
 	Open(name string) (File, error)
 	Rename(from, to string) error
+	// Remove removes a file, or an empty directory.
 	Remove(name string) error
-	// RemoveAll removes a directory with its files.
-	RemoveAll(dir string) error
 	List(dir string) ([]string, error)
 	// SyncDir makes the names in a directory outlive a crash of the host.
 	SyncDir(dir string) error
@@ -44,7 +48,7 @@ type File interface {
 }
 
 // ErrLocked is returned by FS.Lock while another process holds the lock.
-var ErrLocked = errors.New("locked by another process")
+var ErrLocked = ownfiles.ErrLocked
 
 // RealFiles is the real file system.
 func RealFiles() FS { return disk{} }
@@ -53,16 +57,10 @@ type disk struct{}
 
 type diskFile struct{ *os.File }
 
-// lockFile opens a lock file.
-func lockFile(name string, mayMake bool) (*os.File, error) {
-	flags := os.O_RDWR
-	if mayMake {
-		flags |= os.O_CREATE
-	}
-	return os.OpenFile(name, flags, 0o600)
-}
-
 func (disk) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+func (disk) Mkdir(dir string) error    { return os.Mkdir(dir, 0o700) }
+
+func (disk) Lock(name string, mayMake bool) (io.Closer, error) { return ownfiles.Lock(name, mayMake) }
 
 func (disk) Create(name string) (File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -73,7 +71,7 @@ func (disk) Create(name string) (File, error) {
 }
 
 func (disk) Open(name string) (File, error) {
-	f, err := os.Open(name)
+	f, err := ownfiles.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +80,6 @@ func (disk) Open(name string) (File, error) {
 
 func (disk) Rename(from, to string) error { return os.Rename(from, to) }
 func (disk) Remove(name string) error     { return os.Remove(name) }
-func (disk) RemoveAll(dir string) error   { return os.RemoveAll(dir) }
 
 func (disk) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)

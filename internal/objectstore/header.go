@@ -102,7 +102,7 @@ func readHeader(r io.ReaderAt, length int64, cluster string) (v Version, label s
 	}
 	switch {
 	case found != cluster:
-		return v, "", nil, 0, fmt.Errorf("%w: it belongs to cluster %q, not %q", errDamaged, found, cluster)
+		return v, "", nil, 0, fmt.Errorf("it belongs to cluster %q, not %q", found, cluster)
 	case length != body+v.Size:
 		return v, "", nil, 0, fmt.Errorf("%w: %d bytes long, not %d", errDamaged, length, body+v.Size)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/ownfiles"
 )
 
 // oldDir is the spill directory that an earlier incarnation of this node left.
@@ -38,7 +39,7 @@ type oldFile struct {
 func (s *Store) recover() {
 	names, err := s.fs.List(s.config.Dir)
 	if err != nil {
-		s.trouble("look for spill files of earlier incarnations", err)
+		s.config.trouble("look for spill files of earlier incarnations", err)
 		return
 	}
 	for _, n := range names {
@@ -46,9 +47,13 @@ func (s *Store) recover() {
 			continue
 		}
 		d := &oldDir{path: filepath.Join(s.config.Dir, n), files: map[raysys.TaskID]oldFile{}}
+		if err = ownfiles.Folder(d.path); err != nil {
+			s.config.trouble("look at the spill files of an earlier incarnation", err)
+			continue
+		}
 		if d.lock, err = s.fs.Lock(filepath.Join(d.path, lockName), true); err != nil {
 			if !errors.Is(err, ErrLocked) {
-				s.trouble("lock the spill files of an earlier incarnation", err)
+				s.config.trouble("lock the spill files of an earlier incarnation", err)
 			}
 			continue
 		}
@@ -57,16 +62,20 @@ func (s *Store) recover() {
 	}
 }
 
-// read finds the finished files, and removes the rest.
+// read finds the finished files, and removes those that are not finished, or damaged. What a store did not make stays, and the directory with it.
 func (s *Store) read(d *oldDir) {
 	names, err := s.fs.List(d.path)
 	if err != nil {
-		s.trouble("list the spill files of an earlier incarnation", err)
+		s.config.trouble("list the spill files of an earlier incarnation", err)
 		return
+	}
+	if err := others(d.path, names); err != nil {
+		s.config.trouble("look at the spill files of an earlier incarnation", err)
+		d.stays = true
 	}
 	for _, n := range names {
 		name := filepath.Join(d.path, n)
-		if n == lockName {
+		if !ofObject.MatchString(n) {
 			continue
 		}
 		f, err := s.readOld(name)
@@ -86,7 +95,7 @@ func (s *Store) read(d *oldDir) {
 		case errors.Is(err, errDamaged):
 			s.noteDamaged(n, fmt.Errorf("spill file %s: %w", name, err))
 		case !errors.Is(err, fs.ErrInvalid): // the next incarnation may be able to read it
-			s.trouble("read what an earlier incarnation left", fmt.Errorf("spill file %s: %w", name, err))
+			s.config.trouble("read what an earlier incarnation left", fmt.Errorf("spill file %s: %w", name, err))
 			d.stays = true
 			continue
 		}
@@ -113,7 +122,7 @@ func (s *Store) readOld(name string) (o oldFile, err error) {
 
 // noteDamaged remembers why a file is of no use, by the object's id, with which its name begins.
 func (s *Store) noteDamaged(file string, err error) {
-	s.trouble("read what an earlier incarnation left", err)
+	s.config.trouble("read what an earlier incarnation left", err)
 	id, _, _ := strings.Cut(file, "-")
 	if s.damaged == nil {
 		s.damaged = map[string]error{}
@@ -133,8 +142,8 @@ func (s *Store) Damaged(id raysys.TaskID) error {
 	return s.damaged[id.String()]
 }
 
-func (s *Store) trouble(what string, err error) {
-	if h := s.config.Hooks.Trouble; h != nil {
+func (c *Config) trouble(what string, err error) {
+	if h := c.Hooks.Trouble; h != nil {
 		h(what, err)
 	}
 }
@@ -242,7 +251,7 @@ func (s *Store) Sweep() error {
 	s.unlock()
 	var errs []error
 	for _, d := range gone {
-		errs = append(errs, s.fs.RemoveAll(d.path))
+		errs = append(errs, removeDir(s.fs, d.path))
 		d.lock.Close()
 	}
 	for _, name := range names {

@@ -3,8 +3,10 @@ package objectstore_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,12 +41,8 @@ func TestRecoversEarlierIncarnation(t *testing.T) {
 	receive(t, first, 3, content(3, mib), objectstore.Disk) // a copy: its file goes
 	old := objectstore.DirOf(first)
 	closeStore(t, first)
-	if err := os.WriteFile(filepath.Join(old, "half.tmp"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(old, "bad.obj"), []byte("no header"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	madeFile(t, old, id(8).String()+"-1-7.tmp")
+	madeFile(t, old, id(9).String()+"-1-8.obj") // without a header
 
 	second := incarnation(t, dir, 2)
 	found := map[raysys.TaskID]objectstore.Version{}
@@ -180,10 +178,21 @@ func TestOthersFilesAreNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeStore(t, foreign)
 	if got := foreign.Recovered(); len(got) != 0 {
 		t.Errorf("read the files of another cluster: %v", got)
 	}
+	if err := foreign.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, foreign)
+	if err := os.Rename(strings.Replace(old, "c@", "another@", 1), old); err != nil {
+		t.Fatal(err)
+	}
+	again = incarnation(t, dir, 3)
+	if got := again.Recovered(); len(got) != 1 {
+		t.Errorf("another cluster, in whose place they were put, has left %d files", len(got))
+	}
+	closeStore(t, again)
 }
 
 func TestNodesWhoseNamesBeginAlike(t *testing.T) {
@@ -277,6 +286,104 @@ func TestTemporaryDirectoryIsALink(t *testing.T) {
 	left, _ := os.ReadDir(target)
 	if len(left) != 2 {
 		t.Errorf("left in the link's target: %v", left)
+	}
+}
+
+// inFolder lists all that is below a folder, with what the files have.
+func inFolder(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			b, err := os.ReadFile(path)
+			list = append(list, strings.TrimPrefix(path, dir)+": "+string(b))
+			return err
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestOnlyOwnFilesAreRemoved: in the place for spill files a store touches nothing that a store did not make, and says what that is: neither
+// through a link by the name of an incarnation, of a file or of the lock, nor a file or folder of another name, nor what is a copy by its name.
+func TestOnlyOwnFilesAreRemoved(t *testing.T) {
+	object := id(1).String() + "-1-1.obj"
+	for what, c := range map[string]struct {
+		old    string                      // a directory by the name of an incarnation; "" for a link to home
+		put    func(in, home string) error // what is put there
+		stays  string                      // of it
+		silent bool
+	}{
+		"a linked directory": {put: func(in, home string) error { return os.Symlink(home, in) }, stays: "is a link"},
+		"a file":             {put: func(in, home string) error { return os.WriteFile(in, []byte("mine"), 0o600) }, stays: "is no folder"},
+		"a copy":             {old: ".bak", put: func(in, home string) error { return os.Link(filepath.Join(home, "thesis"), filepath.Join(in, object)) }, stays: object, silent: true},
+		"another file": {old: ".3", put: func(in, home string) error {
+			return os.Link(filepath.Join(home, "thesis"), filepath.Join(in, "notes.obj"))
+		}, stays: "notes.obj"},
+		"a folder": {old: ".3", put: func(in, home string) error { return os.CopyFS(filepath.Join(in, "photos"), os.DirFS(home)) }, stays: "photos"},
+		"a linked object": {old: ".3", put: func(in, home string) error {
+			return os.Symlink(filepath.Join(home, "thesis"), filepath.Join(in, object))
+		}, stays: object},
+		"a linked lock": {old: ".3", put: func(in, home string) error {
+			return os.Symlink(filepath.Join(home, "thesis"), filepath.Join(in, "lock"))
+		}, stays: "is a link"},
+		"a lock to be": {old: ".3", put: func(in, home string) error { return os.Symlink(filepath.Join(home, "new"), filepath.Join(in, "lock")) }, stays: "is a link"},
+	} {
+		for _, temporary := range []bool{false, true} {
+			home, base := t.TempDir(), filepath.Join(t.TempDir(), "raysys-"+strconv.Itoa(os.Getuid()))
+			madeFile(t, filepath.Join(home, "2024"), object)
+			if err := errors.Join(os.WriteFile(filepath.Join(home, "thesis"), []byte("years"), 0o600), os.Mkdir(base, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			in := filepath.Join(base, "c@n%2F1-0000000000000001"+c.old)
+			if c.old != "" {
+				madeFile(t, in, id(7).String()+"-1-1.tmp")
+				if !strings.Contains(what, "lock") {
+					madeFile(t, in, "lock")
+				}
+			}
+			if err := c.put(in, home); err != nil {
+				t.Fatal(err)
+			}
+			before, there := inFolder(t, home), inFolder(t, base)
+			var said []string
+			cfg := objectstore.Config{Budget: 4 * mib, Disk: 1 << 40, Dir: base, Cluster: "c", Node: "n/1", Incarnation: 2}
+			cfg.Hooks.Trouble = func(what string, err error) { said = append(said, what+": "+err.Error()) }
+			if temporary {
+				t.Setenv("TMPDIR", filepath.Dir(base))
+				cfg.Dir = ""
+			}
+			s, err := objectstore.Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			receive(t, s, 1, content(1, mib), objectstore.Disk)
+			if err := s.Sweep(); err != nil {
+				t.Error(err)
+			}
+			closeStore(t, s)
+			if now := inFolder(t, home); !slices.Equal(now, before) {
+				t.Errorf("%s, temporary %v: of %q there is %q", what, temporary, before, now)
+			}
+			for _, file := range inFolder(t, base) {
+				there = slices.DeleteFunc(there, func(f string) bool { return f == file })
+			}
+			// The store's own unfinished file and its lock may go; nothing else.
+			there = slices.DeleteFunc(there, func(f string) bool { return strings.Contains(f, ".tmp: ") || strings.Contains(f, "lock: ") })
+			if len(there) > 0 {
+				t.Errorf("%s, temporary %v: %q is gone", what, temporary, there)
+			}
+			goes := temporary && what == "a linked object" // which is a name that a store gives: the link goes, not what it leads to
+			if _, err := os.Lstat(in); (err != nil) != goes {
+				t.Errorf("%s, temporary %v: %v", what, temporary, err)
+			}
+			silent := c.silent || goes || temporary && strings.Contains(what, "lock") // a directory without a lock file is of no store
+			if all := strings.Join(said, "\n"); !silent && !strings.Contains(all, c.stays) || c.silent && all != "" {
+				t.Errorf("%s, temporary %v: it says %q, want %q", what, temporary, all, c.stays)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // TestFiles: the page is served with types of its own, and what a file names is there.
@@ -88,6 +90,48 @@ func TestMissed(t *testing.T) {
 		if out, err := run.CombinedOutput(); strings.TrimSpace(string(out)) != want || err != nil {
 			t.Errorf("%s: got %q, %v, want %q", given, out, err, want)
 		}
+	}
+}
+
+// TestCopiedCommands: a shell that gets a command of the page sees the name that was meant, and the terminal before it nothing but text.
+func TestCopiedCommands(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no Node.js here: apt-get install nodejs")
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash here")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"main.square", "kind/key.m", "it's $HOME \\ `x`", "ü", "", "=ls", "-n", "a\nrm x\n", "\x1b[201~\rf0\n", "it's\u009bK\\\u202e9", "\U0001f600\U000e0001", "~", "%1"}
+	given, err := json.Marshal(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command(node, "--input-type=module", "-e", "import { word } from './files/lib.js'; console.log(JSON.stringify("+string(given)+".map(word)))")
+	run.Dir = dir
+	out, err := run.Output()
+	var words []string
+	if err != nil || json.Unmarshal(out, &words) != nil || len(words) != len(names) {
+		t.Fatalf("%q, %v", out, err)
+	}
+	for i, w := range words {
+		if strings.ContainsFunc(w, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q is %q", names[i], w)
+		}
+		if got, err := exec.Command(bash, "-c", "printf %s "+w).Output(); err != nil || string(got) != names[i] {
+			t.Errorf("%q is %s, for the shell %q, %v", names[i], w, got, err)
+		}
+	}
+	if plain := strings.Join(words[:2], " "); plain != "main.square kind/key.m" {
+		t.Errorf("quoted without need: %s", plain)
 	}
 }
 

@@ -9,6 +9,7 @@
 //	  - [Lines] is a node's part. It has a box for each driver whose work wrote lines here; a driver takes them by a question that
 //	    is answered when there are some, and asks again.
 //	  - [Keeper] is the part of raysys node: it keeps each line of its program as JSON, and shows it to people or as it came.
+//	  - [Mark] is in front of what a node itself writes below raysys node: output that looks like a line of the log stays output.
 //	  - [File] is two files, of which the older is replaced when the newer is full. Positions count from the first byte ever
 //	    written, so that they hold over that, and over restarts of the program.
 //	  - [Terminal] shows lines to the person before a driver, and folds those that several nodes wrote alike.

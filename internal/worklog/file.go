@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/raysys/raysys/internal/ownfiles"
 )
 
 // fileLimit is how large a file becomes.
@@ -33,63 +35,93 @@ func paths(folder, node string) (newer, older string) {
 	return filepath.Join(folder, node+".log"), filepath.Join(folder, node+".old.log")
 }
 
-// Open opens the files of a node, or makes them.
+// Open opens the files of a node, or makes them. A file by one of their names that was not written by a File is another program's, and stays: that
+// is an error, and so is a folder that others may write to.
 func Open(folder, node string) (*File, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	f := &File{limit: fileLimit}
-	f.path, f.old = paths(folder, node)
-	end, err := f.reopen()
-	if err != nil {
+	if err := ownfiles.Unshared(folder, 0o002); err != nil {
 		return nil, err
 	}
-	if f.f == nil {
-		return f, f.renew(end)
+	f := &File{limit: fileLimit}
+	f.path, f.old = paths(folder, node)
+	if err := replaceable(f.old); err != nil {
+		return nil, err
 	}
-	return f, nil
+	return f, f.reopen()
 }
 
-// reopen goes on with the file that is there. Where it cannot be gone on with, it returns the position of the next.
-func (f *File) reopen() (end int64, err error) {
-	r, err := openReader(f.path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoLog) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	end, err = r.lines(0, func([]byte, int64) bool { return true })
-	if err = errors.Join(err, r.f.Close()); err != nil {
-		return 0, err
-	}
-	out, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	// What a supervisor that died began to write has no end.
-	if err := out.Truncate(r.first + end - r.begins); err != nil {
-		return 0, errors.Join(err, out.Close())
-	}
-	f.f, f.begins, f.size = out, r.begins, end-r.begins
-	return end, nil
-}
-
-// renew begins a new file, whose first line is at that position.
-func (f *File) renew(begins int64) error {
-	if f.f != nil {
-		if err := errors.Join(f.f.Close(), os.Rename(f.path, f.old)); err != nil {
-			return err
-		}
-	}
-	var err error
-	if f.f, err = os.OpenFile(f.path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+// replaceable refuses a file that was not written by a File.
+func replaceable(path string) error {
+	r, err := openReader(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errEmpty):
+		return nil
+	case err != nil:
 		return err
 	}
-	first, _ := json.Marshal(head{begins})
-	_, err = f.f.Write(append(first, '\n'))
-	f.begins, f.size = begins, 0
-	return err
+	return r.f.Close()
+}
+
+// reopen goes on with the file that is there, or begins one.
+func (f *File) reopen() error {
+	r, err := openReader(f.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errEmpty) {
+		return f.begin(0)
+	}
+	if err != nil {
+		return err
+	}
+	end, err := r.lines(0, func([]byte, int64) bool { return true })
+	if err = errors.Join(err, r.f.Close()); err != nil {
+		return err
+	}
+	out, err := ownfiles.Open(f.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	// What a supervisor that died began to write has no end.
+	if err := errors.Join(out.Chmod(0o600), out.Truncate(r.first+end-r.begins)); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	f.f, f.begins, f.size = out, r.begins, end-r.begins
+	return nil
+}
+
+// renew begins a new file, whose first line is at that position, and keeps the one before.
+func (f *File) renew(begins int64) error {
+	if err := replaceable(f.old); err != nil {
+		return err
+	}
+	if err := errors.Join(f.f.Close(), os.Rename(f.path, f.old)); err != nil {
+		return err
+	}
+	return f.begin(begins)
+}
+
+// begin begins a file where there is none, or an empty one.
+func (f *File) begin(begins int64) error {
+	out, err := ownfiles.Open(f.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	size, err := out.Seek(0, io.SeekEnd)
+	if err == nil && size > 0 { // it has come meanwhile
+		err = fmt.Errorf("%s: %w", f.path, errNoLog)
+	}
+	if err == nil {
+		first, _ := json.Marshal(head{begins})
+		_, err = out.Write(append(first, '\n'))
+	}
+	if err == nil {
+		err = out.Chmod(0o600)
+	}
+	if err != nil {
+		return errors.Join(err, out.Close())
+	}
+	f.f, f.begins, f.size = out, begins, 0
+	return nil
 }
 
 // Add adds a line, which comes without its end.
@@ -107,8 +139,12 @@ func (f *File) Add(line []byte) error {
 // Close closes it.
 func (f *File) Close() error { return f.f.Close() }
 
-// errNoLog: the file was not written by a File.
-var errNoLog = errors.New("no log of raysys node")
+var (
+	// errNoLog: the file was not written by a File.
+	errNoLog = errors.New("it is no log of raysys node, and stays as it is")
+	// errEmpty: nothing was written to it.
+	errEmpty = fmt.Errorf("%w: it is empty", errNoLog)
+)
 
 // reader reads one of the two files.
 type reader struct {
@@ -119,15 +155,19 @@ type reader struct {
 }
 
 func openReader(path string) (*reader, error) {
-	f, err := os.Open(path)
+	f, err := ownfiles.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{f: f, in: bufio.NewReaderSize(f, 64<<10)}
 	line, err := r.in.ReadBytes('\n')
 	h := head{Begins: -1}
-	if err != nil || json.Unmarshal(line, &h) != nil || h.Begins < 0 {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, errNoLog), f.Close())
+	bad := errNoLog
+	if len(line) == 0 {
+		bad = errEmpty
+	}
+	if err != nil || json.Unmarshal(line, &h) != nil || h.Begins < 0 || string(line) != fmt.Sprintf("{\"begins\":%d}\n", h.Begins) {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, bad), f.Close())
 	}
 	r.begins, r.first = h.Begins, int64(len(line))
 	return r, nil

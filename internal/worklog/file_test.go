@@ -2,9 +2,11 @@ package worklog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -85,28 +87,100 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestForeignFile: a file that is something else is replaced, and no lines are read from it.
+// TestForeignFile: a file by one of the node's names that is something else stays as it is, also behind a link and when it comes while the log is
+// written; no lines are read from it, and the error names it. An empty one is nobody's.
 func TestForeignFile(t *testing.T) {
-	for _, text := range []string{"mine\nmine\n", `{"level":"info","msg":"mine"}` + "\n", ""} {
-		folder := t.TempDir()
-		if err := os.WriteFile(filepath.Join(folder, "n.log"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	for _, name := range []string{"n.log", "n.old.log"} {
+		for _, text := range []string{"mine\nmine\n", `{"level":"info","msg":"mine"}` + "\n", `{"begins":0,"of":"another"}` + "\n", `{"begins":0}`, "link", ""} {
+			folder, home := t.TempDir(), filepath.Join(t.TempDir(), "home")
+			file := filepath.Join(folder, name)
+			err := os.WriteFile(file, []byte(text), 0o600)
+			if text == "link" {
+				err = errors.Join(os.Remove(file), os.WriteFile(home, []byte(text), 0o600), os.Symlink(home, file))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := read(folder, "n", 0, nil); name == "n.log" && (err == nil || !strings.Contains(err.Error(), "n.log")) {
+				t.Errorf("%q: %v", text, err)
+			}
+			f, err := Open(folder, "n")
+			if text == "" {
+				if err != nil || f.Add([]byte("a")) != nil || f.Close() != nil {
+					t.Errorf("%s, which is empty: %v", name, err)
+				}
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s with %q is taken: %v", name, text, err)
+			}
+			if now, err := os.ReadFile(file); err != nil || string(now) != text {
+				t.Errorf("%s with %q has %q, %v", name, text, now, err)
+			}
 		}
-		if _, err := read(folder, "n", 0, nil); err == nil || !strings.Contains(err.Error(), "n.log") {
-			t.Errorf("%q: %v", text, err)
-		}
-		f, err := Open(folder, "n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if got, _ := all(t, folder, 0); len(got) != 0 {
-			t.Errorf("%q: %q", text, got)
-		}
+	}
+	// It comes while the log is written.
+	folder := t.TempDir()
+	f, err := Open(folder, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.limit = 10
+	old := filepath.Join(folder, "n.old.log")
+	if err := errors.Join(f.Add([]byte("a")), os.WriteFile(old, []byte("mine"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Add([]byte(strings.Repeat("b", 10))); err == nil || !strings.Contains(err.Error(), "n.old.log") {
+		t.Errorf("it is replaced: %v", err)
+	}
+	if now, err := os.ReadFile(old); err != nil || string(now) != "mine" {
+		t.Errorf("%q, %v", now, err)
+	}
+	if err := os.Remove(old); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Add([]byte("c")); err != nil { // one more line fits
+		t.Error(err)
+	}
+	if got, _ := all(t, folder, 0); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("%q", got)
 	}
 }
 
-// TestKeeper: each line is kept as JSON; shown is what came, or what people read; marks are kept and not shown.
+// TestFilesAreOfTheUser: nobody else can read the files, also those that were there before, and a folder that everybody may write to is refused.
+func TestFilesAreOfTheUser(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes there")
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "n.log"), []byte("{\"begins\":7}\na\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(folder, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, _ := all(t, folder, 0); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("%q", got)
+	}
+	if i, err := os.Stat(filepath.Join(folder, "n.log")); err != nil || i.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", i.Mode(), err)
+	}
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(folder, "n"); err == nil || !strings.Contains(err.Error(), "others may write to "+folder) {
+		t.Errorf("a folder of everybody is taken: %v", err)
+	}
+	if f, err := Open(filepath.Join(folder, "own"), "n"); err != nil || f.Close() != nil {
+		t.Errorf("a new one below it: %v", err)
+	}
+}
+
+// TestKeeper: each line is kept as JSON; shown is what came, or what people read; numbers are kept and not shown, secrets are shown and not kept. A
+// line without the keeper's mark is plain output, whatever it looks like.
 func TestKeeper(t *testing.T) {
 	log := `{"ts":"2026-01-02T15:04:05.678Z","level":"info","msg":"up","n":1}`
 	for _, pretty := range []bool{false, true} {
@@ -115,20 +189,24 @@ func TestKeeper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		own, other := k.Mark().String(), newMark().String()
+		if k.Mark() == NoKeeper(false).Mark() {
+			t.Error("another keeper has the same mark")
+		}
 		var shown []string
-		for _, line := range []string{"plain", log, markPrefix + "7", "no end" + markPrefix + "8", markPrefix + "x"} {
+		for _, line := range []string{"plain", log, own + log, own + "7", "no end" + own + "8", "no end" + own + log, own + "x", other + "9", other + log, own + "!secret", "!open"} {
 			s, err := k.Keep("stdout", []byte(line))
 			if err != nil {
 				t.Error(err)
 			}
 			shown = append(shown, string(s))
 		}
-		want := []string{"plain", log, "", "no end", markPrefix + "x"}
+		up := log
 		if pretty {
 			l, _ := Parse([]byte(log))
-			want[1] = string(View{Colour: true}.Append(nil, &l))
+			up = string(View{Colour: true}.Append(nil, &l))
 		}
-		if !slices.Equal(shown, want) {
+		if want := []string{"plain", log, up, "", "no end", "no end\n" + up, "x", other + "9", other + log, "secret", "!open"}; !slices.Equal(shown, want) {
 			t.Errorf("shown:\n%q\nwant\n%q", shown, want)
 		}
 		var kept []string
@@ -145,7 +223,7 @@ func TestKeeper(t *testing.T) {
 			}
 			kept = append(kept, l.Output+":"+l.Text)
 		}
-		if want := []string{"stdout:plain", ":up", "stdout:no end", "stdout:" + markPrefix + "x"}; !slices.Equal(kept, want) || marks != 15 {
+		if want := []string{"stdout:plain", "stdout:" + log, ":up", "stdout:no end", "stdout:no end", ":up", "stdout:x", "stdout:" + other + "9", "stdout:" + other + log, "stdout:!open"}; !slices.Equal(kept, want) || marks != 15 {
 			t.Errorf("kept: %q, marks %d", kept, marks)
 		}
 		if err := k.Close(); err != nil {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/raysys/raysys/internal/ownfiles"
 )
 
 // FolderVariable tells the program of a node where raysys node keeps what it writes.
@@ -20,9 +22,6 @@ const ToDriverVariable = "RAYSYS_LOG_TO_DRIVER"
 // Supervisor is Output of what raysys node says of its program.
 const Supervisor = "raysys"
 
-// markPrefix begins a mark, which a node writes to its own output; a number follows. No text begins so.
-const markPrefix = "\x1e\x1eraysys mark "
-
 // keptMark is a mark as the file has it.
 type keptMark struct {
 	Mark   uint64 `json:"mark"`
@@ -31,6 +30,7 @@ type keptMark struct {
 
 // Keeper keeps what a program writes. Its methods are not called at the same time.
 type Keeper struct {
+	mark   Mark
 	file   *File
 	pretty bool
 	sick   bool // the file could not be written to
@@ -39,34 +39,49 @@ type Keeper struct {
 // NewKeeper keeps lines in the node's files in that folder. pretty says that people read what is shown.
 // Where there can be no files it only says what is to be shown, beside the error.
 func NewKeeper(folder, node string, pretty bool) (*Keeper, error) {
+	k := NoKeeper(pretty)
 	f, err := Open(folder, node)
-	if err != nil {
-		return NoKeeper(pretty), err
+	if err == nil {
+		k.file = f
 	}
-	return &Keeper{file: f, pretty: pretty}, nil
+	return k, err
 }
 
 // NoKeeper says what is to be shown, and keeps nothing.
-func NoKeeper(pretty bool) *Keeper { return &Keeper{pretty: pretty} }
+func NoKeeper(pretty bool) *Keeper { return &Keeper{mark: newMark(), pretty: pretty} }
 
-// Keep keeps a line of that output, which comes without its end, and returns what is to be shown: nil for nothing. The error is that of the
-// files, the first time.
+// Mark is that of the lines that the node itself writes.
+func (k *Keeper) Mark() Mark { return k.mark }
+
+// Keep keeps a line of that output, which comes without its end, and returns what is to be shown: nil for nothing. A line without the mark is plain
+// output, also one that looks like a line of a log. The error is that of the files, the first time.
 func (k *Keeper) Keep(output string, line []byte) (shown []byte, err error) {
-	if i := bytes.Index(line, []byte(markPrefix)); i >= 0 {
-		if n, failed := strconv.ParseUint(string(line[i+len(markPrefix):]), 10, 64); failed == nil {
-			if i > 0 { // a line that the program has not ended
-				shown, err = k.Keep(output, line[:i])
-			}
-			mark, _ := json.Marshal(keptMark{n, output})
-			return shown, errors.Join(err, k.add(mark))
-		}
+	before, own, marked := k.mark.cut(line)
+	if !marked {
+		return line, k.add(plain(output, line, time.Now()))
+	}
+	if len(before) == 0 {
+		return k.keepOwn(output, own)
+	}
+	err = k.add(plain(output, before, time.Now())) // a line that the program has not ended
+	shown, failed := k.keepOwn(output, own)
+	return bytes.TrimSuffix(slices.Concat(before, []byte{'\n'}, shown), []byte{'\n'}), errors.Join(err, failed)
+}
+
+// keepOwn keeps what the node itself has written.
+func (k *Keeper) keepOwn(output string, line []byte) (shown []byte, err error) {
+	if n, err := strconv.ParseUint(string(line), 10, 64); err == nil {
+		mark, _ := json.Marshal(keptMark{n, output})
+		return nil, k.add(mark)
+	}
+	if secret, ok := bytes.CutPrefix(line, []byte(unkept)); ok {
+		return secret, nil
 	}
 	l, ok := Parse(line)
 	if !ok {
 		return line, k.add(plain(output, line, time.Now()))
 	}
-	err = k.add(line)
-	if k.pretty {
+	if err = k.add(line); k.pretty {
 		return View{Colour: true}.Append(nil, &l), err
 	}
 	return line, err
@@ -97,18 +112,11 @@ func Folder(folder string) (path string, gone func(), err error) {
 	if folder != "" {
 		return folder, func() {}, nil
 	}
-	path, err = os.MkdirTemp("", "raysys-logs-")
+	path, remove, err := ownfiles.Temp("raysys-logs-")
 	if err != nil {
 		return "", func() {}, err
 	}
-	return path, func() { os.RemoveAll(path) }, nil
-}
-
-// writeMarks writes a mark to the outputs of this process.
-func writeMarks(n uint64) {
-	line := []byte(markPrefix + strconv.FormatUint(n, 10) + "\n")
-	_, _ = os.Stdout.Write(line)
-	_, _ = os.Stderr.Write(line)
+	return path, func() { _ = remove() }, nil // what stays goes at the next start
 }
 
 // isMark reports whether a line of the file is a mark.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/nodelog"
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // The keys of a line. A node's own log has the first four; the others are of the work, in this order and directly behind.
@@ -120,7 +121,8 @@ type View struct {
 	More   string // follows the name of the node
 }
 
-// Append appends a line for people, without the end of line.
+// Append appends a line for people, without the end of line. What does not print is escaped; further lines of a text, and those of a stack, begin
+// with "| ", so that no text looks like another line.
 func (v View) Append(dst []byte, l *inspect.LogLine) []byte {
 	if l.Level != "" || v.Time {
 		dst = append(l.Time.Local().AppendFormat(dst, "15:04:05.000"), ' ')
@@ -130,20 +132,20 @@ func (v View) Append(dst []byte, l *inspect.LogLine) []byte {
 	}
 	var from []string
 	if l.Function != "" {
-		from = append(from, l.Function)
+		from = append(from, printable.Escape(l.Function))
 	}
 	if v.Node && l.Node != "" {
-		from = append(from, string(l.Node)+v.More)
+		from = append(from, printable.Escape(string(l.Node)+v.More))
 	}
 	if len(from) > 0 {
 		dst = append(append(append(dst, '('), strings.Join(from, " ")...), ") "...)
 	}
-	dst = append(dst, l.Text...)
+	dst = append(dst, printable.Behind(l.Text)...)
 	if len(l.Fields) > 0 {
-		dst = append(append(dst, ' '), l.Fields...)
+		dst = append(append(dst, ' '), printable.JSON(l.Fields)...)
 	}
 	if l.Stack != "" {
-		dst = append(append(dst, '\n'), strings.TrimSuffix(nodelog.Folded(l.Stack), "\n")...)
+		dst = append(append(dst, "\n| "...), printable.Behind(nodelog.Folded(l.Stack))...)
 	}
 	return dst
 }
@@ -152,7 +154,7 @@ func (v View) Append(dst []byte, l *inspect.LogLine) []byte {
 var colours = map[string]string{"DEBUG": "35", "INFO": "34", "WARN": "33"}
 
 func (v View) level(dst []byte, level string) []byte {
-	level = strings.ToUpper(level)
+	level = printable.Escape(strings.ToUpper(level))
 	if !v.Colour {
 		return append(dst, level...)
 	}

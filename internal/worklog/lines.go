@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/printable"
 )
 
 const (
@@ -32,6 +33,7 @@ const (
 type Config struct {
 	Node   raysys.NodeID
 	Folder string    // where raysys node keeps what this process writes; "" without it
+	Mark   Mark      // that raysys node gave this process
 	Out    io.Writer // where lines are written, as People says; nil: to Log
 	People bool      // they are shown to people, else as JSON
 	Debug  bool      // lines of level debug, too
@@ -62,7 +64,7 @@ type Lines struct {
 
 // New makes the Lines of a node.
 func New(cfg Config) *Lines {
-	l := &Lines{cfg: cfg, boxes: map[uint64]*box{}, kept: map[string]uint64{}, mark: writeMarks}
+	l := &Lines{cfg: cfg, boxes: map[uint64]*box{}, kept: map[string]uint64{}, mark: cfg.Mark.writeNumber}
 	if cfg.Out != nil {
 		l.terminal = NewTerminal(cfg.Out, cfg.People)
 	}
@@ -160,7 +162,7 @@ func (l *Lines) Show(node raysys.NodeID, b *Batch) {
 			if x.Level != "" && level.UnmarshalText([]byte(x.Level)) != nil {
 				level = slog.LevelError
 			}
-			l.cfg.Log.Log(context.Background(), level, x.Text, keyNode, node, keyFunction, x.Function, keyID, x.ID, "fields", string(x.Fields))
+			l.cfg.Log.Log(context.Background(), level, printable.Behind(x.Text), keyNode, node, keyFunction, x.Function, keyID, x.ID, "fields", string(x.Fields))
 		}
 	}
 	if b.Omitted > 0 {

@@ -193,8 +193,8 @@ func TestPlain(t *testing.T) {
 		b.mark = func(n uint64) { // the outputs are read by another process
 			time.AfterFunc(marked/2, func() {
 				keep("stdout", []byte("late words"))
-				keep("stdout", fmt.Append(nil, markPrefix, n))
-				keep("stderr", fmt.Append(nil, markPrefix, n))
+				keep("stdout", fmt.Append(nil, k.mark, n))
+				keep("stderr", fmt.Append(nil, k.mark, n))
 			})
 		}
 		keep("stdout", []byte("before"))
@@ -202,7 +202,7 @@ func TestPlain(t *testing.T) {
 		keep("stdout", []byte("words"))
 		keep("stderr", []byte("more"))
 		keep(Supervisor, []byte("of the supervisor"))
-		keep("stderr", []byte(said("g", "logged")))
+		keep("stderr", fmt.Append(nil, k.mark, string(said("g", "logged"))))
 		if got := texts(<-next); fmt.Sprint(got) != "[words more]" {
 			t.Errorf("%q", got)
 		}
@@ -249,9 +249,9 @@ func TestRead(t *testing.T) {
 		defer b.Close()
 		const n = 800
 		for i := range n {
-			k.Keep("stderr", said([]string{"f", "kind/key.g"}[i%2], fmt.Sprint("line ", i, strings.Repeat("y", 3000))))
+			k.Keep("stderr", fmt.Append(nil, k.mark, string(said([]string{"f", "kind/key.g"}[i%2], fmt.Sprint("line ", i, strings.Repeat("y", 3000))))))
 		}
-		k.Keep("stdout", fmt.Append(nil, markPrefix, 1))
+		k.Keep("stdout", fmt.Append(nil, k.mark, 1))
 		k.Keep("stdout", []byte("dead"))
 		read := func(q Query) Answer {
 			t.Helper()

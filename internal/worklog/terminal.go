@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // foldFor is how long a line that several nodes wrote is held back after the first of them.
@@ -70,6 +71,7 @@ func (t *Terminal) show(raw []byte, l *inspect.LogLine) {
 		if l.Driver == "" {
 			raw = named(raw, l.Node)
 		}
+		raw = printable.JSON(raw)
 		t.write(append(raw[:len(raw):len(raw)], '\n'))
 		return
 	}

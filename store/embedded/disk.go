@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"github.com/raysys/raysys/internal/ownfiles"
 	"github.com/raysys/raysys/store"
 )
 
@@ -69,7 +71,7 @@ func openDisk(dir string, max int, st *state) (*disk, error) {
 	d := &disk{dir: dir, db: db}
 	_, err = guard(func() (struct{}, error) { return struct{}{}, d.load(st) })
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, ownerName), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
+		err = writeOwner(filepath.Join(dir, ownerName))
 	}
 	if err == nil {
 		err = syncDir(dir)
@@ -78,6 +80,28 @@ func openDisk(dir string, max int, st *state) (*disk, error) {
 		return nil, errors.Join(explain(err), db.Close())
 	}
 	return d, nil
+}
+
+// writeOwner writes this process's id. What has that name and no process's id in it is another program's file: that is an error.
+func writeOwner(file string) error {
+	f, err := ownfiles.Open(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var was [32]byte
+	n, err := f.Read(was[:])
+	if _, bad := strconv.Atoi(strings.TrimSpace(string(was[:n]))); n > 0 && bad != nil || n == len(was) {
+		return fmt.Errorf("%s has something else than the id of a process, and stays as it is: move it away, or use another directory", file)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
 }
 
 func openFile(file string, o *bbolt.Options) (*bbolt.DB, error) {

@@ -323,3 +323,29 @@ func TestReadOnlyDirectory(t *testing.T) {
 		t.Errorf("a directory that is a file: %v", err)
 	}
 }
+
+// TestOwnerOfAnother: a file by the name of the owner's that has no process's id in it is another program's, also behind a link, and stays.
+func TestOwnerOfAnother(t *testing.T) {
+	for what, text := range map[string]string{"a file": "me\n", "a link": "", "many digits": strings.Repeat("1", 40)} {
+		dir, home := t.TempDir(), filepath.Join(t.TempDir(), "home")
+		file := filepath.Join(dir, "owner")
+		err := os.WriteFile(file, []byte(text), 0o600)
+		if text == "" {
+			text = "mine"
+			err = errors.Join(os.Remove(file), os.WriteFile(home, []byte(text), 0o600), os.Symlink(home, file))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := embedded.Open(embedded.Config{Dir: dir})
+		if err == nil {
+			s.Close()
+			t.Errorf("%s is taken", what)
+		} else if !strings.Contains(err.Error(), file) {
+			t.Error(err)
+		}
+		if now, err := os.ReadFile(file); err != nil || string(now) != text {
+			t.Errorf("%s has %q now, %v", what, now, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,18 +11,21 @@ import (
 
 type inner struct{ Names []string }
 
+type raw = json.RawMessage
+
 type shown struct {
 	Text   string
 	Map    map[string]inner
 	To     *inner
 	Two    [2]string
 	N      int
+	JSON   raw
 	hidden string
 }
 
 func TestPrintable(t *testing.T) {
-	given := shown{"a\nb", map[string]inner{"k\x1b": {[]string{"\t"}}}, &inner{[]string{"ü \"x\" \\n"}}, [2]string{"\x00", "\xff"}, 3, "\n"}
-	want := shown{`a\nb`, map[string]inner{`k\x1b`: {[]string{`\t`}}}, &inner{[]string{"ü \"x\" \\n"}}, [2]string{`\x00`, `\xff`}, 3, "\n"}
+	given := shown{"a\nb", map[string]inner{"k\x1b": {[]string{"\t"}}}, &inner{[]string{"ü \"x\" \\n"}}, [2]string{"\x00", "\xff"}, 3, raw("\"\u009b\x7f\""), "\n"}
+	want := shown{`a\nb`, map[string]inner{`k\x1b`: {[]string{`\t`}}}, &inner{[]string{"ü \"x\" \\n"}}, [2]string{`\x00`, `\xff`}, 3, raw(`"\u009b\u007f"`), "\n"}
 	if d := cmp.Diff(want, cli.Printable(given), cmp.AllowUnexported(shown{})); d != "" {
 		t.Error(d)
 	}

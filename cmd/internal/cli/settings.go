@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // Where a value comes from, kept with its flag.
@@ -87,13 +88,34 @@ func settings(flags *pflag.FlagSet) []setting {
 		if !Setting(f.Name) || f.Hidden {
 			return
 		}
-		s := setting{Name: f.Name, Value: f.Value.String(), Source: "default", Variable: Variable(f.Name)}
+		s := setting{Name: f.Name, Value: Redact(f.Value.String()), Source: "default", Variable: Variable(f.Name)}
 		if n := f.Annotations[sourceNote]; n != nil {
 			s.Source = n[0]
 		}
 		all = append(all, s)
 	})
 	return all
+}
+
+// Redact is an address or a URL, or several with commas between, for messages: what may be a user with a password is "...", and so is a query. A
+// list of KEY=VALUE without a URL stays as it is.
+func Redact(value string) string {
+	before, rest, isURL := strings.Cut(value, "://")
+	if !isURL {
+		if key, _, pair := strings.Cut(value, "="); pair && !strings.ContainsAny(key, ":@/") {
+			return value
+		}
+		before, rest = "", value
+	} else {
+		before += "://"
+	}
+	if at := strings.LastIndex(rest, "@"); at >= 0 { // a password may have any sign
+		rest = "..." + rest[at:]
+	}
+	if end := strings.IndexAny(rest, "?#"); isURL && end >= 0 {
+		rest = rest[:end+1] + "..."
+	}
+	return before + rest
 }
 
 // prepare runs before every command: it reads the variables, and answers --print-config.
@@ -108,7 +130,7 @@ func prepare(cmd *cobra.Command) error {
 	all := settings(flags)
 	w := cmd.OutOrStdout()
 	if f := flags.Lookup("output"); f != nil && f.Value.String() == string(JSON) {
-		if err := json.NewEncoder(w).Encode(all); err != nil {
+		if err := printable.WriteJSON(w, all); err != nil {
 			return err
 		}
 		return errPrinted

@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // version is what the binary knows of itself. Fields it does not know are empty: a program that was not built from a
@@ -75,7 +76,7 @@ func versionCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := readVersion(debug.ReadBuildInfo())
 		if *form == JSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
+			return printable.WriteJSON(cmd.OutOrStdout(), v)
 		}
 		return v.table(cmd.OutOrStdout())
 	}

@@ -184,8 +184,14 @@ export function Cmd({ text }) {
   const copy = () => navigator.clipboard?.writeText(text).then(() => { set(true); setTimeout(() => set(false), 1500); }, () => {});
   return html`<span class="cmd"><code>${text}</code><button class="plain" onClick=${copy}>${done ? 'copied' : 'copy'}</button></span>`;
 }
-// word is an argument as a shell takes it.
-export const word = s => (/^[\w./:@%+=-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
+// word is an argument as a shell takes it. What does not print is bytes in $'...', so that a terminal that gets the command does what is seen.
+const unprinted = /[\p{C}\p{Zl}\p{Zp}]/u;
+const bytesOf = c => Array.from(new TextEncoder().encode(c), b => '\\x' + b.toString(16).padStart(2, '0')).join('');
+export function word(s) {
+  if (/^[\w./:@+][\w./:@%+=-]*$/.test(s)) return s;
+  if (!unprinted.test(s)) return `'${s.replaceAll("'", `'\\''`)}'`;
+  return `$'${Array.from(s, c => (unprinted.test(c) ? bytesOf(c) : c.replace(/['\\]/, '\\$&'))).join('')}'`;
+}
 
 // State says what is missing of an answer.
 export function State({ of: { data, error }, silent = data?.silent }) {

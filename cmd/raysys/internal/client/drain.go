@@ -1,13 +1,13 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // Drain is what came of a drain.
@@ -25,7 +25,7 @@ type Drain struct {
 }
 
 // DrainJSON writes it as one line.
-func DrainJSON(w io.Writer, d Drain) error { return json.NewEncoder(w).Encode(d) }
+func DrainJSON(w io.Writer, d Drain) error { return printable.WriteJSON(w, d) }
 
 // DrainTable writes it for people.
 func DrainTable(w io.Writer, d Drain) error {

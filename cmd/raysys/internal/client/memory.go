@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // Memory is what the object stores of a cluster hold at one moment.
@@ -34,7 +34,7 @@ func WithoutNull(m Memory) Memory {
 }
 
 // MemoryJSON writes it as one line.
-func MemoryJSON(w io.Writer, m Memory) error { return json.NewEncoder(w).Encode(WithoutNull(m)) }
+func MemoryJSON(w io.Writer, m Memory) error { return printable.WriteJSON(w, WithoutNull(m)) }
 
 // MemoryTable writes it for people: the stores, the objects, what they come to.
 func MemoryTable(w io.Writer, m Memory, now time.Time) error {

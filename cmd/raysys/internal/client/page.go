@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/inspect"
 	pages "github.com/raysys/raysys/internal/page"
 )
@@ -40,7 +41,7 @@ type page struct {
 func OpenPage(at Where) (Reader, error) {
 	u, err := url.Parse(at.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--url %q: give the URL of a node's page, such as http://127.0.0.1:8265/", at.URL)
+		return nil, fmt.Errorf("--url %q: give the URL of a node's page, such as http://127.0.0.1:8265/, without a user, a password or a query: the token is in the file of RAYSYS_HTTP_TOKEN_FILE", cli.Redact(at.URL))
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	p := &page{base: strings.TrimSuffix(u.String(), "/") + "/api/", http: &http.Client{Transport: t}}

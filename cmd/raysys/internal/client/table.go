@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/printable"
 	"github.com/raysys/raysys/placement/devices"
 )
 
@@ -23,7 +23,7 @@ func JSON(w io.Writer, s Status) error {
 	Sort(&s)
 	// An empty list is no null, so that a reader can always range over it.
 	s.Nodes, s.Shards = orEmpty(s.Nodes), orEmpty(s.Shards)
-	return json.NewEncoder(w).Encode(s)
+	return printable.WriteJSON(w, s)
 }
 
 func orEmpty[T any](s []T) []T {

@@ -1,10 +1,11 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"github.com/raysys/raysys/internal/printable"
 )
 
 // Table writes the findings for people, each fix below its finding.
@@ -20,4 +21,4 @@ func Table(w io.Writer, all []Finding) error {
 }
 
 // JSON writes them as one list.
-func JSON(w io.Writer, all []Finding) error { return json.NewEncoder(w).Encode(all) }
+func JSON(w io.Writer, all []Finding) error { return printable.WriteJSON(w, all) }
