@@ -110,10 +110,11 @@ func (h *hand) give(it due.Item) []func() {
 		h.hear(it.Now)
 	}
 	now, jitter := h.now(), h.rec.Spec.jitter(h.name.Name)
-	h.happened(func(r *record) { r.begin(now, jitter) })
-	if it.Died > 0 {
-		live := maps.Clone(h.live)
-		h.happened(func(r *record) { r.died(int(it.Died), live, now, jitter) })
+	h.happened(func(r *record) { r.begin(h.now(), r.Spec.jitter(h.name.Name)) }) // told to a later record, at a later time: a clock may have been set
+	for _, f := range h.rec.ready(h.live, now) {
+		if it.Died > 0 && h.firm[f.Due] { // nodes before may have begun it
+			h.happened(func(r *record) { r.died(f.Due, int(it.Died), now, jitter) })
+		}
 	}
 	return h.step()
 }
@@ -127,8 +128,8 @@ func (h *hand) read(it due.Item) (calls []func(), ok bool) {
 		h.end()
 		back := due.Change{Name: h.name, Was: it.Version, Read: true, Done: true, Silent: true, Asked: clip(err.Error())}
 		return []func(){func() {
-			h.n.of.Log().Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
-			h.store.Change(back, func(due.Item, bool, error) {})
+			h.n.log.Error("the record of a schedule cannot be read", "schedule", h.name.Name, "error", err)
+			h.giveBack(back)
 		}}, false
 	case h.rec != nil && h.rec.Set != r.Set && h.rec.Set != 0 && r.Set != 0: // it was deleted, and set anew: of that one nothing runs here
 		h.end()
@@ -140,6 +141,15 @@ func (h *hand) read(it due.Item) (calls []func(), ok bool) {
 	}
 	r.notes = nil // they were told
 	return nil, true
+}
+
+// giveBack gives back a record that cannot be read, until the leader knows.
+func (h *hand) giveBack(c due.Change) {
+	h.store.Change(c, func(_ due.Item, _ bool, err error) {
+		if err != nil && h.n.ctx.Err() == nil {
+			time.AfterFunc(time.Second, func() { h.giveBack(c) })
+		}
+	})
 }
 
 // happened tells it to the record. mu is held.
@@ -162,13 +172,13 @@ func (h *hand) waiting() (list []firing) {
 func (h *hand) step() (calls []func()) {
 	if notes := h.rec.notes; len(notes) > 0 {
 		h.rec.notes = nil
-		calls = append(calls, func() { tell(h.n.of, h.name.Name, notes) })
+		calls = append(calls, func() { tell(h.n.log, h.name.Name, notes) })
 	}
 	for _, f := range h.rec.ready(h.live, h.now()) {
 		if h.firm[f.Due] {
 			h.live[f.Due] = time.Now()
 			spec := h.rec.Spec
-			calls = append(calls, func() { h.fire(&spec, f) })
+			calls = append(calls, func() { h.n.fire(h, &spec, f) })
 		}
 	}
 	if len(h.live) > 0 && h.noting == nil {
@@ -203,7 +213,7 @@ func (h *hand) save() []func() {
 	rec, err := h.rec.encode(next)
 	if err != nil {
 		return []func(){func() {
-			h.n.of.Log().Error("the record of a schedule cannot be stored", "schedule", h.name.Name, "error", err)
+			h.n.log.Error("the record of a schedule cannot be stored", "schedule", h.name.Name, "error", err)
 		}}
 	}
 	h.storing = true
@@ -216,9 +226,15 @@ func (h *hand) save() []func() {
 			case h.n.ctx.Err() != nil:
 				h.end()
 			case err != nil:
+				if errors.Is(err, raysys.ErrTooLarge) {
+					h.rec.note("the record of a schedule cannot be stored", "error", err)
+				}
 				time.AfterFunc(time.Second, func() {
-					h.mu.Lock()
-					h.unlock(h.save())
+					if h.mu.Lock(); h.over {
+						h.mu.Unlock()
+						return
+					}
+					h.unlock(h.step())
 				})
 			default:
 				if made {
@@ -233,31 +249,31 @@ func (h *hand) save() []func() {
 }
 
 // saved goes on when the record was stored, or another one is. mu is held.
-func (h *hand) saved(now due.Item, rec *due.Record, told int, done, made bool) []func() {
+func (h *hand) saved(now due.Item, rec *due.Record, told int, done, made bool) (calls []func()) {
 	given := h.given
-	h.given = nil
-	now.Name = h.name
+	h.given, now.Name = nil, h.name
+	ends := made && rec == nil || !now.Exists() // it is over, or was deleted; what still runs may run
+	fresh := given != nil && !after(now.Version, given.Version) && (now.Exists() || after(given.Version, h.stored.Version))
 	switch {
-	case made && rec == nil, !now.Exists():
-		h.end() // it is over, or was deleted; what still runs may run
-		return nil
-	case !made:
-		if calls, ok := h.read(now); !ok {
-			return calls
-		}
-		return h.step()
-	}
-	h.hear(now.Now)
-	h.stored.Version, h.stored.Record = now.Version, *rec
-	h.since = h.since[told:]
-	if done {
+	case ends:
 		h.end()
-		if given != nil && !after(now.Version, given.Version) {
-			return []func(){func() { h.n.take(h.store, *given) }}
+	case !made:
+		var ok bool
+		calls, ok = h.read(now)
+		ends = !ok
+	default:
+		h.hear(now.Now)
+		h.stored.Version, h.stored.Record = now.Version, *rec
+		if h.since, ends = h.since[told:], done; done {
+			h.end()
 		}
-		return nil
 	}
-	if given != nil && !after(h.stored.Version, given.Version) {
+	switch {
+	case ends && fresh: // the leader has given it, whatever this hand was told
+		return append(calls, func() { h.n.take(h.store, *given) })
+	case ends:
+		return calls
+	case fresh:
 		return h.give(*given)
 	}
 	return h.step()
@@ -354,15 +370,16 @@ func (h *hand) ended(t int64, err error) {
 	if err != nil {
 		text = clip(err.Error())
 	}
+	// A later record may be told when the leader's clock has been set back.
 	if triedAgain(err) {
 		// A call that had arrived, and whose link went down, is most often one whose node has died.
 		died := ran < time.Minute && (errors.Is(err, raysys.ErrNodeDead) || errors.Is(err, raysys.ErrOutcomeUnknown))
-		h.happened(func(r *record) { r.fault(t, now, jitter, text, died) })
+		h.happened(func(r *record) { r.fault(t, min(now, h.now()), jitter, text, died) })
 	} else {
 		if err != nil {
 			h.rec.note("a firing of a schedule failed", "due", time.Unix(0, t).UTC(), "error", err)
 		}
-		h.happened(func(r *record) { r.ended(t, now, jitter, text) })
+		h.happened(func(r *record) { r.ended(t, min(now, h.now()), jitter, text) })
 	}
 	h.unlock(h.step())
 }

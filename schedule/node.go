@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -13,9 +14,10 @@ import (
 
 // node is the schedules of one node, from its start to its end.
 type node struct {
-	ready chan struct{} // closed when of and ctx are set
-	of    *system.Node
+	ready chan struct{} // closed when ctx and log are set
 	ctx   context.Context
+	log   *slog.Logger
+	fire  func(*hand, *spec, firing) // makes a firing, whose outcome hand.ended is told
 
 	mu    sync.Mutex       // guards hands
 	hands map[string]*hand // by key: the records that this node works at
@@ -32,7 +34,7 @@ func init() {
 func entry(of *system.Node) *node {
 	v, ok := nodes.Load(of)
 	if !ok {
-		v, _ = nodes.LoadOrStore(of, &node{ready: make(chan struct{}), hands: map[string]*hand{}})
+		v, _ = nodes.LoadOrStore(of, &node{ready: make(chan struct{}), fire: (*hand).fire, hands: map[string]*hand{}})
 	}
 	return v.(*node)
 }
@@ -41,7 +43,7 @@ func entry(of *system.Node) *node {
 // fires unasked.
 func start(ctx context.Context, of *system.Node) error {
 	n := entry(of)
-	n.of, n.ctx = of, ctx
+	n.ctx, n.log = ctx, of.Log()
 	context.AfterFunc(ctx, func() { nodes.Delete(of) })
 	close(n.ready)
 	if of.Cluster() != "" || !of.Persistent() {
@@ -77,9 +79,9 @@ func take(of any, list []due.Item) {
 }
 
 // tell writes notes of a record to the node's log.
-func tell(of *system.Node, name string, notes []note) {
+func tell(log *slog.Logger, name string, notes []note) {
 	for _, n := range notes {
-		of.Log().Warn(n.text, append([]any{"schedule", name}, n.args...)...)
+		log.Warn(n.text, append([]any{"schedule", name}, n.args...)...)
 	}
 }
 

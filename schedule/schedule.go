@@ -84,16 +84,19 @@ func set(ctx context.Context, name string, w When, p core.Packed, err error, g g
 	if err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
 	}
-	return edit(ctx, name, func(i due.Item) (c due.Change, err error) {
-		r := &record{Set: i.Now, Spec: s.spec, Paused: s.paused, when: w, From: i.Now, Next: w.first(i.Now)}
-		if i.Exists() {
-			if r, err = decode(i.Record.Data); err != nil || r.Spec.same(&s.spec) {
-				return due.Change{Read: true}, err
-			}
-			r.replace(s.spec, i.Now, r.Spec.jitter(name))
+	return edit(ctx, name, func(i due.Item) (due.Change, error) { return s.put(i, w) })
+}
+
+// put is the change by which a record is as a program says.
+func (s *setting) put(i due.Item, w When) (c due.Change, err error) {
+	r := &record{Set: i.Now, Spec: s.spec, Paused: s.paused, when: w, From: i.Now, Next: w.first(i.Now)}
+	if i.Exists() {
+		if r, err = decode(i.Record.Data); err != nil || r.Spec.same(&s.spec) {
+			return due.Change{Read: true}, err
 		}
-		return changed(i, r)
-	})
+		r.replace(s.spec, i.Now, r.Spec.jitter(i.Name.Name))
+	}
+	return changed(i, r)
 }
 
 // changed is the change of a record that becomes r.
