@@ -70,7 +70,7 @@ type waiting struct {
 }
 
 // arrived calls the functions that wait for the connection p to k.
-func (m *Mesh) arrived(k core.NodeKey, p *Peer) {
+func arrived(m *Mesh, k core.NodeKey, p *Peer) {
 	m.mu.Lock()
 	w := m.waiting[k]
 	first := w != nil && !w.calling
@@ -79,13 +79,13 @@ func (m *Mesh) arrived(k core.NodeKey, p *Peer) {
 	}
 	m.mu.Unlock()
 	if first {
-		m.callWaiting(k, p, w)
+		callWaiting(m, k, p, w)
 	}
 }
 
 // callWaiting calls the functions that wait now. Another goroutine calls those that come meanwhile, since nothing of p is read
 // before this one returns. If p ends meanwhile, the rest waits for the next connection.
-func (m *Mesh) callWaiting(k core.NodeKey, p *Peer, w *waiting) {
+func callWaiting(m *Mesh, k core.NodeKey, p *Peer, w *waiting) {
 	m.mu.Lock()
 	for n := len(w.list); n > 0 && len(w.list) > 0 && p.Up(); n-- {
 		done := w.list[0]
@@ -99,7 +99,7 @@ func (m *Mesh) callWaiting(k core.NodeKey, p *Peer, w *waiting) {
 	case len(w.list) == 0:
 		delete(m.waiting, k)
 	case p.Up():
-		rest = func() { m.callWaiting(k, p, w) }
+		rest = func() { callWaiting(m, k, p, w) }
 	default:
 		w.calling = false
 		rest = func() { m.dial(k) }
@@ -111,7 +111,7 @@ func (m *Mesh) callWaiting(k core.NodeKey, p *Peer, w *waiting) {
 }
 
 // unreached calls the functions that wait for a connection to k with the reason why there is none.
-func (m *Mesh) unreached(k core.NodeKey, err error) {
+func unreached(m *Mesh, k core.NodeKey, err error) {
 	m.mu.Lock()
 	var list []func(*Peer, error)
 	if w := m.waiting[k]; w != nil {
@@ -135,7 +135,7 @@ func (m *Mesh) dial(k core.NodeKey) {
 		addr, err := m.address(ctx, k)
 		if errors.Is(err, raysys.ErrNodeDead) {
 			cancel()
-			m.unreached(k, err)
+			unreached(m, k, err)
 			return
 		}
 		if err == nil {
@@ -149,11 +149,11 @@ func (m *Mesh) dial(k core.NodeKey) {
 		case err == nil:
 			// Up has told, or the node there is another incarnation.
 			if p := m.Peer(k); p != nil && p.Up() {
-				m.arrived(k, p)
+				arrived(m, k, p)
 				return
 			}
 		case m.cfg.Runner.Context().Err() != nil:
-			m.unreached(k, raysys.ErrClosed)
+			unreached(m, k, raysys.ErrClosed)
 			return
 		}
 		m.warnOfCertificate(zap.Stringer("peer", k), err)
@@ -164,11 +164,11 @@ func (m *Mesh) dial(k core.NodeKey) {
 		m.mu.Unlock()
 		if try >= 6 {
 			m.cfg.Log.Warn("node unreachable", zap.Stringer("peer", k), zap.Error(err))
-			m.unreached(k, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
+			unreached(m, k, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
 			return
 		}
 		if !m.cfg.Runner.Pause(pause) {
-			m.unreached(k, raysys.ErrClosed)
+			unreached(m, k, raysys.ErrClosed)
 			return
 		}
 		pause *= 2
@@ -229,7 +229,7 @@ func (m *Mesh) up(l *link.Peer) {
 	m.mu.Unlock()
 	m.cfg.Log.Debug("peer up", zap.Stringer("peer", p.key))
 	m.cfg.Up(p)
-	m.arrived(p.key, p)
+	arrived(m, p.key, p)
 	m.member.Linked()
 	if l.Relayed() {
 		m.cfg.Runner.Run(func() { m.improve(p) })
@@ -288,7 +288,7 @@ func (m *Mesh) Gone(k core.NodeKey, heard bool) {
 			end()
 		}
 	}
-	m.unreached(k, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
+	unreached(m, k, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
 }
 
 // Reach connects to a node and has start ask it; failed hears why it cannot be connected to.

@@ -38,7 +38,7 @@ func TestConnectKeepsItsOrder(t *testing.T) {
 		m.Connect(k, later(4))
 	}
 	m.waiting[k] = &waiting{list: []func(*Peer, error){first, later(2)}}
-	m.arrived(k, m.peers[k.Node])
+	arrived(m, k, m.peers[k.Node])
 	for range 4 {
 		<-called
 	}

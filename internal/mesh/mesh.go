@@ -150,7 +150,7 @@ func (m *Mesh) End(cause error) {
 	keys := slices.Collect(maps.Keys(m.waiting))
 	m.mu.Unlock()
 	for _, k := range keys {
-		m.unreached(k, cause)
+		unreached(m, k, cause)
 	}
 }
 

@@ -6,18 +6,18 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Offerer is a process that knows whether it takes a message at once.
-type Offerer interface {
+// offerer is a process that knows whether it takes a message at once.
+type offerer interface {
 	// Offer hands a message over and returns true where that runs no code of the program and waits for nothing. Else it returns
-	// false, and has done nothing.
-	Offer(pid *actor.PID, message any, system bool) bool
+	// false, and has done nothing. atOnce is takesAtOnce, for a process in front of an actor's own.
+	Offer(pid *actor.PID, message any, system bool, atOnce func(*actor.ActorProcess) bool) bool
 }
 
-// offer is Offer for any process: of those that are no Offerer only an actor with a usual mailbox takes messages at once.
+// offer is Offer for any process: of those that are no offerer only an actor with a usual mailbox takes messages at once.
 func offer(p actor.Process, pid *actor.PID, message any, system bool) bool {
 	switch p := p.(type) {
 	case *actor.ActorProcess:
-		if !TakesAtOnce(p) {
+		if !takesAtOnce(p) {
 			return false
 		}
 		if system {
@@ -26,8 +26,8 @@ func offer(p actor.Process, pid *actor.PID, message any, system bool) bool {
 			p.SendUserMessage(pid, message)
 		}
 		return true
-	case Offerer:
-		return p.Offer(pid, message, system)
+	case offerer:
+		return p.Offer(pid, message, system, takesAtOnce)
 	}
 	return false
 }
@@ -69,9 +69,9 @@ var usual = func() (u struct {
 	return u
 }()
 
-// TakesAtOnce reports whether an actor's mailbox has no bound and no middleware, and its dispatcher starts a goroutine: then a
+// takesAtOnce reports whether an actor's mailbox has no bound and no middleware, and its dispatcher starts a goroutine: then a
 // message that is posted to it waits for nothing.
-func TakesAtOnce(p *actor.ActorProcess) bool {
+func takesAtOnce(p *actor.ActorProcess) bool {
 	if !usual.known {
 		return false
 	}

@@ -39,7 +39,7 @@ func TestTakesAtOnce(t *testing.T) {
 	for what, of := range mailboxes {
 		pid := s.Root.Spawn(actor.PropsFromFunc(func(actor.Context) {}, of.opts...))
 		p, _ := s.ProcessRegistry.GetLocal(pid.Id)
-		if got := TakesAtOnce(p.(*actor.ActorProcess)); got != of.atOnce {
+		if got := takesAtOnce(p.(*actor.ActorProcess)); got != of.atOnce {
 			t.Errorf("%s: %v, want %v", what, got, of.atOnce)
 		}
 		s.Root.Stop(pid)
@@ -51,6 +51,6 @@ func BenchmarkTakesAtOnce(b *testing.B) {
 	defer s.Shutdown()
 	p, _ := s.ProcessRegistry.GetLocal(s.Root.Spawn(actor.PropsFromFunc(func(actor.Context) {})).Id)
 	for b.Loop() {
-		TakesAtOnce(p.(*actor.ActorProcess))
+		takesAtOnce(p.(*actor.ActorProcess))
 	}
 }

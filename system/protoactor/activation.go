@@ -11,7 +11,6 @@ import (
 	"github.com/asynkron/protoactor-go/cluster"
 
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/remote"
 )
 
 // activation is one life of an actor, and the process behind its PID. It passes messages on until the actor is told to stop.
@@ -30,7 +29,8 @@ type activation struct {
 	left    atomic.Bool  // the grain deactivates, and not the actor itself
 	told    atomic.Bool  // to stop at once: what the mailbox holds is given back, and there is no restart
 	emptied atomic.Bool  // the mailbox holds nothing before the pill
-	prompt  atomic.Bool  // a message to inner runs no code of the program, and waits for nothing
+	prompt  sync.Once    // sets atOnce
+	atOnce  bool         // a message to inner runs no code of the program, and waits for nothing
 
 	ended     chan struct{} // closed when the actor has stopped
 	abandoned chan struct{} // closed when the grain waits for that no longer
@@ -51,9 +51,6 @@ func spawn(n *node, b *bound, key string, s stored) (*activation, error) {
 	_, err := n.system().Root.SpawnNamed(props, fmt.Sprintf("%s/%s@%d", b.kind.Kind, key, serials.Add(1)))
 	if err != nil {
 		return nil, fmt.Errorf("spawn the actor %s/%s: %w", b.kind.Kind, key, err)
-	}
-	if p, ok := a.inner.(*actor.ActorProcess); ok {
-		a.prompt.Store(remote.TakesAtOnce(p))
 	}
 	return a, nil
 }
@@ -96,10 +93,14 @@ func (a *activation) pass(pid *actor.PID, message any) bool {
 	return true
 }
 
-// Offer implements remote.Offerer.
-func (a *activation) Offer(pid *actor.PID, message any, system bool) bool {
+// Offer is called by package remote: a message is taken at once, or not at all.
+func (a *activation) Offer(pid *actor.PID, message any, system bool, atOnce func(*actor.ActorProcess) bool) bool {
+	a.prompt.Do(func() {
+		p, ok := a.inner.(*actor.ActorProcess)
+		a.atOnce = ok && atOnce(p)
+	})
 	switch {
-	case !a.prompt.Load():
+	case !a.atOnce:
 		return false
 	case system:
 		return a.passSystem(pid, message)

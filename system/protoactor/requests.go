@@ -174,8 +174,8 @@ func (w *waiting) SendUserMessage(_ *actor.PID, message any) {
 	w.take(answer)
 }
 
-// Offer implements remote.Offerer: it never blocks.
-func (w *waiting) Offer(pid *actor.PID, message any, system bool) bool {
+// Offer is called by package remote: a message is taken at once.
+func (w *waiting) Offer(pid *actor.PID, message any, system bool, _ func(*actor.ActorProcess) bool) bool {
 	if system {
 		w.SendSystemMessage(pid, message)
 	} else {
