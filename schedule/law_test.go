@@ -18,7 +18,7 @@ import (
 
 // edit is a change by a client: verb, or what a program sets. Its letter may come later.
 func (w *world) edit(verb string, n int) {
-	time.Sleep(1) // no two records are set at one time
+	<-time.After(1) // no two records are set at one time
 	s, when := w.draw(n)
 	it := w.table.Item(w.name().Key())
 	var send func()
