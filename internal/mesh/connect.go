@@ -27,40 +27,102 @@ func (m *Mesh) Peer(k core.NodeKey) *Peer {
 }
 
 // Connect calls done with the connection to an incarnation, which is dialled if need be: one that is over does not count,
-// though down may not have been called yet. The error matches
-// raysys.ErrNodeDead when the incarnation is not in the cluster, and raysys.ErrUnreachable when it cannot be reached.
+// though down may not have been called yet. Functions that Connect was given one after the other are called in that order. The error
+// matches raysys.ErrNodeDead when the incarnation is not in the cluster, and raysys.ErrUnreachable when it cannot be reached.
 func (m *Mesh) Connect(k core.NodeKey, done func(*Peer, error)) {
-	m.mu.Lock()
-	if p := m.peers[k.Node]; p != nil && p.key == k && p.Up() {
-		m.mu.Unlock()
-		done(p, nil)
-		return
+	if p, now, err := m.ConnectedOr(k, done); now {
+		done(p, err)
 	}
-	err := m.cfg.Runner.Err() // under mu: End fails the callers that were entered before it
-	if err == nil && !m.Alive(k) {
+}
+
+// ConnectedOr is Connect for a caller that may block once it knows: what is known now is returned, and later is not called. Else later
+// is called, on a goroutine of the mesh: it must not block.
+func (m *Mesh) ConnectedOr(k core.NodeKey, later func(*Peer, error)) (p *Peer, now bool, err error) {
+	m.mu.Lock()
+	w := m.waiting[k]
+	if p := m.peers[k.Node]; w == nil && p != nil && p.key == k && p.Up() {
+		m.mu.Unlock()
+		return p, true, nil
+	}
+	err = m.cfg.Runner.Err() // under mu: End fails the callers that were entered before it
+	if err == nil && w == nil && !m.Alive(k) {
 		err = fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
 	}
 	if err != nil {
 		m.mu.Unlock()
-		done(nil, err)
-		return
+		return nil, true, err
 	}
-	first := len(m.waiting[k]) == 0
-	m.waiting[k] = append(m.waiting[k], done)
+	if w == nil {
+		m.waiting[k] = &waiting{list: []func(*Peer, error){later}}
+		m.mu.Unlock()
+		m.cfg.Runner.Run(func() { m.dial(k) })
+		return nil, false, nil
+	}
+	w.list = append(w.list, later)
+	m.mu.Unlock()
+	return nil, false, nil
+}
+
+// waiting are the functions that wait for a connection.
+type waiting struct {
+	list    []func(*Peer, error)
+	calling bool // they are being called: one that comes now is behind them
+}
+
+// arrived calls the functions that wait for the connection p to k.
+func arrived(m *Mesh, k core.NodeKey, p *Peer) {
+	m.mu.Lock()
+	w := m.waiting[k]
+	first := w != nil && !w.calling
+	if first {
+		w.calling = true
+	}
 	m.mu.Unlock()
 	if first {
-		m.cfg.Runner.Run(func() { m.dial(k) })
+		callWaiting(m, k, p, w)
 	}
 }
 
-// arrived calls the functions that wait for a connection to k.
-func (m *Mesh) arrived(k core.NodeKey, p *Peer, err error) {
+// callWaiting calls the functions that wait now. Another goroutine calls those that come meanwhile, since nothing of p is read
+// before this one returns. If p ends meanwhile, the rest waits for the next connection.
+func callWaiting(m *Mesh, k core.NodeKey, p *Peer, w *waiting) {
 	m.mu.Lock()
-	list := m.waiting[k]
-	delete(m.waiting, k)
+	for n := len(w.list); n > 0 && len(w.list) > 0 && p.Up(); n-- {
+		done := w.list[0]
+		w.list = w.list[1:]
+		m.mu.Unlock()
+		done(p, nil)
+		m.mu.Lock()
+	}
+	var rest func()
+	switch {
+	case len(w.list) == 0:
+		delete(m.waiting, k)
+	case p.Up():
+		rest = func() { callWaiting(m, k, p, w) }
+	default:
+		w.calling = false
+		rest = func() { m.dial(k) }
+	}
+	m.mu.Unlock()
+	if rest != nil {
+		m.cfg.Runner.Run(rest)
+	}
+}
+
+// unreached calls the functions that wait for a connection to k with the reason why there is none.
+func unreached(m *Mesh, k core.NodeKey, err error) {
+	m.mu.Lock()
+	var list []func(*Peer, error)
+	if w := m.waiting[k]; w != nil {
+		list, w.list = w.list, nil
+		if !w.calling {
+			delete(m.waiting, k)
+		}
+	}
 	m.mu.Unlock()
 	for _, done := range list {
-		done(p, err)
+		done(nil, err)
 	}
 }
 
@@ -73,7 +135,7 @@ func (m *Mesh) dial(k core.NodeKey) {
 		addr, err := m.address(ctx, k)
 		if errors.Is(err, raysys.ErrNodeDead) {
 			cancel()
-			m.arrived(k, nil, err)
+			unreached(m, k, err)
 			return
 		}
 		if err == nil {
@@ -87,11 +149,11 @@ func (m *Mesh) dial(k core.NodeKey) {
 		case err == nil:
 			// Up has told, or the node there is another incarnation.
 			if p := m.Peer(k); p != nil && p.Up() {
-				m.arrived(k, p, nil)
+				arrived(m, k, p)
 				return
 			}
 		case m.cfg.Runner.Context().Err() != nil:
-			m.arrived(k, nil, raysys.ErrClosed)
+			unreached(m, k, raysys.ErrClosed)
 			return
 		}
 		m.warnOfCertificate(zap.Stringer("peer", k), err)
@@ -102,11 +164,11 @@ func (m *Mesh) dial(k core.NodeKey) {
 		m.mu.Unlock()
 		if try >= 6 {
 			m.cfg.Log.Warn("node unreachable", zap.Stringer("peer", k), zap.Error(err))
-			m.arrived(k, nil, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
+			unreached(m, k, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
 			return
 		}
 		if !m.cfg.Runner.Pause(pause) {
-			m.arrived(k, nil, raysys.ErrClosed)
+			unreached(m, k, raysys.ErrClosed)
 			return
 		}
 		pause *= 2
@@ -167,7 +229,7 @@ func (m *Mesh) up(l *link.Peer) {
 	m.mu.Unlock()
 	m.cfg.Log.Debug("peer up", zap.Stringer("peer", p.key))
 	m.cfg.Up(p)
-	m.arrived(p.key, p, nil)
+	arrived(m, p.key, p)
 	m.member.Linked()
 	if l.Relayed() {
 		m.cfg.Runner.Run(func() { m.improve(p) })
@@ -226,7 +288,7 @@ func (m *Mesh) Gone(k core.NodeKey, heard bool) {
 			end()
 		}
 	}
-	m.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
+	unreached(m, k, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
 }
 
 // Reach connects to a node and has start ask it; failed hears why it cannot be connected to.

@@ -3,6 +3,8 @@ package mesh
 import (
 	"context"
 	"crypto/x509"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +63,7 @@ type Mesh struct {
 	peers    map[raysys.NodeID]*Peer
 	admitted map[core.NodeKey]member.Info // what connected nodes tell of themselves
 	heard    map[raysys.NodeID]time.Time  // when the last frame came, of nodes whose connection broke
-	waiting  map[core.NodeKey][]func(*Peer, error)
+	waiting  map[core.NodeKey]*waiting
 	failed   map[core.NodeKey]error // why nodes without a connection could not be reached when they were dialled last
 }
 
@@ -70,7 +72,7 @@ func New(cfg Config) *Mesh {
 	return &Mesh{
 		cfg: cfg, entries: cfg.Table.Entries(), joined: make(chan struct{}),
 		peers: map[raysys.NodeID]*Peer{}, admitted: map[core.NodeKey]member.Info{}, heard: map[raysys.NodeID]time.Time{},
-		waiting: map[core.NodeKey][]func(*Peer, error){}, failed: map[core.NodeKey]error{},
+		waiting: map[core.NodeKey]*waiting{}, failed: map[core.NodeKey]error{},
 	}
 }
 
@@ -145,13 +147,10 @@ func (m *Mesh) Failed(k core.NodeKey) error {
 // new ones.
 func (m *Mesh) End(cause error) {
 	m.mu.Lock()
-	waiting := m.waiting
-	m.waiting = map[core.NodeKey][]func(*Peer, error){}
+	keys := slices.Collect(maps.Keys(m.waiting))
 	m.mu.Unlock()
-	for _, list := range waiting {
-		for _, done := range list {
-			done(nil, cause)
-		}
+	for _, k := range keys {
+		unreached(m, k, cause)
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
-	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -55,7 +54,10 @@ func (a *Actors) ServeBody(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 }
 
 // Down is called when a connection is over.
-func (a *Actors) Down(p *mesh.Peer) { a.bodies.down(p) }
+func (a *Actors) Down(p *mesh.Peer) {
+	a.bodies.down(p)
+	a.lines.down(p)
+}
 
 // Address is the Address of the PIDs of an incarnation. It ends with :0 because proto.Actor takes the address of a member
 // apart into a host and a port.
@@ -104,7 +106,7 @@ func (p process) SendSystemMessage(pid *actor.PID, message any) {
 // Stop implements actor.Process.
 func (p process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
-// send sends a message. Messages are sent in the order of the calls while the connection is up.
+// send sends a message. Messages are sent in the order of the calls.
 func (p process) send(pid, sender *actor.PID, header actor.ReadonlyMessageHeader, msg any, system bool) {
 	frame, err := appendActorMessage(nil, pid, sender, msg, system)
 	if err == nil && header != nil && header.Length() > 0 {
@@ -113,61 +115,102 @@ func (p process) send(pid, sender *actor.PID, header actor.ReadonlyMessageHeader
 		}
 	}
 	if err != nil {
-		p.refused(pid, sender, msg, err)
+		p.refused(pid, sender, msg, err, false)
 		return
 	}
-	refs.Connect(p.a.Mesh, p.to, func(to *refs.Session, err error) {
-		if err == nil {
-			err = to.Send(wire.Requests, wire.KindActor, frame)
-		}
-		if errors.Is(err, raysys.ErrTooLarge) {
-			err = p.a.bodies.send(to, frame, func() { p.undelivered(pid, sender, msg) })
-		}
-		switch {
-		case errors.Is(err, raysys.ErrTooLarge): // its header is
-			p.refused(pid, sender, msg, err)
-		case err != nil:
-			p.undelivered(pid, sender, msg)
-		}
-	})
+	to, now, err := p.a.Mesh.ConnectedOr(p.to, func(to *mesh.Peer, err error) { p.sendOver(to, err, pid, sender, msg, frame, true) })
+	if now {
+		p.sendOver(to, err, pid, sender, msg, frame, false)
+	}
 }
 
-// failer is a process that waits for the answer to a message and can hear why none comes.
+// sendOver sends a message over a connection, unless there is none because of err. later says that the caller must not block.
+func (p process) sendOver(to *mesh.Peer, err error, pid, sender *actor.PID, msg any, frame []byte, later bool) {
+	if err == nil {
+		err = to.Send(wire.Requests, wire.KindActor, frame)
+	}
+	if errors.Is(err, raysys.ErrTooLarge) {
+		err = p.a.bodies.send(to, frame, func() { p.undelivered(pid, sender, msg, true) })
+	}
+	switch {
+	case errors.Is(err, raysys.ErrTooLarge), errors.Is(err, raysys.ErrOverloaded): // its header is too large, or too much waits here
+		p.refused(pid, sender, msg, err, later)
+	case err != nil:
+		p.undelivered(pid, sender, msg, later)
+	}
+}
+
+// failer is a process that waits for the answer to a message and can hear why none comes. Failed must not block.
 type failer interface{ Failed(error) }
 
 // refused is undelivered for a message that no other attempt can deliver. A failer hears why, whether it has sent the message or the
 // message was to be its answer.
-func (p process) refused(pid, sender *actor.PID, msg any, err error) {
-	p.a.Log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
+func (p process) refused(pid, sender *actor.PID, msg any, err error, later bool) {
+	if !errors.Is(err, raysys.ErrOverloaded) { // of which there may be many
+		p.a.Log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
+	}
 	if sender != nil && sender.Address == p.a.System.Address() {
 		if f, ok := p.a.local(sender).(failer); ok {
 			f.Failed(err)
 			return
 		}
 	}
-	p.undelivered(pid, sender, msg)
-	refs.Connect(p.a.Mesh, p.to, func(to *refs.Session, down error) {
+	p.undelivered(pid, sender, msg, later)
+	p.a.sendFailed(p.to, pid, "", err)
+}
+
+// undelivered tells the sender as protoactor does for local PIDs: a dead letter, and Terminated for a watcher.
+func (p process) undelivered(pid, sender *actor.PID, msg any, later bool) {
+	m := inbound{to: pid, sender: sender, content: msg, dead: true}
+	if w, ok := msg.(*actor.Watch); ok {
+		p.a.watches.remove(p.to, pid, w.Watcher)
+		m = inbound{to: w.Watcher, content: &actor.Terminated{Who: pid, Why: actor.TerminatedReason_AddressTerminated}, system: true}
+	}
+	if later {
+		p.a.lines.enter(p.to, m, true)
+		return
+	}
+	p.a.hand(&m)
+}
+
+// ofSender in a frame of formFailed says that the process has sent what could not be delivered, and does not wait for an answer alone.
+const ofSender = "sender"
+
+// sendFailed tells a process of another node why a message is not delivered.
+func (a *Actors) sendFailed(to core.NodeKey, pid *actor.PID, whose string, cause error) {
+	a.Mesh.Connect(to, func(to *mesh.Peer, down error) {
 		if down == nil {
 			frame := appendAddressed(nil, pid, nil, 0)
-			frame = wire.AppendBytes(append(frame, formFailed), "")
-			_ = to.Send(wire.Requests, wire.KindActor, wire.AppendBytes(frame, wire.AppendError(nil, err)))
+			frame = wire.AppendBytes(append(frame, formFailed), whose)
+			_ = to.Send(wire.Requests, wire.KindActor, wire.AppendBytes(frame, wire.AppendError(nil, cause)))
 		}
 	})
 }
 
-// undelivered tells the sender as protoactor does for local PIDs: a dead letter, and Terminated for a watcher.
-func (p process) undelivered(pid, sender *actor.PID, msg any) {
-	if w, ok := msg.(*actor.Watch); ok {
-		p.a.watches.remove(p.to, pid, w.Watcher)
-		p.a.toLocal(w.Watcher, &actor.Terminated{Who: pid, Why: actor.TerminatedReason_AddressTerminated})
-		return
+// failed tells a process of this node why a message is not delivered. A sender that cannot hear why gets what the sender of a dead
+// letter gets.
+func (a *Actors) failed(p *mesh.Peer, pid *actor.PID, whose string, cause error) {
+	if f, ok := a.local(pid).(failer); ok {
+		f.Failed(cause)
+	} else if whose == ofSender {
+		a.lines.enter(p.Key(), inbound{to: pid, content: &actor.DeadLetterResponse{}, peer: p}, true)
 	}
-	p.a.System.DeadLetter.SendUserMessage(pid, &actor.MessageEnvelope{Message: msg, Sender: sender})
 }
 
-func (a *Actors) toLocal(pid *actor.PID, system any) {
-	if ref, ok := a.System.ProcessRegistry.GetLocal(pid.Id); ok {
-		ref.SendSystemMessage(pid, system)
+// overloaded refuses a message of another node that has no room in its line.
+func (a *Actors) overloaded(m inbound, waits load, first bool) {
+	err := fmt.Errorf("%w: %d messages of node %s, of %d bytes, wait for the actor %s, which has no room for them",
+		raysys.ErrOverloaded, waits.messages, m.peer.Node(), waits.bytes, m.to.Id)
+	if first {
+		a.Log.Warn("messages of another node to an actor are refused", zap.Stringer("peer", m.peer.Key()), zap.String("pid", m.to.String()), zap.Error(err))
+	}
+	if m.sender == nil {
+		return
+	}
+	if m.sender.Address == a.System.Address() {
+		a.failed(m.peer, m.sender, ofSender, err)
+	} else if k, ok := parseAddress(m.sender.Address); ok {
+		a.sendFailed(k, m.sender, ofSender, err)
 	}
 }
 
@@ -277,7 +320,7 @@ func (a *Actors) Receive(p *mesh.Peer, frame []byte) error {
 	if sender.Id == "" {
 		sender = nil
 	}
-	m := inbound{to: to, sender: sender, header: header}
+	m := inbound{to: to, sender: sender, header: header, system: flags&flagSystem != 0, peer: p, size: len(frame)}
 	switch form {
 	case formHead:
 		of := wire.NewReader(body)
@@ -285,12 +328,12 @@ func (a *Actors) Receive(p *mesh.Peer, frame []byte) error {
 		if err := of.Err(); err != nil {
 			return err
 		}
-		return a.lines.head(p, m)
+		return a.lines.head(m)
 	case formFailed:
 		of := wire.NewReader(body)
 		cause := wire.ReadError(&of)
-		if f, ok := a.local(to).(failer); ok && of.Err() == nil {
-			f.Failed(cause)
+		if of.Err() == nil {
+			a.failed(p, to, name, cause)
 		}
 		return of.Err()
 	}
@@ -299,27 +342,25 @@ func (a *Actors) Receive(p *mesh.Peer, frame []byte) error {
 		a.Log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
 		return nil
 	}
-	if flags&flagSystem == 0 {
-		if a.lines.count.Load() == 0 || !a.lines.behind(p, m) {
-			a.hand(m)
+	if m.system {
+		if !whole(m.content) {
+			return fmt.Errorf("%w: a %T of node %s names no actor", wire.ErrCorrupt, m.content, p.Node())
 		}
+		switch of := m.content.(type) {
+		case *actor.Watch:
+			if _, ok := a.System.ProcessRegistry.GetLocal(to.Id); !ok {
+				a.System.Root.Send(of.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
+				return nil
+			}
+		case *actor.Terminated:
+			a.watches.remove(p.Key(), of.Who, to)
+		}
+	}
+	if a.lines.count.Load() != 0 && a.lines.behind(m) {
 		return nil
 	}
-	if !whole(m.content) {
-		return fmt.Errorf("%w: a %T of node %s names no actor", wire.ErrCorrupt, m.content, p.Node())
-	}
-	ref, ok := a.System.ProcessRegistry.GetLocal(to.Id)
-	switch m := m.content.(type) {
-	case *actor.Watch:
-		if !ok {
-			a.System.Root.Send(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
-			return nil
-		}
-	case *actor.Terminated:
-		a.watches.remove(p.Key(), m.Who, to)
-	}
-	if ok {
-		ref.SendSystemMessage(to, m.content)
+	if !offer(a.local(to), to, m.message(), m.system) {
+		a.lines.enter(p.Key(), m, true)
 	}
 	return nil
 }
@@ -343,13 +384,26 @@ func (a *Actors) local(pid *actor.PID) actor.Process {
 	return ref
 }
 
-// hand hands a message of another node to its actor.
-func (a *Actors) hand(m inbound) {
-	msg := m.content
+// message is what the process gets.
+func (m *inbound) message() any {
 	if m.sender != nil || len(m.header) > 0 {
-		msg = &actor.MessageEnvelope{Header: m.header, Message: msg, Sender: m.sender}
+		return &actor.MessageEnvelope{Header: m.header, Message: m.content, Sender: m.sender}
 	}
-	a.local(m.to).SendUserMessage(m.to, msg)
+	return m.content
+}
+
+// hand hands a message to its process. It may block.
+func (a *Actors) hand(m *inbound) {
+	switch ref, ok := a.System.ProcessRegistry.GetLocal(m.to.Id); {
+	case m.dead:
+		if m.content != nil {
+			a.System.DeadLetter.SendUserMessage(m.to, &actor.MessageEnvelope{Message: m.content, Sender: m.sender})
+		}
+	case !m.system:
+		ref.SendUserMessage(m.to, m.message())
+	case ok:
+		ref.SendSystemMessage(m.to, m.content)
+	}
 }
 
 func readActorMessage(form byte, name string, body []byte) (any, error) {
@@ -416,6 +470,7 @@ func (a *Actors) Gone(k core.NodeKey) {
 	a.watches.mu.Unlock()
 	for p := range pairs {
 		who := &actor.PID{Address: Address(k), Id: p.watched}
-		a.toLocal(&actor.PID{Id: p.watcher}, &actor.Terminated{Who: who, Why: actor.TerminatedReason_AddressTerminated})
+		m := inbound{to: &actor.PID{Id: p.watcher}, content: &actor.Terminated{Who: who, Why: actor.TerminatedReason_AddressTerminated}, system: true}
+		a.lines.enter(k, m, true)
 	}
 }

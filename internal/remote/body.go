@@ -6,7 +6,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/mesh"
-	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -45,14 +44,14 @@ type body struct {
 }
 
 // send sends a message, which frame would be, as a head. After an error the receiver gets nothing, and lost is not called.
-func (b *bodies) send(to *refs.Session, frame []byte, lost func()) error {
+func (b *bodies) send(to *mesh.Peer, frame []byte, lost func()) error {
 	b.mu.Lock()
 	b.last++
 	number := b.last
 	head, data := cutBody(frame, number)
 	waiting := 0
 	for _, o := range b.m {
-		if o.to == to.Peer {
+		if o.to == to {
 			waiting += len(o.data)
 		}
 	}
@@ -63,11 +62,11 @@ func (b *bodies) send(to *refs.Session, frame []byte, lost func()) error {
 	if b.m == nil {
 		b.m = map[uint64]body{}
 	}
-	b.m[number] = body{to.Peer, data, lost}
+	b.m[number] = body{to, data, lost}
 	b.mu.Unlock()
 	err := to.Send(wire.Requests, wire.KindActor, head)
 	if err != nil {
-		if _, ok := b.take(to.Peer, number); !ok {
+		if _, ok := b.take(to, number); !ok {
 			return nil // down has called lost
 		}
 	}

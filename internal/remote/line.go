@@ -2,12 +2,16 @@ package remote
 
 import (
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -19,19 +23,45 @@ const (
 	maxHeads = 1024
 )
 
-// lines are the messages of other nodes that wait for the body of one before them: a line for each actor and peer.
+// lineRoom is what may wait in the lines of one node. A line has at most as much as is free beside it, so one that stands still leaves
+// half of the room to others, and two leave a third.
+var lineRoom = load{1 << 16, 64 << 20}
+
+// load is a number of messages and the bytes that they came in.
+type load struct{ messages, bytes int }
+
+func (l *load) add(messages, bytes int) { l.messages, l.bytes = l.messages+messages, l.bytes+bytes }
+
+// lines are the messages of other nodes that wait: for the body of one before them, or for a goroutine that hands them over, since
+// the process that gets them may run code of the program meanwhile, or has no room. One node's messages to one process are a line.
 type lines struct {
 	a     *Actors
 	count atomic.Int64 // of lines: the usual message looks at nothing else
 
-	mu    sync.Mutex // guards the rest, and is held while a line's messages are handed over, so that none comes between them
-	peers map[*mesh.Peer]*peerLines
+	mu    sync.Mutex // guards the rest
+	nodes map[core.NodeKey]*nodeLines
 }
 
-type peerLines struct {
-	actors map[string][]*inbound // by the actor's id; the first of each is open
-	heads  []*inbound            // whose bodies were not asked for
-	asked  int
+// nodeLines are the lines of a node. They outlive a connection: what the next one brings is behind them.
+type nodeLines struct {
+	of core.NodeKey
+	load
+	lines map[lineKey]*line
+	heads []*inbound // whose bodies were not asked for
+	asked int
+}
+
+// lineKey is whom a line is for. A system message overtakes those of users, as in proto.Actor.
+type lineKey struct {
+	id           string // of the process; empty for dead letters
+	system, dead bool
+}
+
+type line struct {
+	load
+	waiting []*inbound
+	handing bool // a goroutine hands over the first
+	refused int
 }
 
 // inbound is a message of another node.
@@ -39,101 +69,214 @@ type inbound struct {
 	to, sender *actor.PID
 	header     map[string]string
 	content    any
+	system     bool
+	dead       bool // it is a dead letter here; without content its sender knows
 
-	open   bool  // it is a head, and the body is to come
-	lost   error // why it will not
+	peer   *mesh.Peer // that brought it; nil for what this node says of another
+	size   int
+	open   bool // it is a head, and the body is to come
 	form   byte
 	name   string
 	number uint64
 }
 
-// behind has a message wait where one before it does, for the same actor and of the same peer.
-func (l *lines) behind(p *mesh.Peer, m inbound) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	of := l.peers[p]
-	if of == nil || of.actors[m.to.Id] == nil {
-		return false
+func (m *inbound) line() lineKey {
+	if m.dead {
+		return lineKey{dead: true}
 	}
-	of.actors[m.to.Id] = append(of.actors[m.to.Id], &m)
+	return lineKey{id: m.to.Id, system: m.system}
+}
+
+// behind has a message wait where one before it does, for the same process and of the same node.
+func (l *lines) behind(m inbound) bool { return l.enter(m.peer.Key(), m, false) }
+
+// enter has a message of a node wait; unless begin is set, only in a line that is there.
+func (l *lines) enter(of core.NodeKey, m inbound, begin bool) bool {
+	l.mu.Lock()
+	n, key := l.nodes[of], m.line()
+	if n == nil || n.lines[key] == nil {
+		if !begin {
+			l.mu.Unlock()
+			return false
+		}
+		n = l.beginLocked(of, key)
+	}
+	at := n.lines[key]
+	if m.peer != nil && !m.open && n.full(at) {
+		at.refused++
+		first, held := at.refused == 1, at.load
+		l.mu.Unlock()
+		l.a.overloaded(m, held, first)
+		return true
+	}
+	kept := m // m itself takes no memory where nothing waits
+	at.waiting = append(at.waiting, &kept)
+	n.hold(at, 1, m.size)
+	if m.open {
+		n.heads = append(n.heads, &kept)
+	}
+	l.startLocked(n, key, at)
+	l.mu.Unlock()
 	return true
 }
 
-// head enters a message without its body.
-func (l *lines) head(p *mesh.Peer, m inbound) error {
-	l.mu.Lock()
-	of := l.peers[p]
-	if of == nil {
-		of = &peerLines{actors: map[string][]*inbound{}}
-		if l.peers == nil {
-			l.peers = map[*mesh.Peer]*peerLines{}
-		}
-		l.peers[p] = of
+func (l *lines) beginLocked(of core.NodeKey, key lineKey) *nodeLines {
+	if l.nodes == nil {
+		l.nodes = map[core.NodeKey]*nodeLines{}
 	}
-	if len(of.heads) >= maxHeads {
+	n := l.nodes[of]
+	if n == nil {
+		n = &nodeLines{of: of, lines: map[lineKey]*line{}}
+		l.nodes[of] = n
+	}
+	n.lines[key] = &line{}
+	l.count.Add(1)
+	return n
+}
+
+func (n *nodeLines) hold(at *line, messages, bytes int) {
+	at.add(messages, bytes)
+	n.add(messages, bytes)
+}
+
+// full reports whether no more may wait in a line.
+func (n *nodeLines) full(at *line) bool {
+	return at.messages > lineRoom.messages-n.messages || at.bytes > lineRoom.bytes-n.bytes
+}
+
+// startLocked has the first of a line handed over, if it waits for nothing.
+func (l *lines) startLocked(n *nodeLines, key lineKey, at *line) {
+	if !at.handing && len(at.waiting) > 0 && !at.waiting[0].open {
+		at.handing = true
+		go l.handOver(n, key, at) // it ends with the line: nobody can wait for code that does not return
+	}
+}
+
+// handOver hands over what waits for nothing any more.
+func (l *lines) handOver(n *nodeLines, key lineKey, at *line) {
+	l.mu.Lock()
+	for len(at.waiting) > 0 && !at.waiting[0].open {
+		m := at.waiting[0]
 		l.mu.Unlock()
+		l.handSafely(m)
+		l.mu.Lock()
+		at.waiting[0] = nil
+		at.waiting = at.waiting[1:]
+		n.hold(at, -1, -m.size)
+		if len(n.heads) > 0 { // one may have waited for room
+			l.mu.Unlock()
+			l.ask(n)
+			l.mu.Lock()
+		}
+	}
+	at.handing = false
+	refused := at.refused
+	at.refused = 0
+	if len(at.waiting) == 0 {
+		delete(n.lines, key)
+		l.count.Add(-1)
+		if len(n.lines) == 0 {
+			delete(l.nodes, n.of)
+		}
+	}
+	l.mu.Unlock()
+	if refused > 0 {
+		l.a.Log.Warn("an actor takes messages of another node again", zap.Stringer("peer", n.of), zap.String("pid", key.id), zap.Int("refused", refused))
+	}
+}
+
+// handSafely is hand where no one else recovers.
+func (l *lines) handSafely(m *inbound) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.a.Log.Error("a message of another node was lost: the code that took it panicked", zap.String("pid", m.to.String()), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	l.a.hand(m)
+}
+
+// head enters a message without its body.
+func (l *lines) head(m inbound) error {
+	of := m.peer.Key()
+	m.open = true
+	l.enter(of, m, true)
+	l.mu.Lock()
+	n := l.nodes[of]
+	tooMany := len(n.heads) > maxHeads
+	l.mu.Unlock()
+	if tooMany {
 		return fmt.Errorf("%w: more than %d messages without their bodies", wire.ErrCorrupt, maxHeads)
 	}
-	if of.actors[m.to.Id] == nil {
-		l.count.Add(1)
-	}
-	m.open = true
-	of.actors[m.to.Id] = append(of.actors[m.to.Id], &m)
-	of.heads = append(of.heads, &m)
-	l.mu.Unlock()
-	l.ask(p, of)
+	l.ask(n)
 	return nil
 }
 
-// ask asks for bodies. The end of the connection answers those questions too.
-func (l *lines) ask(p *mesh.Peer, of *peerLines) {
+// ask asks for bodies, of lines that have room for them. The end of the connection answers those questions too.
+func (l *lines) ask(n *nodeLines) {
 	for {
 		l.mu.Lock()
-		if of.asked == bodiesAsked || len(of.heads) == 0 {
+		i := -1
+		if n.asked < bodiesAsked {
+			i = slices.IndexFunc(n.heads, func(m *inbound) bool {
+				at := n.lines[m.line()]
+				return at.waiting[0] == m || !n.full(at)
+			})
+		}
+		if i < 0 {
 			l.mu.Unlock()
 			return
 		}
-		m := of.heads[0]
-		of.heads = of.heads[1:]
-		of.asked++
+		m := n.heads[i]
+		n.heads = slices.Delete(n.heads, i, i+1)
+		n.asked++
 		l.mu.Unlock()
-		p.Questions.Ask(wire.Control, wire.KindActorBody, func(dst []byte) []byte { return wire.AppendUvarint(dst, m.number) }, func(r *wire.Reader, err error) error {
+		m.peer.Questions.Ask(wire.Control, wire.KindActorBody, func(dst []byte) []byte { return wire.AppendUvarint(dst, m.number) }, func(r *wire.Reader, err error) error {
+			size, content := 0, any(nil)
 			if err == nil {
-				m.content, err = readActorMessage(m.form, m.name, r.Rest())
+				size = r.Len()
+				content, err = readActorMessage(m.form, m.name, r.Rest())
 			}
-			l.came(p, of, m, err)
-			l.ask(p, of)
+			l.came(n, m, content, size, err, 1)
+			l.ask(n)
 			return nil
 		})
 	}
 }
 
-// came hands over what waits for nothing any more.
-func (l *lines) came(p *mesh.Peer, of *peerLines, m *inbound, err error) {
-	if err != nil && !mesh.Undelivered(err) {
-		l.a.Log.Warn("a large message to an actor did not come", zap.Stringer("peer", p.Key()), zap.String("pid", m.to.String()), zap.String("type", m.name), zap.Error(err))
+// came notes the body of a head, or why there is none: then it is a dead letter, of which its sender knows if nothing was sent.
+func (l *lines) came(n *nodeLines, m *inbound, content any, size int, err error, asked int) {
+	if err != nil {
+		content = nil
+		if !mesh.Undelivered(err) {
+			content = err
+			l.a.Log.Warn("a large message to an actor did not come", zap.Stringer("peer", n.of), zap.String("pid", m.to.String()), zap.String("type", m.name), zap.Error(err))
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	of.asked--
-	m.open, m.lost = false, err
-	line := of.actors[m.to.Id]
-	for len(line) > 0 && !line[0].open {
-		if m := line[0]; m.lost == nil {
-			l.a.hand(*m)
-		} else if !mesh.Undelivered(m.lost) { // else its sender knows
-			l.a.System.DeadLetter.SendUserMessage(m.to, &actor.MessageEnvelope{Message: m.lost, Sender: m.sender})
-		}
-		line[0] = nil
-		line = line[1:]
+	key := m.line()
+	at := n.lines[key]
+	n.asked -= asked
+	m.open, m.dead, m.content, m.size = false, err != nil, content, m.size+size
+	n.hold(at, 0, size)
+	l.startLocked(n, key, at)
+}
+
+// down gives up the bodies that a connection that is over was not asked for.
+func (l *lines) down(p *mesh.Peer) {
+	l.mu.Lock()
+	n := l.nodes[p.Key()]
+	var over []*inbound
+	if n != nil {
+		n.heads = slices.DeleteFunc(n.heads, func(m *inbound) bool {
+			if m.peer == p {
+				over = append(over, m)
+			}
+			return m.peer == p
+		})
 	}
-	of.actors[m.to.Id] = line
-	if len(line) > 0 {
-		return
-	}
-	delete(of.actors, m.to.Id)
-	l.count.Add(-1)
-	if len(of.actors) == 0 {
-		delete(l.peers, p)
+	l.mu.Unlock()
+	for _, m := range over {
+		l.came(n, m, nil, 0, fmt.Errorf("%w: the connection ended", raysys.ErrNotDelivered), 0)
 	}
 }

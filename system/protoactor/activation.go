@@ -14,7 +14,8 @@ import (
 )
 
 // activation is one life of an actor, and the process behind its PID. It passes messages on until the actor is told to stop.
-// From then on they are dead letters, which their senders hear of at once: proto.Actor would drop them.
+// From then on they are dead letters, which their senders hear of at once: proto.Actor would drop them. After a Stop that goes for
+// those in the mailbox too: the Stop reaches the actor behind them, and watch gives them back.
 type activation struct {
 	inner actor.Process // of the actor, as proto.Actor made it
 	pid   *actor.PID
@@ -26,7 +27,10 @@ type activation struct {
 	handing sync.RWMutex // held while a message is handed over, so that none comes behind the pill
 	over    atomic.Bool  // nothing is passed on any more
 	left    atomic.Bool  // the grain deactivates, and not the actor itself
-	told    atomic.Bool  // to stop, and not to restart
+	told    atomic.Bool  // to stop at once: what the mailbox holds is given back, and there is no restart
+	emptied atomic.Bool  // the mailbox holds nothing before the pill
+	prompt  sync.Once    // sets atOnce
+	atOnce  bool         // a message to inner runs no code of the program, and waits for nothing
 
 	ended     chan struct{} // closed when the actor has stopped
 	abandoned chan struct{} // closed when the grain waits for that no longer
@@ -62,62 +66,112 @@ func (a *activation) enter(c actor.Context) {
 
 // SendUserMessage implements actor.Process.
 func (a *activation) SendUserMessage(pid *actor.PID, message any) {
-	if pill, ok := actor.UnwrapEnvelopeMessage(message).(*actor.PoisonPill); ok {
-		a.close(pill)
-		return
-	}
-	a.handing.RLock()
-	over := a.over.Load()
-	if !over {
-		a.inner.SendUserMessage(pid, unpacked(message))
-	}
-	a.handing.RUnlock()
-	if over {
+	switch {
+	case isPill(message):
+		a.close()
+	case !a.pass(pid, message):
 		a.node.system().DeadLetter.SendUserMessage(pid, message)
 	}
 }
 
+func isPill(message any) bool {
+	_, ok := actor.UnwrapEnvelopeMessage(message).(*actor.PoisonPill)
+	return ok
+}
+
+// pass puts a message into the mailbox, unless it is closed.
+func (a *activation) pass(pid *actor.PID, message any) bool {
+	if a.over.Load() { // close may wait for the lock
+		return false
+	}
+	a.handing.RLock()
+	defer a.handing.RUnlock()
+	if a.over.Load() {
+		return false
+	}
+	a.inner.SendUserMessage(pid, unpacked(message))
+	return true
+}
+
+// Offer is called by package remote: a message is taken at once, or not at all.
+func (a *activation) Offer(pid *actor.PID, message any, system bool, atOnce func(*actor.ActorProcess) bool) bool {
+	a.prompt.Do(func() {
+		p, ok := a.inner.(*actor.ActorProcess)
+		a.atOnce = ok && atOnce(p)
+	})
+	switch {
+	case !a.atOnce:
+		return false
+	case system:
+		return a.passSystem(pid, message)
+	case isPill(message):
+		a.close()
+		return true
+	}
+	return a.pass(pid, message)
+}
+
 // SendSystemMessage implements actor.Process.
 func (a *activation) SendSystemMessage(pid *actor.PID, message any) {
+	if !a.passSystem(pid, message) {
+		a.node.system().DeadLetter.SendSystemMessage(pid, message)
+	}
+}
+
+// passSystem is pass for a system message: it returns false where nothing runs any more, such as what ReenterAfter was given.
+func (a *activation) passSystem(pid *actor.PID, message any) bool {
+	select {
+	case <-a.ended:
+		return false
+	default:
+	}
 	switch message.(type) {
 	case *actor.Stop:
-		a.over.Store(true)
-		a.told.Store(true)
+		if !a.emptied.Load() {
+			a.told.Store(true)
+			a.close()
+			message = &actor.ResumeMailbox{} // a supervisor tells it after a panic
+		}
 	case *actor.Restart:
 		if a.told.Load() {
-			return // it would live on, or again
+			return true // it would live on, or again
 		}
 	}
-	select {
-	case <-a.ended: // nothing runs any more, such as what ReenterAfter was given
-		a.node.system().DeadLetter.SendSystemMessage(pid, message)
-	default:
-		a.inner.SendSystemMessage(pid, message)
+	a.inner.SendSystemMessage(pid, message)
+	if _, ok := message.(*actor.SuspendMailbox); ok && a.told.Load() { // the panic came behind the Stop
+		a.inner.SendSystemMessage(pid, &actor.ResumeMailbox{})
 	}
+	return true
 }
 
 // Stop implements actor.Process.
 func (a *activation) Stop(pid *actor.PID) { a.SendSystemMessage(pid, &actor.Stop{}) }
 
-// close has the actor stop once it has received all that came before.
-func (a *activation) close(pill any) {
-	a.handing.Lock()
-	defer a.handing.Unlock()
-	if !a.over.Swap(true) {
-		a.inner.SendUserMessage(a.pid, pill)
+// close has the actor stop once it has received all that came before. It waits for nothing: the mailbox may be full.
+func (a *activation) close() {
+	if a.over.Swap(true) {
+		return
 	}
+	go func() {
+		a.handing.Lock() // what came before is in the mailbox
+		defer a.handing.Unlock()
+		a.inner.SendUserMessage(a.pid, &actor.PoisonPill{})
+	}()
 }
 
 // leave is close by the grain.
 func (a *activation) leave() {
 	a.left.Store(true)
-	a.close(&actor.PoisonPill{})
+	a.close()
 }
 
-// watch is the middleware next to the actor. It hears of the actor's end, and keeps a panic there from restarting what is to end.
+// watch is the middleware next to the actor. It hears of the actor's end, keeps a panic there from restarting what is to end, and
+// gives back what the mailbox of an actor holds that was told to stop.
 func (a *activation) watch(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(c actor.ReceiverContext, m *actor.MessageEnvelope) {
 		switch m.Message.(type) {
+		case *actor.PoisonPill:
+			a.emptied.Store(true)
 		case *actor.Stopping:
 			a.over.Store(true) // its supervisor may stop it
 			a.told.Store(true)
@@ -125,9 +179,23 @@ func (a *activation) watch(next actor.ReceiverFunc) actor.ReceiverFunc {
 		case *actor.Stopped:
 			defer a.end()
 			defer a.survive("Stopped")
+		default:
+			if a.told.Load() && !ofLife(m.Message) {
+				a.node.system().DeadLetter.SendUserMessage(a.pid, m)
+				return
+			}
 		}
 		next(c, m)
 	}
+}
+
+// ofLife reports whether a message is one of proto.Actor's own on the life of an actor.
+func ofLife(message any) bool {
+	switch message.(type) {
+	case actor.SystemMessage, actor.AutoReceiveMessage, *cluster.ClusterInit:
+		return true
+	}
+	return false
 }
 
 // survive says in the log that the actor panicked.

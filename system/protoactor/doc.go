@@ -26,10 +26,12 @@
 //
 //  1. A request is tried again when its actor, or the node of that, is gone: it runs at least once, as in proto.Actor. NoRetry
 //     has one run at most once.
-//  2. An actor that stops itself has its next request answered by a new one. Messages that are queued behind a Stop are lost, as
-//     in proto.Actor; behind a Poison the sender hears so at once, and a request is tried again.
+//  2. An actor that stops has its next request answered by a new one. What its mailbox holds is given back, behind a Stop as behind a
+//     Poison: the sender hears so at once, and a request is tried again. proto.Actor drops what is behind a Stop.
 //  3. State is stored with the grain. A database that an actor writes to by itself is not fenced.
 //  4. An answer has no fence: it may be old after a node was evicted, unless the actor has written its State for it.
 //  5. A message to another node, or an answer, has up to 4 MiB encoded. A larger one fails with raysys.ErrTooLarge.
-//  6. There is no gossip: consensus checks, and the gossip state of members, do not work.
+//  6. An actor that takes messages slowly, such as one with a bounded mailbox, keeps no other of its node waiting. At most 64 MiB and
+//     65,536 messages of one node wait in all, and for one such actor half of that: a request beyond fails with raysys.ErrOverloaded.
+//  7. There is no gossip: consensus checks, and the gossip state of members, do not work.
 package protoactor

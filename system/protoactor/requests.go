@@ -174,6 +174,16 @@ func (w *waiting) SendUserMessage(_ *actor.PID, message any) {
 	w.take(answer)
 }
 
+// Offer is called by package remote: a message is taken at once.
+func (w *waiting) Offer(pid *actor.PID, message any, system bool, _ func(*actor.ActorProcess) bool) bool {
+	if system {
+		w.SendSystemMessage(pid, message)
+	} else {
+		w.SendUserMessage(pid, message)
+	}
+	return true
+}
+
 // Failed is called by package system where the request, or the answer to it, cannot travel: no other attempt can deliver it.
 func (w *waiting) Failed(err error) { w.take(failure{err}) }
 
