@@ -273,3 +273,30 @@ func TestLaw(t *testing.T) {
 		}
 	})
 }
+
+// TestLawFull: of more times than can wait some are left out, which the drawn histories do not reach.
+func TestLawFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(nil)
+		w.born(1)
+		s, err := settingOf(Every(time.Second), []Option{Allow, CatchUp(maxRunning)})
+		w.check(err)
+		s.Work = work{Function: "f"}
+		it := w.table.Item(w.name().Key())
+		it.Name = w.name()
+		c, err := s.put(it, Every(time.Second))
+		w.check(err)
+		c.Name = it.Name
+		w.serve(c, nil, "", &s.spec, it.Now)
+		w.flow(20*time.Minute, false, false)
+		w.flow(2*time.Second, true, false)
+		r := w.stored[w.version]
+		if w.err == nil && (len(r.Running) != maxRunning || r.Left[leftFull] == 0) {
+			w.err = fmt.Errorf("%d run, left out: %v", len(r.Running), r.Left)
+		}
+		if w.err != nil {
+			t.Error(w.err)
+		}
+		w.workers[0].stop()
+	})
+}

@@ -36,6 +36,7 @@ type world struct {
 	bad     bool // no worker can read the record
 	given   int  // times to a worker
 	births  int  // of workers
+	read    int  // letters
 	deaths  int  // that may have been under a firing
 	err     error
 	trace   *[]string
@@ -71,6 +72,9 @@ type letter struct {
 var errLost = errors.New("the answer was lost")
 
 const lawName = "law"
+
+// mostRead is ten times what the longest histories need.
+const mostRead = 20_000
 
 func newWorld(trace *[]string) *world {
 	w := &world{start: time.Now(), lives: map[int64]*ledger{}, stored: map[due.Version]*record{}, trace: trace, posted: make(chan struct{}, 1)}
@@ -257,6 +261,10 @@ func (w *world) deliver(n int, lost bool) {
 		all += len(k.outbox)
 	}
 	if all == 0 {
+		return
+	}
+	if w.read++; w.read > mostRead {
+		w.check(fmt.Errorf("%d letters were read: they do not come to an end", w.read))
 		return
 	}
 	n %= all
