@@ -18,11 +18,14 @@ import (
 
 // edit is a change by a client: verb, or what a program sets. Its letter may come later.
 func (w *world) edit(verb string, n int) {
-	time.Sleep(1) // no two records are set at one time
 	s, when := w.draw(n)
 	it := w.table.Item(w.name().Key())
 	var send func()
 	send = func() {
+		if !it.Exists() {
+			time.Sleep(1) // no two records are set at one time
+			it = w.table.Item(w.name().Key())
+		}
 		c, err := due.Change{}, error(nil)
 		if it.Name = w.name(); verb == "" {
 			c, err = s.put(it, when)

@@ -53,7 +53,7 @@ type worker struct {
 	stop   context.CancelFunc
 	outbox []letter
 	live   []firingOf
-	ended  map[firingOf]bool
+	ended  map[*fate]bool // told to a hand as outcomes
 }
 
 type firingOf struct {
@@ -406,7 +406,7 @@ func (k *worker) fire(h *hand, _ *spec, f firing) {
 	}
 	l := w.lives[r.Set]
 	o := firingOf{h, f.Due, l.fate(f.Due)}
-	if k.live = append(k.live, o); k.ended[o] {
+	if k.live = append(k.live, o); k.ended[o.own] {
 		w.check(fmt.Errorf("%v begins %s again, which has an outcome", k, clock(f.Due)))
 	}
 	w.check(l.began(k, r, f, h.stored.Version == w.version, w.most()))
@@ -415,7 +415,7 @@ func (k *worker) fire(h *hand, _ *spec, f firing) {
 func (w *world) born(n int) {
 	for range n {
 		w.births++
-		k := &worker{w: w, key: core.NodeKey{Node: raysys.NodeID(fmt.Sprint("w", w.births)), Incarnation: uint64(w.births)}, ended: map[firingOf]bool{}}
+		k := &worker{w: w, key: core.NodeKey{Node: raysys.NodeID(fmt.Sprint("w", w.births)), Incarnation: uint64(w.births)}, ended: map[*fate]bool{}}
 		k.n = &node{log: slog.New(k), fire: k.fire, hands: map[string]*hand{}}
 		k.n.ctx, k.stop = context.WithCancel(context.Background())
 		w.workers = append(w.workers, k)
@@ -460,7 +460,7 @@ func (w *world) outcome(n, which int) bool {
 		f.own.ran = f.own.ran || o.ran
 		switch {
 		case !o.fault:
-			k.ended[f] = true
+			k.ended[f.own] = !f.h.over
 		case o.err != raysys.ErrOverloaded:
 			w.deaths++
 		}
