@@ -254,6 +254,9 @@ func drawStory(t *rapid.T) (h story) {
 	if rare != "" {
 		at := rapid.IntRange(0, len(h.steps)).Draw(t, "at")
 		h.steps = slices.Insert(h.steps, at, step{rare, at})
+		if rare == "spoil" && rapid.Bool().Draw(t, "lost") { // that it cannot be read
+			h.steps = slices.Insert(h.steps, at+1, step{"pass", 0}, step{"deliver", 0}, step{"lose", 0})
+		}
 		if h.far {
 			h.steps = append(h.steps, step{"jump", 30})
 		}
@@ -275,6 +278,19 @@ func TestLaw(t *testing.T) {
 			rt.Fatalf("%v\n%s", err, strings.Join(trace, "\n"))
 		}
 	})
+}
+
+// TestLawStories plays what drawn histories have found, and do not find each time.
+func TestLawStories(t *testing.T) {
+	for _, h := range []story{
+		// What a worker looked at before a clock was ahead, told to a record of that clock.
+		{1, 0, true, []step{{"run", 0}, {"pass", 0}, {"resume", 3}, {"ahead", 3}, {"pause", 0}, {"flow", 0}, {"jump", 30}}},
+	} {
+		var trace []string
+		if err := play(t, h, &trace); err != nil {
+			t.Errorf("%v\n%s", err, strings.Join(trace, "\n"))
+		}
+	}
 }
 
 // TestLawFull: of more times than can wait some are left out, which the drawn histories do not reach.
