@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-gpu test test-browser test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
+.PHONY: findings help build build-gpu test test-browser test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -114,6 +114,9 @@ vuln: need-go ## look for known vulnerabilities in what the programs call (asks 
 	@go -C tools/vuln build -o ../../bin/ tool
 	bin/govulncheck ./...
 	cd examples/gpu && ../../bin/govulncheck ./...
+
+findings: need-go ## what the software of others really does, each with its pinned version (needs a network; no part of make test)
+	@bad=; for f in findings/*.sh; do echo "--- $$f"; $$f || bad="$$bad $$f"; done; test -z "$$bad" || { echo "make findings: changed:$$bad" >&2; exit 1; }
 
 demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole

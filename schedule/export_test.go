@@ -1,6 +1,10 @@
 package schedule
 
 import (
+	"context"
+	"errors"
+
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/system"
 )
@@ -19,4 +23,89 @@ func ShardOf(n *system.Node, name string) int {
 		}
 	}
 	return -1
+}
+
+// State is a record as it is stored. Times are nanoseconds of Unix time.
+type State struct {
+	Version       due.Version
+	Line          string
+	Jitter        int64 // how much later a firing is begun
+	Paused        bool
+	Next          int64
+	Running       map[int64]uint64 // due times that run or wait, each with what it tells of those missed
+	Asked         []int64          // those of them that Run has asked for
+	Missed, Since uint64
+}
+
+func stateOf(name string, v due.Version, data []byte) (s State, err error) {
+	r, err := decode(data)
+	s = State{v, r.when.String(), r.Spec.jitter(name), r.Paused, r.Next, map[int64]uint64{}, nil, r.Missed, r.Since}
+	for _, f := range r.Running {
+		s.Running[f.Due] = f.Missed
+		if f.Asked {
+			s.Asked = append(s.Asked, f.Due)
+		}
+	}
+	return s, err
+}
+
+// Stored is the record of a schedule.
+func Stored(ctx context.Context, name string) (s State, err error) {
+	err = edit(ctx, name, func(i due.Item) (c due.Change, err error) {
+		c.Read = true
+		if !i.Exists() {
+			return c, raysys.ErrNotFound
+		}
+		s, err = stateOf(name, i.Version, i.Record.Data)
+		return c, err
+	})
+	return s, err
+}
+
+// Edit is a try to change a record: it is made where the record still has the version of Was. Now is the time of day that it goes by.
+type Edit struct {
+	Now     int64
+	Was, Is State
+}
+
+// EditSlowly is Pause, Resume or Run, by their verb, where a while passes between the reading of the record and the first try to store it.
+func EditSlowly(ctx context.Context, name, verb string, while func()) error {
+	return edit(ctx, name, func(i due.Item) (due.Change, error) {
+		c, err := do(verb, i)
+		while()
+		while = func() {}
+		return c, err
+	})
+}
+
+// Change does what Pause, Resume and Run do, by their verb; "replace" gives the schedule another When and other options, as Call and Task do. It
+// returns its tries: where there is no error the last was made, and one before it was where its answer was lost.
+func Change(ctx context.Context, name, verb string, w When, opts ...Option) (tries []Edit, err error) {
+	err = edit(ctx, name, func(i due.Item) (c due.Change, err error) {
+		was, err := stateOf(name, i.Version, i.Record.Data)
+		if verb == "replace" && err == nil {
+			c, err = replaced(i, w, opts)
+		} else if err == nil {
+			c, err = do(verb, i)
+		}
+		if err != nil {
+			return c, err
+		}
+		is, err := stateOf(name, due.Version{}, c.Next.Data)
+		tries = append(tries, Edit{i.Now, was, is})
+		return c, err
+	})
+	return tries, err
+}
+
+// replaced is what set makes of a record whose work stays.
+func replaced(i due.Item, w When, opts []Option) (due.Change, error) {
+	r, err := decode(i.Record.Data)
+	s, bad := settingOf(w, opts)
+	if err = errors.Join(err, bad); err != nil {
+		return due.Change{}, err
+	}
+	s.Work = r.Spec.Work
+	r.replace(s.spec, i.Now, r.Spec.jitter(i.Name.Name))
+	return changed(i, r)
 }

@@ -226,9 +226,15 @@ func (h *hand) save() []func() {
 			case h.n.ctx.Err() != nil:
 				h.end()
 			case err != nil:
+				if errors.Is(err, raysys.ErrTooLarge) {
+					h.rec.note("the record of a schedule cannot be stored", "error", err)
+				}
 				time.AfterFunc(time.Second, func() {
-					h.mu.Lock()
-					h.unlock(h.save())
+					if h.mu.Lock(); h.over {
+						h.mu.Unlock()
+						return
+					}
+					h.unlock(h.step())
 				})
 			default:
 				if made {

@@ -23,7 +23,7 @@ func (w *world) edit(verb string, n int) {
 	var send func()
 	send = func() {
 		if !it.Exists() {
-			time.Sleep(1) // no two records are set at one time
+			<-time.After(1) // no two records are set at one time
 			it = w.table.Item(w.name().Key())
 		}
 		c, err := due.Change{}, error(nil)

@@ -142,6 +142,9 @@ func (t *text) UnmarshalJSON(data []byte) error {
 // MaxArgument is the most bytes that the argument of a schedule has.
 const MaxArgument = 16 << 10
 
+// maxOptions bounds options: with them, the longest argument and a thousand firings that are tried again a record fits its 128 KiB.
+const maxOptions = 3 << 10
+
 // portable are options as data. What cannot travel hides that of core.Options.
 type portable struct {
 	core.Options
@@ -176,6 +179,9 @@ func workOf(p core.Packed, g grains.ID) (w work, err error) {
 	}
 	if err != nil {
 		return bad(err.Error())
+	}
+	if len(w.Opts) > maxOptions {
+		return w, fmt.Errorf("%w: %s: options of %d bytes encoded: a schedule has %d at most", raysys.ErrTooLarge, p.Function, len(w.Opts), maxOptions)
 	}
 	if string(w.Opts) == string(usual) {
 		w.Opts = nil

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -11,47 +12,21 @@ import (
 // An error of a firing is its outcome, unless a fault of the system explains it: then it is not known whether the work was done, or it was not, and
 // the firing is tried again. The first row that an error matches decides; what matches none is an outcome.
 var outcomes = []struct {
-	err   error
 	again bool
+	errs  []error
 }{
-	{core.ErrOwnFailure, false},       // a *raysys.TaskError: whatever it wraps, the work has said so
-	{grainengine.ErrReplyGone, false}, // these two match ErrOutcomeUnknown
-	{grainengine.ErrUnsettled, false},
-
-	{raysys.ErrNodeDead, true},
-	{raysys.ErrUnreachable, true},
-	{raysys.ErrNotDelivered, true},
-	{raysys.ErrOutcomeUnknown, true},
-	{raysys.ErrSuspended, true},
-	{raysys.ErrFenced, true},
-	{raysys.ErrStoreReplaced, true},
-	{raysys.ErrMoved, true},
-	{raysys.ErrClosed, true},
-	{raysys.ErrOverloaded, true},
-	{raysys.ErrNameTaken, true},
-	{raysys.ErrUnknownFunc, true},
-
-	{raysys.ErrCancelled, false}, // by whoever has cancelled the run, or has forgotten its name
-	{raysys.ErrDeadline, false},  // that of the handle
-	{raysys.ErrNoRuntime, false},
-	{raysys.ErrBadDefinition, false},
-	{raysys.ErrBadOption, false},
-	{raysys.ErrNoCapacity, false},
-	{raysys.ErrReleased, false},
-	{raysys.ErrInvalidRef, false},
-	{raysys.ErrObjectLost, false},
-	{raysys.ErrStoreFull, false},
-	{raysys.ErrCycle, false},
-	{raysys.ErrPanic, false},
-	{raysys.ErrEncode, false},
-	{raysys.ErrTooLarge, false},
-	{raysys.ErrNoStore, false},
-	{raysys.ErrNotFound, false},
-	{raysys.ErrNondeterministic, false},
-	{raysys.ErrKeyReused, false},
-	{raysys.ErrDeviceSick, false},
-	{raysys.ErrGroupRemoved, false},
-	{raysys.ErrFilter, false},
+	// These match ErrOutcomeUnknown too, and the first whatever a *raysys.TaskError wraps.
+	{false, []error{core.ErrOwnFailure, grainengine.ErrReplyGone, grainengine.ErrUnsettled}},
+	{true, []error{
+		raysys.ErrNodeDead, raysys.ErrUnreachable, raysys.ErrNotDelivered, raysys.ErrOutcomeUnknown, raysys.ErrSuspended, raysys.ErrFenced,
+		raysys.ErrStoreReplaced, raysys.ErrMoved, raysys.ErrClosed, raysys.ErrOverloaded, raysys.ErrNameTaken, raysys.ErrUnknownFunc,
+	}},
+	{false, []error{ // ErrCancelled is by whoever has cancelled the run or has forgotten its name, ErrDeadline that of the handle
+		raysys.ErrCancelled, raysys.ErrDeadline, raysys.ErrNoRuntime, raysys.ErrBadDefinition, raysys.ErrBadOption, raysys.ErrNoCapacity,
+		raysys.ErrReleased, raysys.ErrInvalidRef, raysys.ErrObjectLost, raysys.ErrStoreFull, raysys.ErrCycle, raysys.ErrPanic, raysys.ErrEncode,
+		raysys.ErrTooLarge, raysys.ErrNoStore, raysys.ErrNotFound, raysys.ErrNondeterministic, raysys.ErrKeyReused, raysys.ErrDeviceSick,
+		raysys.ErrGroupRemoved, raysys.ErrFilter,
+	}},
 }
 
 // triedAgain reports whether a firing that ended with err is made again.
@@ -65,7 +40,7 @@ func triedAgain(err error) bool {
 		return true
 	}
 	for _, row := range outcomes {
-		if errors.Is(err, row.err) {
+		if slices.ContainsFunc(row.errs, func(e error) bool { return errors.Is(err, e) }) {
 			return row.again
 		}
 	}

@@ -26,6 +26,7 @@ type record struct {
 	Paused  bool     `json:",omitzero"`
 	Next    int64    `json:",omitzero"` // 0: none comes
 	From    int64    `json:",omitzero"` // Next is the first time after it
+	Over    int64    `json:",omitzero"` // a Next that a change has passed over: it may have begun while that was on its way
 	Running []firing `json:",omitempty"`
 	Why     string   `json:",omitzero"`
 
@@ -60,10 +61,10 @@ type firing struct {
 	Missed uint64 `json:",omitzero"`
 	Asked  bool   `json:",omitzero"` // by Run
 
-	Tries int   `json:",omitzero"` // that ended in a fault of the system
-	First int64 `json:",omitzero"` // when the first of them had
-	Retry int64 `json:",omitzero"` // it is not tried again before
-	Died  int   `json:",omitzero"` // nodes in a row that died within a minute of its begin
+	Tries int   `json:",omitzero"`  // that ended in a fault of the system
+	First int64 `json:"F,omitzero"` // when the first of them had; short names, as a thousand of them are to fit a record of the store
+	Retry int64 `json:"R,omitzero"` // it is not tried again before
+	Died  int   `json:"D,omitzero"` // nodes in a row that died within a minute of its begin
 }
 
 const (
@@ -288,10 +289,16 @@ func (r *record) behind(now int64) int64 {
 	return (now-r.Next)/int64(r.when.every) + 1
 }
 
-// own is find, of a firing that has begun: where it is the next one it comes into Running. Who gets -1 has a firing of another record.
+// own is find, of a firing that has begun: where it is the next one, or was until a change, it comes into Running. Who gets -1 has a firing of another
+// record.
 func (r *record) own(t int64) int {
-	if r.find(t) < 0 && t == r.Next {
+	switch {
+	case r.find(t) >= 0:
+	case t == r.Next:
 		r.advance(t)
+		r.add(firing{Due: t})
+	case t == r.Over:
+		r.Over = 0
 		r.add(firing{Due: t})
 	}
 	return r.find(t)
@@ -426,10 +433,14 @@ func (r *record) ask(verb string, now, jitter int64) (stays bool, err error) {
 
 // resume passes over the times of a pause, which are not counted.
 func (r *record) resume(now int64) {
+	was := r.Next
 	if n := r.behind(now); n > 0 {
 		r.advance(r.Next + (n-1)*int64(r.when.every))
 	} else if r.Next != 0 && r.Next <= now {
 		r.advance(now)
+	}
+	if r.Next != was {
+		r.Over = was
 	}
 }
 
@@ -457,6 +468,6 @@ func (r *record) replace(s spec, now, jitter int64) {
 		r.Running[i].Retry = 0
 	}
 	if !same {
-		r.From, r.Next = now, r.when.first(now)
+		r.Over, r.From, r.Next = r.Next, now, r.when.first(now)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/due"
 )
 
 const second = int64(time.Second)
@@ -198,6 +199,35 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// TestBegunMeanwhile: a firing that came due while a change was on its way, which passes over it, has its outcome in the record all the same, and
+// tells alone of the times that were missed before it.
+func TestBegunMeanwhile(t *testing.T) {
+	other, err := settingOf(Every(30*time.Second), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(r *record, now int64){
+		"replace": func(r *record, now int64) { r.replace(other.spec, now, 0) },
+		"a pause and its end": func(r *record, now int64) {
+			_, err1 := r.ask(verbPause, now, 0)
+			_, err2 := r.ask(verbResume, now+20*second, 0)
+			if err := errors.Join(err1, err2); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		r := newHistory(Every(10 * time.Second)).r
+		r.miss(3, leftLate)
+		change(r, 10*second-1) // and another node has begun the firing of 10 s by the record of before
+		if r.ended(10*second, 12*second, 0, ""); r.Last != 10*second || r.Since != 0 || r.Missed != 3 {
+			t.Errorf("%s: got %+v", what, r)
+		}
+		if r.ended(20*second, 22*second, 0, ""); r.Last != 10*second {
+			t.Errorf("%s: the outcome of a firing that it never had: %+v", what, r)
+		}
+	}
+}
+
 // TestBehind: an Every that is far behind is not counted one by one, and keeps its phase.
 func TestBehind(t *testing.T) {
 	h := newHistory(Every(time.Second), CatchUp(2))
@@ -351,5 +381,26 @@ func TestBadWhen(t *testing.T) {
 		if _, err := c.w.Next(time.Now()); !errors.Is(err, raysys.ErrBadOption) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %s", c.w, err, c.says)
 		}
+	}
+}
+
+// TestFits: the longest content and a thousand firings that are tried again fit a record of the store.
+func TestFits(t *testing.T) {
+	s, err := settingOf(Every(time.Second), []Option{Allow, CatchUp(maxRunning)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Work = work{Kind: "k", Function: "k.f", Key: text(strings.Repeat("\xff", 512)), Arg: make([]byte, MaxArgument), Opts: fmt.Appendf(nil, "%q", strings.Repeat("x", maxOptions-2))}
+	now := int64(1<<60) + 1
+	r := &record{Set: now, Spec: s.spec, when: Every(time.Second), Next: now, From: now, Last: now, Ended: now, LastError: strings.Repeat("\x01", maxText), Why: strings.Repeat("\x01", maxText)}
+	for i := range int64(maxRunning) {
+		r.Running = append(r.Running, firing{Due: now + i, Tries: maxTries - 1, First: now, Retry: now, Died: maxDied - 1})
+	}
+	rec, err := r.encode(due.Record{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rec.Append(nil)); n > 128<<10 {
+		t.Errorf("a record has %d bytes", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/raysys/raysys/internal/due"
 )
@@ -32,37 +33,25 @@ func decode(data []byte) (r *record, err error) {
 func (r *record) check() error {
 	err := errors.Join(r.Spec.check(r.when), r.Spec.Work.check())
 	bad := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf(format, args...)) }
-	if len(r.Running) > 2*maxRunning {
-		bad("%d firings wait or run, at most %d can", len(r.Running), maxRunning)
-		return err
-	}
-	times := []int64{r.Set, r.Next, r.From, r.Last, r.Ended}
-	seen := map[int64]bool{}
-	for _, f := range r.Running {
-		times = append(times, f.Due, f.First, f.Retry)
-		if seen[f.Due] || f.Due == 0 {
-			bad("two firings at %d, or none", f.Due)
+	times, counts, seen := []int64{r.Set, r.Next, r.From, r.Over, r.Last, r.Ended}, []uint64{r.Missed, r.Since}, map[int64]bool{0: true}
+	for _, f := range r.Running[:min(len(r.Running), 2*maxRunning)] {
+		if seen[f.Due] {
+			bad("two firings at %d, or one at no time", f.Due)
 		}
 		seen[f.Due] = true
-		if f.Tries < 0 || f.Died < 0 || f.Missed > maxLeft {
-			bad("a firing was tried %d times, with %d dead nodes and %d missed", f.Tries, f.Died, f.Missed)
-		}
+		times, counts = append(times, f.Due, f.First, f.Retry, int64(f.Tries), int64(f.Died)), append(counts, f.Missed)
+	}
+	for _, n := range r.Left {
+		counts = append(counts, n)
 	}
 	if r.Next != 0 && r.From > r.Next && r.when.at == 0 {
 		bad("the next time, %d, is before %d", r.Next, r.From)
 	}
-	for _, t := range times {
-		if t < 0 || t > maxTime {
-			bad("the time %d ns is beyond the years 1970 to 2261", t)
-		}
+	if slices.Min(times) < 0 || slices.Max(times) > maxTime {
+		bad("a time is beyond the years 1970 to 2261, or a number of tries below 0: from %d to %d", slices.Min(times), slices.Max(times))
 	}
-	for why, n := range r.Left {
-		if n > maxLeft {
-			bad("%d times were left out (%.20q)", n, why)
-		}
-	}
-	if r.Missed > maxLeft || r.Since > maxLeft || len(r.Left) > 2*len(reasons) {
-		bad("%d times were missed, %d since the last firing, for %d reasons", r.Missed, r.Since, len(r.Left))
+	if slices.Max(counts) > maxLeft || len(r.Left) > 2*len(reasons) || len(r.Running) > 2*maxRunning {
+		bad("%d times were missed, %d since the last firing, for %d reasons; %d firings wait or run", r.Missed, r.Since, len(r.Left), len(r.Running))
 	}
 	return err
 }

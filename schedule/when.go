@@ -19,7 +19,8 @@ type When struct {
 }
 
 // At is once. A time that is past is due at once, also where it takes the place of another When. When it has fired the
-// schedule is gone, so that setting it again makes another. A time after the year 2261 never comes.
+// schedule is gone, so that setting it again makes another; at the same time that is the same firing to a Durable kind and to
+// a task with a name, which have made it. A time after the year 2261 never comes.
 func At(t time.Time) When {
 	w := When{at: nanosOf(t)}
 	if t.IsZero() {

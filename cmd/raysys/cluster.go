@@ -70,6 +70,31 @@ func connect(ctx context.Context, at client.Where) (client.Cluster, error) {
 	return o, nil
 }
 
+// electionTime is how long a command waits for the servers of Consul to elect a leader: longer than an election takes.
+const electionTime = 3 * time.Second
+
+// led returns an error where the servers of Consul have no leader. A read would wait for one for as long as the command may take.
+func led(ctx context.Context, kv *consul.Store) error {
+	patient, cancel := context.WithTimeout(ctx, electionTime)
+	defer cancel()
+	tick := time.NewTicker(electionTime / 10)
+	defer tick.Stop()
+	for {
+		leader, err := kv.Leader(ctx)
+		if err != nil {
+			return explain(err)
+		}
+		if leader != "" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-patient.Done():
+			return fmt.Errorf("%w: consul at %s answers, but its servers have no leader: bring a majority of them up", client.ErrUnreachable, kv.Address())
+		}
+	}
+}
+
 // observe joins. A cluster that is not there is not made.
 func observe(ctx context.Context, at client.Where) (_ *observer, err error) {
 	kv, err := openStore(at)
@@ -81,6 +106,9 @@ func observe(ctx context.Context, at client.Where) (_ *observer, err error) {
 			err = errors.Join(err, kv.Close())
 		}
 	}()
+	if err := led(ctx, kv); err != nil {
+		return nil, err
+	}
 	switch _, err := kv.Get(ctx, shardlog.LayoutKey); {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("%w: consul at %s knows no cluster %s, a first node makes it", client.ErrNotFound, kv.Address(), at.Cluster)

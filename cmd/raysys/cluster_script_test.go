@@ -82,6 +82,7 @@ var shared = sync.OnceValues(func() (*consulserver.Server, error) {
 // asked says that shared was called.
 var asked atomic.Bool
 
+// TestCluster runs the scripts on a Consul that refuses names of keys, as 1.22 does.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	consultest.Needed(t)
@@ -89,7 +90,7 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, clusterParams("cluster", s))
+	testscript.Run(t, clusterParams("cluster", s, "RAYSYS_CONSUL", consultest.Strict(t, s.Address())))
 }
 
 // TestACL: the policy of docs/operating.md is enough for all that a node and an operator do, and without it the doctor says
@@ -110,7 +111,17 @@ func TestACL(t *testing.T) {
 	}
 	token := consultest.NewToken(t, s, string(policy[1]))
 	weak := consultest.NewToken(t, s, `key_prefix "raysys/default/" { policy = "read" }`)
-	testscript.Run(t, clusterParams("acl", s, "RAYSYS_CLUSTER", "default", "TOKEN", token, "WEAK", weak, "ROOT", s.Token()))
+	old := consultest.NewToken(t, s, `key_prefix "raysys/default/" { policy = "write" } session_prefix "" { policy = "write" } service "raysys-default" { policy = "write" }`)
+	testscript.Run(t, clusterParams("acl", s, "RAYSYS_CLUSTER", "default", "TOKEN", token, "WEAK", weak, "OLD", old, "ROOT", s.Token()))
+}
+
+// TestNoQuorum: a Consul of two servers, one of which is gone, and an agent beside it.
+func TestNoQuorum(t *testing.T) {
+	t.Parallel()
+	s := consultest.Start(t, consulserver.Options{Disk: true})
+	agent := consultest.Start(t, consulserver.Options{Client: true, Join: s})
+	consultest.LoseQuorum(t, s)
+	testscript.Run(t, clusterParams("quorum", s, "CLIENT", agent.Address()))
 }
 
 // TestAway: a Consul that is not there, or not yet.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -51,7 +52,7 @@ type agent struct {
 
 func (a agent) Agent(ctx context.Context) (doctor.Agent, error) {
 	s, err := a.kv.Agent(ctx)
-	return doctor.Agent{Version: s.Version, Leader: s.Leader, ConnsPerClient: s.ConnsPerClient, Time: s.Time, TookHalf: s.TookHalf}, err
+	return doctor.Agent{Version: s.Version, Leader: s.Leader, ConnsPerClient: s.ConnsPerClient, Time: s.Time, Heard: s.Heard, TookHalf: s.TookHalf}, err
 }
 
 // anonymous is the secret of Consul's anonymous token: what nobody had to give.
@@ -67,10 +68,18 @@ func (a agent) TryWriteAsAnyone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(doctor.TryWrite(ctx, kv), kv.Close())
+	return errors.Join(doctor.TryWrite(ctx, kv, a.at.Cluster), kv.Close())
 }
 
-func (a agent) TryWrite(ctx context.Context) error { return doctor.TryWrite(ctx, a.kv) }
+func (a agent) TryWrite(ctx context.Context) error {
+	if err := doctor.TryWrite(ctx, a.kv, a.at.Cluster); err != nil {
+		return err
+	}
+	if err := a.kv.OnAgent(); err != nil {
+		return fmt.Errorf("%w: %w", doctor.ErrOnAgent, err)
+	}
+	return nil
+}
 
 // mesh implements doctor.Mesh, by an observer that joins for the status and stays for the rest.
 type mesh struct {

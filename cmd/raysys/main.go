@@ -38,7 +38,12 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-func main() { cli.Main(run) }
+func main() {
+	if code, first := asFirst(os.Args); first {
+		os.Exit(code)
+	}
+	cli.Main(run)
+}
 
 // The exit codes beside those of all commands.
 const (

@@ -227,7 +227,7 @@ func (c *fakeCluster) CancelDrain(_ context.Context, node raysys.NodeID) error {
 func (c *fakeCluster) Close() error { c.closed++; return nil }
 
 func (c *fakeCluster) Agent(context.Context) (doctor.Agent, error) {
-	return doctor.Agent{Version: "1.20", Leader: "x", ConnsPerClient: 200, Time: time.Now()}, c.err
+	return doctor.Agent{Version: "1.20", Leader: "x", ConnsPerClient: 200, Time: time.Now(), Heard: time.Now()}, c.err
 }
 func (c *fakeCluster) TryWriteAsAnyone(context.Context) error       { return nil }
 func (c *fakeCluster) TryWrite(context.Context) error               { return nil }

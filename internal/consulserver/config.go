@@ -25,6 +25,10 @@ type Options struct {
 	MinTTL time.Duration
 	// MaxConns is how many connections it takes from one address; 0 means Consul's own, 200.
 	MaxConns int
+	// Client makes it an agent that is no server, as it runs beside the nodes of a cluster, of the cluster of Join.
+	Client bool
+	// Join is the server of a cluster that this one joins; nil begins one. A second server makes a majority of two.
+	Join *Server
 	// OwnGroup puts the process into a group of its own, so that a signal of the terminal does not reach it.
 	OwnGroup bool
 }
@@ -42,22 +46,37 @@ func (s *Server) configure() error {
 		ports[0] = s.options.Port
 	}
 	s.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	s.name = "raysys"
+	if s.options.Join != nil {
+		s.name = fmt.Sprintf("raysys-%d", ports[0])
+	}
 	config := map[string]any{
-		"node_name":            "raysys",
+		"node_name":            s.name,
 		"bind_addr":            "127.0.0.1",
 		"client_addr":          "127.0.0.1",
 		"server":               true,
 		"log_level":            "warn",
 		"disable_update_check": true,
-		"leave_on_terminate":   false,
 		"performance":          map[string]any{"raft_multiplier": 1},
 		"ports": map[string]any{
 			"http": ports[0], "server": ports[1], "serf_lan": ports[2],
 			"serf_wan": -1, "dns": -1, "grpc": -1, "grpc_tls": -1,
 		},
 	}
-	if s.options.Disk {
+	s.serf = ports[2]
+	if s.options.Client {
+		config["server"] = false // and it leaves on SIGTERM, as such agents do unless they are told
+	} else {
+		config["leave_on_terminate"] = false
+		config["autopilot"] = map[string]any{"server_stabilization_time": "100ms"} // until a server that joined may vote
+	}
+	if s.options.Join != nil {
+		config["retry_join"] = []string{fmt.Sprintf("127.0.0.1:%d", s.options.Join.serf)}
+		config["retry_interval"] = "1s"
+	} else if s.options.Disk {
 		config["bootstrap_expect"] = 1
+	}
+	if s.onDisk() {
 		config["data_dir"] = filepath.Join(s.dir, "data")
 	}
 	if s.options.MinTTL > 0 {
@@ -78,5 +97,7 @@ func (s *Server) configure() error {
 	}
 	return os.WriteFile(s.configPath(), b, 0o600)
 }
+
+func (s *Server) onDisk() bool { return s.options.Disk || s.options.Join != nil }
 
 func (s *Server) configPath() string { return filepath.Join(s.dir, "consul.json") }

@@ -6,5 +6,6 @@
 //	cfg := consul.Config{Addresses: []string{s.Address()}}
 //
 // A server listens on ports of loopback that were free, in a folder of its own that Close removes. It can be stopped,
-// started again, paused and killed, and does not outlive this process.
+// started again, paused and killed, and does not outlive this process. With Options.Join it is one more server of the
+// same cluster, or with Client an agent that is none.
 package consulserver

@@ -20,6 +20,8 @@ type Server struct {
 	options Options
 	dir     string // configuration, data and log
 	address string
+	serf    int // the port at which others join
+	name    string
 	childserver.Process
 }
 
@@ -44,7 +46,7 @@ func Run(ctx context.Context, o Options) (*Server, error) {
 		Program: o.Program, Args: []string{"agent", "-config-file", s.configPath()}, Env: withoutConsul(os.Environ()),
 		Dir: dir, LogPath: filepath.Join(dir, "log"), OwnGroup: o.OwnGroup,
 	}
-	if !o.Disk {
+	if !s.onDisk() {
 		s.Args = append(s.Args, "-dev")
 	}
 	for range attempts {
@@ -63,6 +65,9 @@ func Run(ctx context.Context, o Options) (*Server, error) {
 
 // Address is host:port of the HTTP API. It stays the same over restarts.
 func (s *Server) Address() string { return s.address }
+
+// Name is what its node is called in the catalog.
+func (s *Server) Name() string { return s.name }
 
 // Token is a token that may do everything, "" without ACLs.
 func (s *Server) Token() string {
@@ -117,10 +122,13 @@ func (s *Server) Serving(ctx context.Context) error {
 	})
 }
 
-// Call calls the server's API with its token, and returns the body of the answer.
+// Call calls the server's API with its token, and returns the body of the answer. The body of the request is JSON, but for
+// bytes, which are sent as they are.
 func (s *Server) Call(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var buf bytes.Buffer
-	if body != nil {
+	if raw, ok := body.([]byte); ok {
+		buf.Write(raw)
+	} else if body != nil {
 		if err := json.NewEncoder(&buf).Encode(body); err != nil {
 			return nil, err
 		}

@@ -1,9 +1,11 @@
 package consultest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +37,32 @@ func Start(t testing.TB, o consulserver.Options) *consulserver.Server {
 		}
 	})
 	return s
+}
+
+// LoseQuorum has a second server join s, which makes a majority of two, and kills it. It returns once s knows no leader;
+// with the second server started again there is one.
+func LoseQuorum(t testing.TB, s *consulserver.Server) (second *consulserver.Server) {
+	t.Helper()
+	second = Start(t, consulserver.Options{Join: s})
+	await := func(path, what string, times int) {
+		t.Helper()
+		err := s.Await(t.Context(), func(ctx context.Context) error {
+			body, err := s.Call(ctx, http.MethodGet, path, nil)
+			if err == nil && strings.Count(string(body), what) != times {
+				err = fmt.Errorf("%s: %s", path, body)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	await("/v1/operator/raft/configuration", `"Voter":true`, 2)
+	if err := second.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await("/v1/status/leader", `""`, 1)
+	return second
 }
 
 // NewToken makes a token with a policy of these rules, in Consul's language.

@@ -256,6 +256,13 @@ func (t *Table) Done(key string, by core.NodeKey) {
 // has reports whether a node has the record: one without a cluster is alone.
 func has(e *entry, by core.NodeKey) bool { return e.with == by || by.Incarnation == 0 }
 
+// Hold gives a record to nobody while an edit of it is on its way, which would not know what has begun. Look comes after it, or a minute.
+func (t *Table) Hold(key string) {
+	if e := t.by[key]; e != nil && e.index >= 0 {
+		t.set(e, max(e.at, t.after(wallEvery)))
+	}
+}
+
 // Changed notes that the node which has a record has stored how far it is, with the dead nodes that it was told of; or that somebody else has
 // edited it: what nodes died under may be another work now. Look comes after it.
 func (t *Table) Changed(key string, edited bool) {

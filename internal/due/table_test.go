@@ -149,6 +149,25 @@ func TestEdited(t *testing.T) {
 	w.want(t)
 }
 
+// TestHold: what is being changed is given to nobody, until the change is stored, or after a minute.
+func TestHold(t *testing.T) {
+	w := newWorld()
+	w.Build(w)
+	w.put("a", due.Record{Due: w.in(5 * time.Second)})
+	w.put("none", due.Record{})
+	w.Hold(w.key("a"))
+	w.Hold(w.key("none"))
+	w.pass(30 * time.Second)
+	w.want(t)
+	w.put("a", due.Record{Due: w.in(-25 * time.Second)})
+	w.pass(time.Second)
+	w.want(t, "a to one")
+	w.put("b", due.Record{Due: w.in(5 * time.Second)})
+	w.Hold(w.key("b")) // and the change is refused
+	w.pass(2 * time.Minute)
+	w.want(t, "b to one")
+}
+
 // TestUnchanged: a record that its worker gives back as it is waits a second, or for its time.
 func TestUnchanged(t *testing.T) {
 	w := newWorld()

@@ -55,6 +55,10 @@ type Config struct {
 	// Ballots is nil where other monitors cannot be asked; then only a node with a single monitor can be evicted.
 	Ballots Ballots
 
+	// Sweep, where it is not nil, removes what the sessions of dead nodes left in the store. One member of the cluster
+	// calls it every ten minutes.
+	Sweep func(ctx context.Context) error
+
 	// Clock is nil for the system's.
 	Clock Clock
 	// Jitter returns numbers in [0, 1) that spread retries; nil means random ones.

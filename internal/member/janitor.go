@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// janitor removes the votes on incarnations that have been gone for an hour. The member that has been there longest is
+// janitor removes the votes on incarnations that have been gone for an hour, and calls Config.Sweep. The member that has been there longest is
 // the one that does it; it counts the hour by its own clock, from when it first saw a vote without its node.
 type janitor struct {
 	next    time.Duration            // when to look again; guarded by detector.mu
@@ -53,6 +53,11 @@ func (j *janitor) look(m *Member, v *View, now time.Duration) {
 func (j *janitor) round(m *Member, now time.Duration) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL)
 	defer cancel()
+	if m.cfg.Sweep != nil {
+		if err := m.cfg.Sweep(ctx); err != nil {
+			m.event(WatchFailed, Node{}, fmt.Errorf("remove what dead sessions left: %w", err))
+		}
+	}
 	keys, err := m.cfg.KV.Keys(ctx, shardlog.EvictPrefix)
 	if err != nil {
 		return fmt.Errorf("list old votes: %w", err)

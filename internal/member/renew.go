@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/shardlog"
@@ -74,7 +75,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 		// own log, from a state in which there are no sessions yet.
 		return fmt.Errorf("renew the lease of node %s: %w: %w, but it holds its key", m.cfg.Self.ID, store.ErrUnavailable, gone)
 	case gone != nil:
-		return fmt.Errorf("%w: the session of node %s, incarnation %d, is gone: it was not renewed for too long, or another node proved this one dead", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation)
+		return fmt.Errorf("%w: the session of node %s, incarnation %d, is gone: %s", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation, whyGone(m))
 	case vote.Create != 0:
 		return fmt.Errorf("%w: node %s, incarnation %d, was voted out: %v", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation, decodeVote(vote.Value))
 	case self.Session != m.session || self.Create != m.incarnation:
@@ -86,6 +87,20 @@ func (m *Member) renewOnce(ctx context.Context) error {
 		m.mendLedger(lately, err)
 	}
 	return nil
+}
+
+// whyGone says what can have ended the session.
+func whyGone(m *Member) string {
+	start := m.lease.start.Load()
+	if start == nil {
+		return "it was not renewed for too long, or another node or a person ended it"
+	}
+	ago := start.elapsed(m.cfg.Clock)
+	if ago >= m.cfg.TTL {
+		return fmt.Sprintf("it was renewed last %v ago, and its TTL is %v", ago.Round(time.Millisecond), m.cfg.TTL)
+	}
+	return fmt.Sprintf("it was renewed %v ago, so that its TTL of %v did not end it: another node proved this one dead, a person ended it, or the store lost it, as Consul does with the node in its catalog on which a session was made",
+		ago.Round(time.Millisecond), m.cfg.TTL)
 }
 
 // sameStore compares the id in the store's layout with the one that the process began with.

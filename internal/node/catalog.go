@@ -19,6 +19,29 @@ type catalog interface {
 	Register(ctx context.Context, s consul.Service) error
 	Pass(ctx context.Context, id, note string) error
 	Deregister(ctx context.Context, id string) error
+	// OnAgent says why the node's session lies on the agent's node of the catalog; nil where it has one of its own.
+	OnAgent() error
+	// Sweep removes nodes of the catalog that the sessions of dead nodes left.
+	Sweep(ctx context.Context) error
+}
+
+// sweeper is member.Config.Sweep.
+func sweeper(c *Cluster) func(context.Context) error {
+	if in, ok := c.KV.(catalog); ok {
+		return in.Sweep
+	}
+	return nil
+}
+
+// sayOnAgent warns of a session that an agent of Consul ends when it stops.
+func sayOnAgent(c *Cluster) {
+	in, ok := c.KV.(catalog)
+	if !ok || c.cfg.Record.Observer {
+		return
+	}
+	if err := in.OnAgent(); err != nil {
+		c.Log.Warn("the session lies on the node of Consul's agent: an agent that is no server and stops in good order ends it, and fences this node; allow node and session write as in docs/operating.md, or set leave_on_terminate = false", zap.Error(err))
+	}
 }
 
 // catalogLimit bounds each request to the catalog.

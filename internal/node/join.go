@@ -91,11 +91,12 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	c.Info.Address, c.Info.Functions, c.Info.KeyPrint, c.Info.Started, c.Info.Proves = addr, c.digest(), transport.Print, time.Now(), len(conf.Secret) > 0
 	c.Member, err = member.Join(ctx, member.Config{
 		KV: c.Store, Cluster: cfg.Cluster, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Parts.Clock, Prober: c.Mesh, Ballots: c.Mesh,
-		Self: c.Info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.entry.failed(a.Err) }, OnEvent: c.event,
+		Self: c.Info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.entry.failed(a.Err) }, OnEvent: c.event, Sweep: sweeper(c),
 	})
 	if err != nil {
 		return err
 	}
+	sayOnAgent(c)
 	c.Placer.Member = c.Member
 	job.Run = c.Member.Incarnation()
 	c.Mesh.Joined(c.Member)

@@ -178,12 +178,16 @@ func (o *dues) serve(l *leader, q *asked[[]dueItem]) {
 	for i, key := range keys {
 		c := &o.list[i]
 		it := dueItem{Item: l.due.Item(key)}
-		it.made = !c.Read && it.Version == c.Was && !slices.Contains(b.keys, key)
+		known := c.Silent || c.Next == nil || c.Next.At == it.Record.At // an edit knows who was given the record, and so what may have begun
+		it.made = !c.Read && it.Version == c.Was && known && !slices.Contains(b.keys, key)
 		switch {
 		case it.made && c.Done && l.due.Unchanged(key, c.Next):
 			stay[i] = true
 		case it.made:
 			it.Item = due.Item{Name: c.Name}
+			if !c.Silent {
+				l.due.Hold(key)
+			}
 			b.keys = append(b.keys, key)
 			b.Checks = append(b.Checks, shardlog.Check{Key: key, Version: shardlog.Version(c.Was)})
 			if c.Next == nil {

@@ -222,7 +222,11 @@ func (r *Book) Below(p *Reply, now time.Time) bool {
 		return false
 	}
 	f := r.ByCall[p.Turn]
-	return f != nil && f.Kind == floor && p.Seq <= f.Seq && !f.Over(now)
+	if f == nil || f.Kind != floor || f.Over(now) {
+		return false
+	}
+	// A turn counts its calls; the calls of a schedule have the times at which they were due, and one to come was by a clock that was ahead.
+	return p.Seq <= f.Seq && f.Seq <= uint64(now.Add(time.Hour).UnixNano())
 }
 
 // Changes returns up to limit replies that go with the next commit, and what it stores because of that.

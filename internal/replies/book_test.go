@@ -130,6 +130,29 @@ func TestRepliesOfTurns(t *testing.T) {
 	}
 }
 
+// TestFloorToCome: the calls of a schedule have their due times as numbers. A floor that a clock has left which was ahead refuses none of those that
+// come by the right one, though it is remembered for as long.
+func TestFloorToCome(t *testing.T) {
+	x := newTable(t)
+	at := func(at time.Time) *Reply {
+		return &Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 2, Lo: 1}, Seq: uint64(at.UnixNano())}
+	}
+	right := x.now
+	x.now = right.Add(30 * 24 * time.Hour)
+	for i := range 2 * Max {
+		if err := x.call(at(x.now.Add(time.Duration(i) * time.Millisecond))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.call(at(x.now)); !errors.Is(err, errGone) {
+		t.Errorf("by the same clock: %v", err)
+	}
+	x.now = right.Add(time.Minute)
+	if err := x.call(at(x.now)); err != nil {
+		t.Errorf("by the right clock: %v", err)
+	}
+}
+
 // TestFloorsAreBounded: beyond their number only such calls are refused whose turns would need a further one.
 func TestFloorsAreBounded(t *testing.T) {
 	x := newTable(t)

@@ -53,19 +53,16 @@ func (e *Engine) Adopt(body []byte, with Adoption, job func(wire.JobKey) *core.J
 	}
 	up.Deadline = 0 // of a submitter that is dead
 	if with.Early > t.Options.Retries {
-		return a, &worksDeath{t.Function, with.Early}
+		return a, &raysys.TaskError{Function: t.Function, Attempt: with.Early, Err: &worksDeath{with.Early}}
 	}
 	return impl.adopt(e, &t, up, with), nil
 }
 
 // worksDeath says that a task with a name has ended its nodes as often as it may. It matches raysys.ErrNodeDead.
-type worksDeath struct {
-	function string
-	nodes    int
-}
+type worksDeath struct{ nodes int }
 
 func (e *worksDeath) Error() string {
-	return fmt.Sprintf("task %s: each of the last %d nodes that had it ended within a minute (raysys.Retries allows more): os.Exit, a fatal error or out of memory in it?", e.function, e.nodes)
+	return fmt.Sprintf("each of the last %d nodes that had it ended within a minute (raysys.Retries allows more): os.Exit, a fatal error or out of memory in it?", e.nodes)
 }
 
 func (e *worksDeath) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }

@@ -162,9 +162,10 @@ type statuses struct{ next http.RoundTripper }
 const maxErrorBody = 4 << 10
 
 func (s statuses) RoundTrip(req *http.Request) (*http.Response, error) {
+	began := time.Now()
 	resp, err := s.next.RoundTrip(req)
-	if want, ok := req.Context().Value(headersKey{}).(func(http.Header)); ok && err == nil {
-		want(resp.Header)
+	if want, ok := req.Context().Value(headersKey{}).(func(http.Header, time.Duration)); ok && err == nil {
+		want(resp.Header, time.Since(began))
 	}
 	// 404 says that a key or session is not there, 409 that a transaction was refused.
 	if err != nil || resp.StatusCode < 400 || resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusConflict {

@@ -28,9 +28,14 @@ type Store struct {
 	ctx    context.Context // ends all calls; its cause is ErrClosed
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex // guards memo and watches
+	at      atomic.Pointer[string] // see base
+	onAgent atomic.Pointer[error]  // see OnAgent
+
+	mu      sync.Mutex // guards what follows
 	memo    map[string]memo
 	watches int
+	nodes   map[string]string // the catalog nodes of the sessions that were made here, by session
+	unused  map[string]bool   // the catalog nodes without a session, as the last Sweep found them
 }
 
 var _ store.KV = (*Store)(nil)
@@ -43,7 +48,7 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 10 * time.Second
 	}
-	s := &Store{cfg: cfg, memo: map[string]memo{}, conns: connections{open: map[net.Conn]struct{}{}}}
+	s := &Store{cfg: cfg, memo: map[string]memo{}, nodes: map[string]string{}, conns: connections{open: map[net.Conn]struct{}{}}}
 	var err error
 	if s.endpoints, s.transports, err = newEndpoints(cfg, &s.conns); err != nil {
 		return nil, err
@@ -160,13 +165,15 @@ func meaning(e *statusError, writes bool) error {
 		return fmt.Errorf("%w: %s", store.ErrTooLarge, body)
 	case e.code == http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, e)
+	case strings.Contains(body, "invalid key name"), strings.Contains(body, "key contains"):
+		return fmt.Errorf("%w: %w: this Consul refuses names of keys that an earlier one took: set DisableKVKeyValidation in its configuration, or move the keys to another prefix (consul kv export, consul kv import)", store.ErrBadOp, e)
 	case e.code < 500, strings.Contains(body, "Invalid Session TTL"):
 		return fmt.Errorf("%w: %w", store.ErrBadOp, e)
 	case strings.Contains(body, "Permission denied"), strings.Contains(body, "ACL not found"):
 		return fmt.Errorf("%w: %s: check the ACL token", store.ErrDenied, body)
-	case strings.Contains(body, "No cluster leader"):
+	case hasNoLeader(body):
 		// It is said before anything is done.
-		return fmt.Errorf("%w: it has no leader", store.ErrUnavailable)
+		return fmt.Errorf("%w: its servers have no leader", store.ErrUnavailable)
 	case writes:
 		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, e)
 	}

@@ -66,6 +66,10 @@ func (s *Store) Watch(ctx context.Context, prefix string, after uint64) ([]store
 		s.mu.Unlock()
 	}()
 
+	base, err := s.base(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	before := s.recall(prefix)
 	wait := after
 	for {
@@ -74,11 +78,11 @@ func (s *Store) Watch(ctx context.Context, prefix string, after uint64) ([]store
 		c := call{what: "watch " + prefix, lane: watchLane, limit: watchLimit}
 		err := s.do(ctx, c, func(ctx context.Context, client *api.Client) error {
 			q := &api.QueryOptions{WaitIndex: wait, WaitTime: watchTime}
-			list, meta, err := client.KV().List(s.cfg.Prefix+prefix, q.WithContext(ctx))
+			list, meta, err := client.KV().List(base+escapePrefix(prefix), q.WithContext(ctx))
 			if err != nil {
 				return err
 			}
-			pairs, index = s.pairs(list), max(meta.LastIndex, 1)
+			pairs, index = pairsOf(base, prefix, list), max(meta.LastIndex, 1)
 			return nil
 		})
 		if err != nil {

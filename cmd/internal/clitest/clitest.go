@@ -22,9 +22,9 @@ func Asked() bool { return os.Getenv(asCommand) != "" }
 // Run is a command without its process; it returns the exit code.
 type Run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// Command runs the command with args and variables NAME=VALUE on top of an environment without RAYSYS_*.
-func Command(t *testing.T, args, variables []string) (stdout, stderr string, code int) {
-	t.Helper()
+// Cmd is the command as a process that has not been started, with args and variables NAME=VALUE on top of an environment without
+// RAYSYS_*.
+func Cmd(t *testing.T, args, variables []string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "RAYSYS_") {
@@ -32,6 +32,13 @@ func Command(t *testing.T, args, variables []string) (stdout, stderr string, cod
 		}
 	}
 	cmd.Env = append(append(cmd.Env, asCommand+"=1"), variables...)
+	return cmd
+}
+
+// Command runs Cmd until it ends.
+func Command(t *testing.T, args, variables []string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := Cmd(t, args, variables)
 	var out, talk bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &talk
 	err := cmd.Run()

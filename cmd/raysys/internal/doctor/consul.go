@@ -58,10 +58,20 @@ func plainBeyondLoopback(address string) bool {
 
 func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
 	err := d.Consul.TryWrite(ctx)
-	if errors.Is(err, store.ErrDenied) {
+	switch {
+	case errors.Is(err, ErrOnAgent):
+		return Finding{
+			Level: Warning, Detail: "a session can hold a key, but has no catalog node of its own: an agent that is no server and stops in good order ends it, and fences the node",
+			Fix: "allow node_prefix and session_prefix write as in docs/operating.md, or set leave_on_terminate = false in the agent's configuration",
+		}
+	case errors.Is(err, store.ErrDenied):
 		return d.denied("make a session and hold a key", err)
-	}
-	if err != nil {
+	case err != nil && strings.Contains(err.Error(), "Consul Enterprise feature"): // the client sends CONSUL_NAMESPACE and CONSUL_PARTITION with each request
+		return Finding{
+			Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err),
+			Fix: "unset CONSUL_NAMESPACE and CONSUL_PARTITION: only Consul Enterprise has namespaces and partitions",
+		}
+	case err != nil:
 		return Finding{
 			Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err),
 			Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating.md",
@@ -116,7 +126,7 @@ func (d *Doctor) clock(_ context.Context, g *ground) Finding {
 		return Finding{Level: Warning, Detail: "the agent does not tell the time", Fix: "compare date on all hosts"}
 	}
 	// The agent's answer is cut to the second and half a round trip old.
-	skew := d.Now().Sub(g.agent.Time.Add(g.agent.TookHalf + time.Second/2)).Abs()
+	skew := g.agent.Heard.Sub(g.agent.Time.Add(g.agent.TookHalf + time.Second/2)).Abs()
 	detail := fmt.Sprintf("%v from the agent's", skew.Round(time.Second))
 	if skew < 2*time.Second {
 		detail = "the same as the agent's" // as far as its whole seconds can tell

@@ -44,6 +44,7 @@ type Agent struct {
 	Leader         string    // "" has none
 	ConnsPerClient int       // its limit for one client address; 0 is unknown
 	Time           time.Time // its clock, to the second; zero is unknown
+	Heard          time.Time // this host's clock when it told its own
 	TookHalf       time.Duration
 }
 
@@ -95,16 +96,16 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		run   func(context.Context, *ground) Finding
 	}{
 		{"consul", "", nil, d.consul},
-		{"acl", "consul", g.hasAgent, d.acl},
+		{"acl", "consul", g.hasLeader, d.acl},
 		{"connections", "consul", g.hasAgent, d.connections},
 		{"clock", "consul", g.hasAgent, d.clock},
 		{"limits", "", nil, d.limits},
 		{"certificates", "", nil, d.certificates},
-		{"cluster", "consul", g.hasAgent, d.cluster},
+		{"cluster", "consul", g.hasLeader, d.cluster},
 		{"ports out", "cluster", g.hasStatus, d.portsOut},
 		{"ports between", "cluster", g.hasStatus, d.portsBetween},
 		{"version", "cluster", g.hasStatus, d.version},
-		{"nats", "consul", func() bool { return d.NATS != "" || g.hasAgent() }, d.nats},
+		{"nats", "consul", func() bool { return d.NATS != "" || g.hasLeader() }, d.nats},
 		{"streams", "cluster", g.hasStatus, d.streams},
 	}
 	findings := make([]Finding, 0, len(checks))
@@ -125,6 +126,8 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 }
 
 func (g *ground) hasAgent() bool { return g.agent != nil }
+
+func (g *ground) hasLeader() bool { return g.agent != nil && g.agent.Leader != "" }
 
 func (g *ground) hasStatus() bool { return g.status != nil }
 

@@ -80,7 +80,7 @@ func well() *patient {
 	}
 	return &patient{
 		address: "127.0.0.1:8500", token: true, anyoneErr: store.ErrDenied,
-		agent:   doctor.Agent{Version: "1.20.6", Leader: "10.0.0.1:8300", ConnsPerClient: 200, Time: now, TookHalf: time.Millisecond},
+		agent:   doctor.Agent{Version: "1.20.6", Leader: "10.0.0.1:8300", ConnsPerClient: 200, Time: now, Heard: now, TookHalf: time.Millisecond},
 		status:  client.Status{Nodes: []client.Node{node("a"), node("b")}, Shards: []client.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
 		links:   []doctor.Link{{From: "a", To: "b"}, {From: "b", To: "a"}},
 		limits:  doctor.Limits{Files: 65536},
@@ -130,10 +130,14 @@ func TestIll(t *testing.T) {
 		fix     string // part of it
 		skipped int
 	}{
-		"no consul":       {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
-		"no leader":       {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
-		"denied":          {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
-		"no token":        {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
+		"no consul":    {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
+		"no leader":    {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 7},
+		"denied":       {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
+		"no token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
+		"on the agent": {func(p *patient) { p.writeErr = fmt.Errorf("%w: %w", doctor.ErrOnAgent, store.ErrDenied) }, "acl", doctor.Warning, "no catalog node of its own", "leave_on_terminate = false", 0},
+		"namespace": {func(p *patient) {
+			p.writeErr = errors.New(`status 400: Invalid query parameter: "ns" - Namespaces are a Consul Enterprise feature`)
+		}, "acl", doctor.Failed, "Enterprise", "unset CONSUL_NAMESPACE", 0},
 		"weak token":      {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
 		"all denied":      {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
 		"no ACL":          {func(p *patient) { p.anyoneErr = nil }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
@@ -142,8 +146,8 @@ func TestIll(t *testing.T) {
 		"plain address":   {func(p *patient) { p.address = "consul.example:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
 		"few conns":       {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
 		"unknown conns":   {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
-		"late clock":      {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
-		"wrong clock":     {func(p *patient) { p.now = p.now.Add(2 * time.Minute) }, "clock", doctor.Failed, "1m59s from", "certificates", 0},
+		"late clock":      {func(p *patient) { p.agent.Heard = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
+		"wrong clock":     {func(p *patient) { p.agent.Heard = p.now.Add(2 * time.Minute) }, "clock", doctor.Failed, "1m59s from", "certificates", 0},
 		"no clock":        {func(p *patient) { p.agent.Time = time.Time{} }, "clock", doctor.Warning, "does not tell the time", "date", 0},
 		"few files":       {func(p *patient) { p.limits.Files = 1024 }, "limits", doctor.Warning, "1024 open files", "ulimit -n 65536", 0},
 		"no files":        {func(p *patient) { p.limits.Files = 256 }, "limits", doctor.Failed, "256 open files", "ulimit -n 65536", 0},
@@ -323,5 +327,17 @@ func TestRealLimitsAndDial(t *testing.T) {
 	l.Close()
 	if err := doctor.Dial(t.Context(), l.Addr().String()); err == nil {
 		t.Error("nobody listens, and it connected")
+	}
+}
+
+// TestClockOfThatMoment: what a check took before the clock's turn is no difference of the clocks.
+func TestClockOfThatMoment(t *testing.T) {
+	p := well()
+	d := p.doctor()
+	d.Now = func() time.Time { return p.agent.Heard.Add(10 * time.Second) } // the check before it took that long
+	for _, f := range d.Examine(t.Context()) {
+		if f.Check == "clock" && f.Level != doctor.OK {
+			t.Errorf("got %+v", f)
+		}
 	}
 }

@@ -10,13 +10,16 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
+// ErrOnAgent: the session was made on the catalog node of Consul's agent, not on one of its own.
+var ErrOnAgent = errors.New("the session lies on the agent's node")
+
 // tryTTL is that of a node's session, the shortest that Consul offers.
 const tryTTL = 10 * time.Second
 
 // TryWrite does with kv what a node does: it makes a session, holds a key with it, reads the key, and destroys the
 // session, which takes the key along. What it could not take away goes with the session's TTL.
-func TryWrite(ctx context.Context, kv store.KV) (err error) {
-	session, err := kv.NewSession(ctx, "raysys doctor", tryTTL)
+func TryWrite(ctx context.Context, kv store.KV, cluster string) (err error) {
+	session, err := kv.NewSession(ctx, "raysys "+cluster+" doctor", tryTTL) // named as a node's, whose name the policy allows
 	if err != nil {
 		return fmt.Errorf("make a session: %w", err)
 	}

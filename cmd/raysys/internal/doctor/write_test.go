@@ -71,7 +71,7 @@ func TestTryWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &sick{KV: kv, fails: fails}
-		err = doctor.TryWrite(t.Context(), s)
+		err = doctor.TryWrite(t.Context(), s, "default")
 		if (err == nil) != (fails == "") || err != nil && !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v, want %s", fails, err, text)
 		}
