@@ -187,7 +187,8 @@ func (w *world) serve(c due.Change, by *worker, verb string, s *spec, now int64)
 		from = by.key
 	}
 	it := w.table.Item(key)
-	made := !c.Read && it.Version == c.Was
+	known := c.Silent || c.Next == nil || c.Next.At == it.Record.At
+	made := !c.Read && it.Version == c.Was && known
 	stay := made && c.Done && w.table.Unchanged(key, c.Next)
 	if made && !stay {
 		w.commit(c.Next, by, verb, s, now)
@@ -254,38 +255,48 @@ func (w *world) commit(next *due.Record, by *worker, verb string, s *spec, now i
 
 // deliver has one letter read, or lost.
 func (w *world) deliver(n int, lost bool) {
-	boxes := []*[]letter{&w.client}
-	all := len(w.client)
-	for _, k := range w.workers {
-		boxes = append(boxes, &k.outbox)
-		all += len(k.outbox)
-	}
-	if all == 0 {
-		return
-	}
 	if w.read++; w.read > mostRead {
 		w.check(fmt.Errorf("%d letters were read: they do not come to an end", w.read))
-		return
+	}
+	l, ok := w.take(n)
+	switch {
+	case !ok || w.err != nil:
+	case lost:
+		w.logf("lost: %s", l.says)
+		l.lost()
+	default:
+		w.logf("%s", l.says)
+		l.read()
+	}
+}
+
+// take takes a letter out of its box.
+func (w *world) take(n int) (l letter, ok bool) {
+	all := w.letters()
+	if all == 0 {
+		return l, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	boxes := []*[]letter{&w.client}
+	for _, k := range w.workers {
+		boxes = append(boxes, &k.outbox)
 	}
 	n %= all
 	for _, b := range boxes {
 		if n < len(*b) {
-			l := (*b)[n]
+			l = (*b)[n]
 			*b = slices.Delete(*b, n, n+1)
-			if lost {
-				w.logf("lost: %s", l.says)
-				l.lost()
-			} else {
-				w.logf("%s", l.says)
-				l.read()
-			}
-			return
+			return l, true
 		}
 		n -= len(*b)
 	}
+	return l, false
 }
 
 func (w *world) letters() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, k := range w.workers {
 		n += len(k.outbox)
 	}
@@ -423,53 +434,6 @@ func (w *world) born(n int) {
 	}
 }
 
-// outcomes are those of firings: errors that are outcomes, and faults, before which the work may have been done.
-var outcomesOf = []struct {
-	err   error
-	ran   bool
-	fault bool
-}{
-	{nil, true, false},
-	{errors.New("bad"), true, false},
-	{fmt.Errorf("%w: %w", raysys.ErrEncode, errors.New("chan int")), true, false},
-	{raysys.ErrCancelled, true, false},
-	{raysys.ErrOutcomeUnknown, true, true},
-	{raysys.ErrOutcomeUnknown, false, true},
-	{raysys.ErrNodeDead, false, true},
-	{raysys.ErrOverloaded, false, true},
-}
-
-// outcome ends the firing n of those that run; it returns false where none does.
-func (w *world) outcome(n, which int) bool {
-	all := 0
-	for _, k := range w.workers {
-		all += len(k.live)
-	}
-	if all == 0 {
-		return false
-	}
-	n %= all
-	for _, k := range w.workers {
-		if n >= len(k.live) {
-			n -= len(k.live)
-			continue
-		}
-		f, o := k.live[n], outcomesOf[which%len(outcomesOf)]
-		k.live = slices.Delete(k.live, n, n+1)
-		w.logf("%v: %s ends: %v", k, clock(f.due), o.err)
-		f.own.ran = f.own.ran || o.ran
-		switch {
-		case !o.fault:
-			k.ended[f.own] = !f.h.over
-		case o.err != raysys.ErrOverloaded:
-			w.deaths++
-		}
-		f.h.ended(f.due, o.err)
-		return true
-	}
-	return true
-}
-
 // die ends a worker; ran is a bit for each of its firings: whether it was made before.
 func (w *world) die(n, ran int) {
 	if len(w.workers) == 0 {
@@ -484,6 +448,8 @@ func (w *world) die(n, ran int) {
 	w.deaths++
 	k.stop()
 	w.workers = slices.Delete(w.workers, n, n+1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, l := range k.outbox { // what it has sent may arrive
 		if ran&16 != 0 && strings.Contains(l.says, "changes") {
 			w.client = append(w.client, l)
