@@ -1,8 +1,10 @@
 package schedule
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
+	"math"
 	"testing"
 	"time"
 
@@ -18,9 +20,14 @@ var before = []string{
 
 // FuzzRecord: whatever bytes a store has under the name of a schedule, nothing panics, and each record that is made of it can be read again.
 func FuzzRecord(f *testing.F) {
+	add := func(data []byte, now, jitter int64) {
+		for i := range changes {
+			f.Add(data, now, jitter, byte(i))
+		}
+	}
 	for _, data := range before {
-		f.Add([]byte(data), int64(946684800_000000000), int64(0))
-		f.Add([]byte(data), int64(2_000_000_000)*second, int64(1))
+		add([]byte(data), 946_684_800*second, 0)
+		add([]byte(data), 1_000_000_000*second, 1)
 	}
 	now := time.Date(2026, 5, 5, 12, 0, 0, 0, time.UTC).UnixNano()
 	for i, w := range []When{Every(time.Second), Every(200 * 365 * 24 * time.Hour), At(time.Unix(0, now)), Cron("* * * * *", ""), Cron("0 0 29 2 *", "America/New_York"), Cron("30 2 * * 1", "Europe/Berlin")} {
@@ -36,8 +43,8 @@ func FuzzRecord(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			f.Add(data, now, int64(0))
-			f.Add(data, now+int64(36*time.Hour), int64(time.Minute))
+			add(data, now, 0)
+			add(data, now+int64(36*time.Hour), int64(time.Minute))
 			r.fault(r.Running[0].Due, now, 0, "unreachable", true)
 			now += int64(time.Hour)
 		}
@@ -46,36 +53,32 @@ func FuzzRecord(f *testing.F) {
 	if fuzz := flag.Lookup("test.fuzz"); fuzz != nil && fuzz.Value.String() != "" || flag.Lookup("test.fuzzworker").Value.String() == "true" {
 		limit = 5 * time.Second // of a machine that has other work
 	}
-	f.Fuzz(func(t *testing.T, data []byte, now, jitter int64) {
-		now, jitter = now&(1<<63-1)%(maxTime-second), jitter&(1<<63-1)%(maxTime+1)
+	f.Fuzz(func(t *testing.T, data []byte, now, jitter int64, which byte) {
+		now, jitter = now&math.MaxInt64%(maxTime-second), jitter&math.MaxInt64%(maxTime+1)
+		c := changes[int(which)%len(changes)]
+		begun := time.Now()
 		describe(due.Item{Record: due.Record{Data: data}})
-		if _, err := decode(data); err != nil {
+		r, err := decode(data)
+		if err != nil {
 			return
 		}
-		for _, c := range changes {
-			begun := time.Now()
-			r, err := decode(data)
-			if err != nil {
-				t.Fatalf("%s: it could be read once: %v", c.name, err)
+		c.change(r, now, jitter)
+		r.low()
+		r.firm()
+		r.due(nil, jitter)
+		r.ready(map[int64]time.Time{}, now)
+		next, err := r.encode(due.Record{})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if next != nil {
+			if _, err := decode(next.Data); err != nil {
+				t.Fatalf("%s at %d, jitter %d: %v\nof   %s\ncame %s", c.name, now, jitter, err, data, next.Data)
 			}
-			c.change(r, now, jitter)
-			r.low()
-			r.firm()
-			r.due(nil, jitter)
-			r.ready(map[int64]time.Time{}, now)
-			next, err := r.encode(due.Record{})
-			if err != nil {
-				t.Fatalf("%s: %v", c.name, err)
-			}
-			if next != nil {
-				if _, err := decode(next.Data); err != nil {
-					t.Fatalf("%s at %d, jitter %d: %v\nof   %s\ncame %s", c.name, now, jitter, err, data, next.Data)
-				}
-				describe(due.Item{Record: *next})
-			}
-			if took := time.Since(begun); limit > 0 && took > limit {
-				t.Fatalf("%s at %d, jitter %d took %v", c.name, now, jitter, took)
-			}
+			describe(due.Item{Record: *next})
+		}
+		if took := time.Since(begun); limit > 0 && took > limit {
+			t.Fatalf("%s at %d, jitter %d took %v", c.name, now, jitter, took)
 		}
 	})
 }
@@ -113,10 +116,10 @@ var changes = []struct {
 	}},
 }
 
-// some is the due time of a firing that may have begun.
+// some is the due time of a firing that may have begun; -1: none has.
 func (r *record) some() int64 {
 	if len(r.Running) > 0 {
 		return r.Running[0].Due
 	}
-	return r.Next
+	return cmp.Or(r.Next, -1)
 }

@@ -36,6 +36,7 @@ type world struct {
 	bad     bool // no worker can read the record
 	given   int  // times to a worker
 	births  int  // of workers
+	read    int  // letters
 	deaths  int  // that may have been under a firing
 	err     error
 	trace   *[]string
@@ -52,7 +53,7 @@ type worker struct {
 	stop   context.CancelFunc
 	outbox []letter
 	live   []firingOf
-	ended  map[firingOf]bool
+	ended  map[*fate]bool // told to a hand as outcomes
 }
 
 type firingOf struct {
@@ -71,6 +72,9 @@ type letter struct {
 var errLost = errors.New("the answer was lost")
 
 const lawName = "law"
+
+// mostRead is ten times what the longest histories need.
+const mostRead = 20_000
 
 func newWorld(trace *[]string) *world {
 	w := &world{start: time.Now(), lives: map[int64]*ledger{}, stored: map[due.Version]*record{}, trace: trace, posted: make(chan struct{}, 1)}
@@ -183,7 +187,8 @@ func (w *world) serve(c due.Change, by *worker, verb string, s *spec, now int64)
 		from = by.key
 	}
 	it := w.table.Item(key)
-	made := !c.Read && it.Version == c.Was
+	known := c.Silent || c.Next == nil || c.Next.At == it.Record.At
+	made := !c.Read && it.Version == c.Was && known
 	stay := made && c.Done && w.table.Unchanged(key, c.Next)
 	if made && !stay {
 		w.commit(c.Next, by, verb, s, now)
@@ -250,34 +255,48 @@ func (w *world) commit(next *due.Record, by *worker, verb string, s *spec, now i
 
 // deliver has one letter read, or lost.
 func (w *world) deliver(n int, lost bool) {
+	if w.read++; w.read > mostRead {
+		w.check(fmt.Errorf("%d letters were read: they do not come to an end", w.read))
+	}
+	l, ok := w.take(n)
+	switch {
+	case !ok || w.err != nil:
+	case lost:
+		w.logf("lost: %s", l.says)
+		l.lost()
+	default:
+		w.logf("%s", l.says)
+		l.read()
+	}
+}
+
+// take takes a letter out of its box.
+func (w *world) take(n int) (l letter, ok bool) {
+	all := w.letters()
+	if all == 0 {
+		return l, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	boxes := []*[]letter{&w.client}
-	all := len(w.client)
 	for _, k := range w.workers {
 		boxes = append(boxes, &k.outbox)
-		all += len(k.outbox)
-	}
-	if all == 0 {
-		return
 	}
 	n %= all
 	for _, b := range boxes {
 		if n < len(*b) {
-			l := (*b)[n]
+			l = (*b)[n]
 			*b = slices.Delete(*b, n, n+1)
-			if lost {
-				w.logf("lost: %s", l.says)
-				l.lost()
-			} else {
-				w.logf("%s", l.says)
-				l.read()
-			}
-			return
+			return l, true
 		}
 		n -= len(*b)
 	}
+	return l, false
 }
 
 func (w *world) letters() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, k := range w.workers {
 		n += len(k.outbox)
 	}
@@ -398,7 +417,7 @@ func (k *worker) fire(h *hand, _ *spec, f firing) {
 	}
 	l := w.lives[r.Set]
 	o := firingOf{h, f.Due, l.fate(f.Due)}
-	if k.live = append(k.live, o); k.ended[o] {
+	if k.live = append(k.live, o); k.ended[o.own] {
 		w.check(fmt.Errorf("%v begins %s again, which has an outcome", k, clock(f.Due)))
 	}
 	w.check(l.began(k, r, f, h.stored.Version == w.version, w.most()))
@@ -407,59 +426,12 @@ func (k *worker) fire(h *hand, _ *spec, f firing) {
 func (w *world) born(n int) {
 	for range n {
 		w.births++
-		k := &worker{w: w, key: core.NodeKey{Node: raysys.NodeID(fmt.Sprint("w", w.births)), Incarnation: uint64(w.births)}, ended: map[firingOf]bool{}}
+		k := &worker{w: w, key: core.NodeKey{Node: raysys.NodeID(fmt.Sprint("w", w.births)), Incarnation: uint64(w.births)}, ended: map[*fate]bool{}}
 		k.n = &node{log: slog.New(k), fire: k.fire, hands: map[string]*hand{}}
 		k.n.ctx, k.stop = context.WithCancel(context.Background())
 		w.workers = append(w.workers, k)
 		w.logf("%v is there", k)
 	}
-}
-
-// outcomes are those of firings: errors that are outcomes, and faults, before which the work may have been done.
-var outcomesOf = []struct {
-	err   error
-	ran   bool
-	fault bool
-}{
-	{nil, true, false},
-	{errors.New("bad"), true, false},
-	{fmt.Errorf("%w: %w", raysys.ErrEncode, errors.New("chan int")), true, false},
-	{raysys.ErrCancelled, true, false},
-	{raysys.ErrOutcomeUnknown, true, true},
-	{raysys.ErrOutcomeUnknown, false, true},
-	{raysys.ErrNodeDead, false, true},
-	{raysys.ErrOverloaded, false, true},
-}
-
-// outcome ends the firing n of those that run; it returns false where none does.
-func (w *world) outcome(n, which int) bool {
-	all := 0
-	for _, k := range w.workers {
-		all += len(k.live)
-	}
-	if all == 0 {
-		return false
-	}
-	n %= all
-	for _, k := range w.workers {
-		if n >= len(k.live) {
-			n -= len(k.live)
-			continue
-		}
-		f, o := k.live[n], outcomesOf[which%len(outcomesOf)]
-		k.live = slices.Delete(k.live, n, n+1)
-		w.logf("%v: %s ends: %v", k, clock(f.due), o.err)
-		f.own.ran = f.own.ran || o.ran
-		switch {
-		case !o.fault:
-			k.ended[f] = true
-		case o.err != raysys.ErrOverloaded:
-			w.deaths++
-		}
-		f.h.ended(f.due, o.err)
-		return true
-	}
-	return true
 }
 
 // die ends a worker; ran is a bit for each of its firings: whether it was made before.
@@ -476,6 +448,8 @@ func (w *world) die(n, ran int) {
 	w.deaths++
 	k.stop()
 	w.workers = slices.Delete(w.workers, n, n+1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, l := range k.outbox { // what it has sent may arrive
 		if ran&16 != 0 && strings.Contains(l.says, "changes") {
 			w.client = append(w.client, l)

@@ -196,6 +196,9 @@ func (l *ledger) stored(was, is *record, by *worker, lo, hi, most int64) error {
 				return fmt.Errorf("the record is over, and the firing of %s had no outcome", clock(f.Due))
 			}
 		}
+		if l.pos != 0 && len(was.Running) == 0 && !l.late && !l.fate(l.pos).ran {
+			return fmt.Errorf("the record is over, and %s has not begun", clock(l.pos))
+		}
 		return nil
 	}
 	if is.Next != 0 && is.Next < l.pos && by != nil && l.isAhead(lo) {
