@@ -1,10 +1,12 @@
 package schedule
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -118,14 +120,51 @@ func (w *world) outcome(n, which int) bool {
 		f.own.ran = f.own.ran || o.ran
 		switch {
 		case !o.fault:
-			k.ended[f.own] = !f.h.over
+			if !f.h.over {
+				w.mu.Lock()
+				k.ended[f.own] = f.of
+				w.mu.Unlock()
+			}
 		case o.err != raysys.ErrOverloaded:
 			w.deaths++
 		}
 		f.h.ended(f.due, o.err)
+		w.hear()
 		return true
 	}
 	return true
+}
+
+// Enabled implements slog.Handler.
+func (k *worker) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs implements slog.Handler.
+func (k *worker) WithAttrs([]slog.Attr) slog.Handler { return k }
+
+// WithGroup implements slog.Handler.
+func (k *worker) WithGroup(string) slog.Handler { return k }
+
+// Handle implements slog.Handler: a firing that is given up has an outcome.
+func (k *worker) Handle(_ context.Context, line slog.Record) error {
+	k.report(func() {
+		k.w.logf("log of %v: %s", k, line.Message)
+		line.Attrs(func(a slog.Attr) bool {
+			if line.Message == "a firing of a schedule is given up" && a.Key == "due" {
+				k.w.gaveUp(a.Value.Time().UnixNano())
+			}
+			return true
+		})
+	})
+	return nil
+}
+
+func (w *world) gaveUp(t int64) {
+	if r := w.stored[w.version]; r != nil && !w.bad {
+		w.lives[r.Set].fate(t).ran = true
+	}
+	if w.deaths < maxDied {
+		w.check(fmt.Errorf("%s is given up after %d deaths", clock(t), w.deaths))
+	}
 }
 
 // spoil has a record be stored that nobody can read.
@@ -198,7 +237,7 @@ func (w *world) step(s step) {
 	case "deliver", "lose":
 		w.deliver(s.n, s.what == "lose")
 	case "end":
-		w.outcome(s.n/8, max(s.n%12-4, 0))
+		w.outcome(s.n/10, max(s.n%10-2, 0))
 	case "die":
 		w.die(s.n%8, s.n/8)
 	case "born":

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -41,25 +42,27 @@ type world struct {
 	err     error
 	trace   *[]string
 
-	mu     sync.Mutex // guards outboxes of workers
+	mu     sync.Mutex // guards outbox, reports and ended of workers
 	posted chan struct{}
 }
 
 // worker is a node, from its start to its end.
 type worker struct {
-	w      *world
-	key    core.NodeKey
-	n      *node
-	stop   context.CancelFunc
-	outbox []letter
-	live   []firingOf
-	ended  map[*fate]bool // told to a hand as outcomes
+	w       *world
+	key     core.NodeKey
+	n       *node
+	stop    context.CancelFunc
+	outbox  []letter
+	reports []func()
+	live    []firingOf
+	ended   map[*fate]*ledger // told to a hand as outcomes
 }
 
 type firingOf struct {
 	h   *hand
 	due int64
 	own *fate
+	of  *ledger
 }
 
 // letter is a message on its way.
@@ -268,6 +271,7 @@ func (w *world) deliver(n int, lost bool) {
 		w.logf("%s", l.says)
 		l.read()
 	}
+	w.hear()
 }
 
 // take takes a letter out of its box.
@@ -307,6 +311,7 @@ func (w *world) letters() (n int) {
 func (w *world) flow(d time.Duration, reads, done bool) {
 	for end := time.Now().Add(d); w.err == nil; {
 		synctest.Wait()
+		w.hear()
 		for w.rang(); reads && w.err == nil && w.letters() > 0; w.rang() {
 			w.deliver(0, false)
 		}
@@ -338,8 +343,12 @@ func (k *worker) post(l letter) {
 	k.w.mu.Lock()
 	defer k.w.mu.Unlock()
 	k.outbox = append(k.outbox, l)
+	k.w.wake()
+}
+
+func (w *world) wake() {
 	select {
-	case k.w.posted <- struct{}{}:
+	case w.posted <- struct{}{}:
 	default:
 	}
 }
@@ -363,10 +372,28 @@ func (k *worker) Change(c due.Change, done func(due.Item, bool, error)) {
 		}
 		c.Next = &next
 	}
+	kept := k.kept(c.Next)
 	k.post(letter{fmt.Sprintf("%v changes %v, done: %v", k, c.Was, c.Done), func() {
+		for _, f := range kept {
+			if l := k.ended[f]; !l.over && !l.ahead {
+				k.w.check(fmt.Errorf("%v keeps %s as running, which has an outcome", k, clock(f.due)))
+			}
+		}
 		it, made := k.w.serve(c, k, "", nil, k.w.wall())
 		answer(it, made, nil)
 	}, func() { answer(due.Item{}, false, errLost) }})
+}
+
+// kept lists firings that are stored as running, though the worker was told their outcomes.
+func (k *worker) kept(next *due.Record) (list []*fate) {
+	k.w.mu.Lock()
+	defer k.w.mu.Unlock()
+	for f := range k.ended {
+		if next != nil && bytes.Contains(next.Data, fmt.Appendf(nil, `{"Due":%d`, f.due)) {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // List implements due.Store.
@@ -375,58 +402,52 @@ func (k *worker) List(due.Query, func(due.Page, error)) {}
 // Shards implements due.Store.
 func (k *worker) Shards() int { return 1 }
 
-// Enabled implements slog.Handler.
-func (k *worker) Enabled(context.Context, slog.Level) bool { return true }
-
-// WithAttrs implements slog.Handler.
-func (k *worker) WithAttrs([]slog.Attr) slog.Handler { return k }
-
-// WithGroup implements slog.Handler.
-func (k *worker) WithGroup(string) slog.Handler { return k }
-
-// Handle implements slog.Handler: a firing that is given up has an outcome.
-func (k *worker) Handle(_ context.Context, line slog.Record) error {
-	k.w.logf("log of %v: %s", k, line.Message)
-	if line.Message == "a firing of a schedule is given up" {
-		line.Attrs(func(a slog.Attr) bool {
-			if a.Key == "due" {
-				k.w.gaveUp(a.Value.Time().UnixNano())
-			}
-			return true
-		})
-	}
-	return nil
+// report has what a hand does be seen by the world, which hears of it next: a hand may do it when a timer rings.
+func (k *worker) report(f func()) {
+	k.w.mu.Lock()
+	k.reports = append(k.reports, f)
+	k.w.mu.Unlock()
+	k.w.wake()
 }
 
-func (w *world) gaveUp(t int64) {
-	if r := w.stored[w.version]; r != nil && !w.bad {
-		w.lives[r.Set].fate(t).ran = true
-	}
-	if w.deaths < maxDied {
-		w.check(fmt.Errorf("%s is given up after %d deaths", clock(t), w.deaths))
+// hear hears what hands have done.
+func (w *world) hear() {
+	for _, k := range w.workers {
+		w.mu.Lock()
+		list := k.reports
+		k.reports = nil
+		w.mu.Unlock()
+		for _, f := range list {
+			f()
+		}
 	}
 }
 
 // fire takes the place of hand.fire.
 func (k *worker) fire(h *hand, _ *spec, f firing) {
-	w, r := k.w, k.w.stored[h.stored.Version]
-	w.logf("%v begins %s, missed %d, by %v", k, clock(f.Due), f.Missed, h.stored.Version)
+	v := h.stored.Version
+	k.report(func() { k.begins(h, v, f) })
+}
+
+func (k *worker) begins(h *hand, v due.Version, f firing) {
+	w, r := k.w, k.w.stored[v]
+	w.logf("%v begins %s, missed %d, by %v", k, clock(f.Due), f.Missed, v)
 	if r == nil {
-		w.check(fmt.Errorf("%s begins by the record %v, which was not stored", clock(f.Due), h.stored.Version))
+		w.check(fmt.Errorf("%s begins by the record %v, which was not stored", clock(f.Due), v))
 		return
 	}
 	l := w.lives[r.Set]
-	o := firingOf{h, f.Due, l.fate(f.Due)}
-	if k.live = append(k.live, o); k.ended[o.own] {
+	o := firingOf{h, f.Due, l.fate(f.Due), l}
+	if k.live = append(k.live, o); k.ended[o.own] != nil {
 		w.check(fmt.Errorf("%v begins %s again, which has an outcome", k, clock(f.Due)))
 	}
-	w.check(l.began(k, r, f, h.stored.Version == w.version, w.most()))
+	w.check(l.began(k, r, f, v == w.version, w.most()))
 }
 
 func (w *world) born(n int) {
 	for range n {
 		w.births++
-		k := &worker{w: w, key: core.NodeKey{Node: raysys.NodeID(fmt.Sprint("w", w.births)), Incarnation: uint64(w.births)}, ended: map[*fate]bool{}}
+		k := &worker{w: w, key: core.NodeKey{Node: raysys.NodeID(fmt.Sprint("w", w.births)), Incarnation: uint64(w.births)}, ended: map[*fate]*ledger{}}
 		k.n = &node{log: slog.New(k), fire: k.fire, hands: map[string]*hand{}}
 		k.n.ctx, k.stop = context.WithCancel(context.Background())
 		w.workers = append(w.workers, k)

@@ -20,6 +20,7 @@ type ledger struct {
 	seq       []*fate
 	at        map[int64]*fate
 	over      bool // the record is gone
+	replaced  bool // it has had another line
 
 	// either: a firing began at a time that a change came before, by the clock of its leader. Whether it was due has two answers, and who tells of
 	// the times before it.
@@ -132,6 +133,10 @@ func (l *ledger) edited(verb string, s *spec, now, most int64, was, is *record) 
 		l.paused = false
 	case verbRun:
 		f := is.Running[len(is.Running)-1]
+		if old := l.at[f.Due]; old != nil && l.replaced { // a clock was set back onto a time of another line, to the nanosecond
+			old.past = true
+			delete(l.at, f.Due)
+		}
 		if old := l.at[f.Due]; !f.Asked || old != nil && old.decided || f.Due == l.pos || f.Due < now || f.Due > now+100 {
 			return fmt.Errorf("run made the firing %+v, of a due time that another one has", f)
 		}
@@ -139,6 +144,7 @@ func (l *ledger) edited(verb string, s *spec, now, most int64, was, is *record) 
 	default:
 		if s.When != was.Spec.When {
 			l.line(s, now)
+			l.replaced = true
 		} else {
 			l.content(s)
 		}
