@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/internal/worklog"
 	"github.com/raysys/raysys/placement/devices"
 )
 
@@ -114,6 +115,9 @@ func app() {
 		<-signals
 	case "env":
 		for _, v := range slices.Sorted(slices.Values(os.Environ())) {
+			if mark, ok := strings.CutPrefix(v, worklog.MarkVariable+"="); ok && len(mark) >= 20 {
+				v = worklog.MarkVariable + "=drawn"
+			}
 			if strings.HasPrefix(v, "RAYSYS_") && !strings.HasPrefix(v, "RAYSYS_LAUNCH=") && !strings.HasPrefix(v, "RAYSYS_SUPERVISOR=") {
 				fmt.Println(v)
 			}
