@@ -224,12 +224,13 @@ func TestChangesOfARecord(t *testing.T) {
 		opts    []schedule.Option
 		firings int
 		changes uint64
+		more    uint64 // of firings side by side that end while the record is on its way
 	}{
-		{"none is due", 0, 0, []schedule.Option{schedule.Paused()}, 0, 0},
-		{"short", 0, 0, nil, 100, 100},
-		{"long", 2 * time.Second, 0, nil, 100, 200},
-		{"a burst", 0, 10 * time.Minute, []schedule.Option{schedule.CatchUp(1000)}, 160, 102},
-		{"a burst that is allowed", 0, 10 * time.Minute, []schedule.Option{schedule.CatchUp(1000), schedule.Allow}, 160, 102},
+		{"none is due", 0, 0, []schedule.Option{schedule.Paused()}, 0, 0, 0},
+		{"short", 0, 0, nil, 100, 100, 0},
+		{"long", 2 * time.Second, 0, nil, 100, 200, 0},
+		{"a burst", 0, 10 * time.Minute, []schedule.Option{schedule.CatchUp(1000)}, 160, 102, 0},
+		{"a burst that is allowed", 0, 10 * time.Minute, []schedule.Option{schedule.CatchUp(1000), schedule.Allow}, 160, 102, 10},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			testkit.Virtual(t, func(k *testkit.Kit) {
@@ -249,7 +250,7 @@ func TestChangesOfARecord(t *testing.T) {
 				k.Advance(500 * time.Second)
 				now, err := schedule.Stored(ctx, name)
 				must(t, err)
-				if n := now.Version.Seq - before.Version.Seq; len(written("a")) != c.firings || n != c.changes || now.Version.Epoch != before.Version.Epoch {
+				if n := now.Version.Seq - before.Version.Seq; len(written("a")) != c.firings || n < c.changes || n > c.changes+c.more || now.Version.Epoch != before.Version.Epoch {
 					t.Errorf("%d firings and %d changes of the record, want %d and %d", len(written("a")), n, c.firings, c.changes)
 				}
 			}, leads()...)

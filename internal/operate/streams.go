@@ -141,30 +141,32 @@ func schedulesNamed(ctx context.Context, o *Operator, name string, spaces []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	items, _, silent := scheduleItems(ctx, store, name, maxSchedules)
-	spaces = slices.Clone(spaces)
-	for _, i := range items {
-		if i.Name.Name == name && !slices.Contains(spaces, i.Namespace) {
-			spaces = append(spaces, i.Namespace)
-		}
+	read, errs := make([]changedSchedule, len(spaces)), make([]error, len(spaces))
+	var wg sync.WaitGroup
+	for n, space := range spaces { // beside the list, which shows the first names of a shard alone
+		wg.Go(func() {
+			read[n], errs[n] = changeSchedule(ctx, store, due.Change{Name: due.Name{Namespace: space, Name: name}, Read: true})
+		})
 	}
-	for _, space := range spaces {
-		one := due.Name{Namespace: space, Name: name}
-		i, err := changeSchedule(ctx, store, due.Change{Name: one, Read: true})
-		if err != nil {
-			return list, silent, err
-		}
+	items, _, silent := scheduleItems(ctx, store, name, maxSchedules)
+	wg.Wait()
+	for n, i := range read {
 		if i.Exists() {
-			i.Name = one
+			i.Name = due.Name{Namespace: spaces[n], Name: name}
 			list = append(list, i.Item)
 		}
 	}
-	return list, silent, nil
+	for _, i := range items {
+		if i.Name.Name == name && !slices.ContainsFunc(list, func(o due.Item) bool { return o.Namespace == i.Namespace }) {
+			list = append(list, i)
+		}
+	}
+	return list, silent, errors.Join(errs...)
 }
 
 // schedules finds what has the name. The leader of the name may be silent, and others still answer.
 func (f *finding) schedules() ([]due.Item, []string, error) {
-	ctx, cancel := context.WithTimeoutCause(f.ctx, 2*statusPatience, fmt.Errorf("no answer within %v", 2*statusPatience))
+	ctx, cancel := context.WithTimeoutCause(f.ctx, statusPatience, fmt.Errorf("no answer within %v", statusPatience))
 	defer cancel()
 	return schedulesNamed(ctx, f.o, f.text, f.spaces())
 }
