@@ -14,9 +14,17 @@ import (
 )
 
 var agent = rl.Define("menger-catch", rl.Setup[int]{ // a package variable: every node knows it
-	Env:   envs.Catch,
+	Env:   catch,
 	Agent: impala.New(impala.Config{}),
 })
+
+// made counts the environments of this process. An actor that comes back to memory makes its own anew.
+var made atomic.Int64
+
+func catch(seed uint64) rl.Env[int] {
+	made.Add(1)
+	return envs.Catch(seed)
+}
 
 // stepsOf is how many steps an episode of Catch has.
 const stepsOf = 9

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -21,18 +23,37 @@ func TestLearns(t *testing.T) {
 	var episodes []int
 	for seed := range long.Form[uint64](1, 5) {
 		k := testkit.New(t, testkit.Nodes(long.Form(3, 0)), testkit.Loose())
+		before := made.Load()
 		r, err := learning{Actors: long.Form(51, 512), Episodes: 10_000, Seed: seed + 1}.run(k.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("seed %d: %.2f after %d episodes, %d left memory, ages %v, %s", seed+1, r.MeanReturn, r.Episodes, r.unloaded, agesOf(r.Run), r.Took)
-		if !r.Solved || r.Episodes > 11_000 {
+		if !r.Solved || r.Episodes > 10_000 {
 			t.Errorf("not learned: %v", r.Run)
+		}
+		// The run may end before the last two tenths are back.
+		if back := backOf(r.Run, int(made.Load()-before)); r.unloaded == 0 || back < r.unloaded-2*(r.Actors/10) {
+			t.Errorf("%d times an actor left memory, and %d times one came back", r.unloaded, back)
 		}
 		episodes = append(episodes, r.Episodes)
 	}
 	slices.Sort(episodes)
 	t.Logf("median %d episodes", episodes[len(episodes)/2])
+}
+
+// backOf is how often an actor of a run came back to memory, by the environments that were made. The others are two for random actions, one for each
+// evaluation, and another where that reached the goal.
+func backOf(r *rl.Run, made int) int {
+	made -= 2 + r.Actors
+	for _, p := range r.Points {
+		if p.Evaluated >= r.Goal {
+			made -= 2
+		} else if !math.IsNaN(p.Evaluated) {
+			made--
+		}
+	}
+	return made
 }
 
 // TestReads: what is published is what is read, each way. The long form has the size that the figures are of, and prints them.
