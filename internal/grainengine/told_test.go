@@ -180,26 +180,28 @@ type clockwork struct {
 // TestTimersOfATurnTakenBack: the timers that a transaction began go with it, and those that it stopped are there again, at their times.
 func TestTimersOfATurnTakenBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		do    func(w *clockwork, every func(name string, d time.Duration)) // after 500 ms
-		ticks map[bool]string                                              // until 3.6 s, of a turn that counts or is taken back
+		do     func(w *clockwork, every func(name string, d time.Duration)) // after 500 ms
+		ticks  map[bool]string                                              // until 3.6 s, of a turn that counts or is taken back
+		behind bool                                                         // a turn of a second is queued behind that one
 	}{
-		"begun":          {func(_ *clockwork, every func(string, time.Duration)) { every("b", 2*time.Second) }, map[bool]string{true: "a1 a2 b2.5 a3", false: "a1 a2 a3"}},
-		"stopped":        {func(w *clockwork, _ func(string, time.Duration)) { w.stop() }, map[bool]string{true: "", false: "a1 a2 a3"}},
-		"stopped, due":   {func(w *clockwork, _ func(string, time.Duration)) { <-time.After(time.Second); w.stop() }, map[bool]string{true: "", false: "a1.5 a2.5 a3.5"}},
-		"stopped, twice": {func(w *clockwork, _ func(string, time.Duration)) { w.stop(); <-time.After(time.Second); w.stop() }, map[bool]string{true: "", false: "a1.5 a2.5 a3.5"}},
+		"begun":                          {func(_ *clockwork, every func(string, time.Duration)) { every("b", 2*time.Second) }, map[bool]string{true: "a1 a2 b2.5 a3", false: "a1 a2 a3"}, false},
+		"stopped":                        {func(w *clockwork, _ func(string, time.Duration)) { w.stop() }, map[bool]string{true: "", false: "a1 a2 a3"}, false},
+		"stopped, due":                   {func(w *clockwork, _ func(string, time.Duration)) { <-time.After(time.Second); w.stop() }, map[bool]string{true: "", false: "a1.5 a2.5 a3.5"}, false},
+		"stopped, due, and another turn": {func(w *clockwork, _ func(string, time.Duration)) { <-time.After(time.Second); w.stop() }, map[bool]string{true: "", false: "a2.5 a3.5"}, true},
+		"stopped, twice":                 {func(w *clockwork, _ func(string, time.Duration)) { w.stop(); <-time.After(time.Second); w.stop() }, map[bool]string{true: "", false: "a1.5 a2.5 a3.5"}, false},
 		"replaced": {func(w *clockwork, every func(string, time.Duration)) {
 			w.stop()
 			every("b", 2*time.Second)
-		}, map[bool]string{true: "b2.5", false: "a1 a2 a3"}},
+		}, map[bool]string{true: "b2.5", false: "a1 a2 a3"}, false},
 		"begun and stopped": {func(w *clockwork, every func(string, time.Duration)) {
 			every("b", 2*time.Second)
 			w.stop()
-		}, map[bool]string{true: "a1 a2 a3", false: "a1 a2 a3"}},
+		}, map[bool]string{true: "a1 a2 a3", false: "a1 a2 a3"}, false},
 	} {
 		for _, counts := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: ", counts", false: ", taken back"}[counts], func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					if got := ticksOf(t, c.do, counts); got != c.ticks[counts] {
+					if got := ticksOf(t, c.do, counts, c.behind); got != c.ticks[counts] {
 						t.Errorf("ticks %q, want %q", got, c.ticks[counts])
 					}
 				})
@@ -231,7 +233,7 @@ func TestTimersOfATurnTakenBack(t *testing.T) {
 	})
 }
 
-func ticksOf(t *testing.T, do func(*clockwork, func(string, time.Duration)), counts bool) string {
+func ticksOf(t *testing.T, do func(*clockwork, func(string, time.Duration)), counts, behind bool) string {
 	tb, begin := raysys.NewTable(), time.Now()
 	var mu sync.Mutex
 	var ticks []string
@@ -256,12 +258,17 @@ func ticksOf(t *testing.T, do func(*clockwork, func(string, time.Duration)), cou
 		}
 		return nil
 	})
+	busy := grains.Action0(kind, "busy", func(*clockwork, context.Context) error { <-time.After(time.Second); return nil })
 	_, ctx := nodetest.Start(t, system.Config{Table: tb})
 	if _, err := start.Call(ctx, kind.Get("a")).Get(ctx); err != nil {
 		t.Fatal(err)
 	}
 	pass(500 * time.Millisecond)
-	if _, err := turn.Call(ctx, kind.Get("a")).Get(ctx); (err == nil) != counts {
+	r := turn.Call(ctx, kind.Get("a"))
+	if behind {
+		busy.Call(ctx, kind.Get("a"))
+	}
+	if _, err := r.Get(ctx); (err == nil) != counts {
 		t.Error(err)
 	}
 	pass(3600*time.Millisecond - time.Since(begin))
