@@ -203,9 +203,12 @@ func (l *lines) head(m inbound) error {
 	m.open = true
 	l.enter(of, m, true)
 	l.mu.Lock()
-	n := l.nodes[of]
-	tooMany := len(n.heads) > maxHeads
+	n := l.nodes[of] // nil where a connection that ended has answered for it meanwhile
+	tooMany := n != nil && len(n.heads) > maxHeads
 	l.mu.Unlock()
+	if n == nil {
+		return nil
+	}
 	if tooMany {
 		return fmt.Errorf("%w: more than %d messages without their bodies", wire.ErrCorrupt, maxHeads)
 	}
