@@ -136,10 +136,10 @@ func (p *peer) answer(o *outboundCall, status byte, r *wire.Reader) error {
 		o.kind.replied(o.call, o.key, p)
 		if at := *r; readsForeign(o.call.method.res) && !at.Large() {
 			late := wire.NewReader(slices.Clone(r.Rest()))
-			go func() { _ = p.settle(o, late) }()
+			go func() { _ = settleWith(p, o, late) }()
 			return nil
 		}
-		return p.settle(o, *r)
+		return settleWith(p, o, *r)
 	case statusError:
 		err := wire.ReadError(r)
 		if o.unsettled(err) {
@@ -162,8 +162,8 @@ func (p *peer) answer(o *outboundCall, status byte, r *wire.Reader) error {
 	return nil
 }
 
-// settle ends a call with the value that r has.
-func (p *peer) settle(o *outboundCall, r wire.Reader) error {
+// settleWith ends a call with the value that r has.
+func settleWith(p *peer, o *outboundCall, r wire.Reader) error {
 	if err := o.call.settle(r, p.Peer); err != nil {
 		o.fail(fmt.Errorf("%s: result from node %s: %w", o.name(), p.Node(), err))
 		return corrupt(err)

@@ -62,7 +62,7 @@ func (p *peer) enter(v *inboundCall, object *core.Future, foreign []byte, pushed
 	case object != nil:
 		v.call.pull(v, object)
 	case foreign != nil:
-		go func() { _ = p.read(v, wire.NewReader(foreign)) }()
+		go func() { _ = readArgument(p, v, wire.NewReader(foreign)) }()
 	case argument != nil:
 		r := wire.NewReader(argument)
 		return p.body(v.slot, false, &r)
@@ -119,18 +119,18 @@ func (p *peer) body(slot uint64, pushed bool, r *wire.Reader) error {
 	p.mu.Unlock()
 	if readsForeign(v.call.method.arg) {
 		late := wire.NewReader(slices.Clone(r.Rest()))
-		go func() { _ = p.read(v, late) }()
+		go func() { _ = readArgument(p, v, late) }()
 		return nil
 	}
-	return p.read(v, *r)
+	return readArgument(p, v, *r)
 }
 
 // readsForeign reports whether code of the program decodes values of a plan. That may wait, so the goroutine that reads a connection does not
 // call it: others of the peer would wait too. References are counted as they come.
 func readsForeign(plan *codec.Plan) bool { return plan.Foreign() && !plan.HasRefs() }
 
-// read decodes the argument of a call that waits for it.
-func (p *peer) read(v *inboundCall, r wire.Reader) error {
+// readArgument decodes the argument of a call that waits for it.
+func readArgument(p *peer, v *inboundCall, r wire.Reader) error {
 	if err := v.call.take(r, p.Peer); err != nil {
 		v.fail(fmt.Errorf("%s: argument: %w", v.name(), err)) // Resolved lets the line go on
 		if errors.Is(err, wire.ErrCorrupt) {
