@@ -244,6 +244,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if c.killed.Load() != nil {
 		return c.die()
 	}
+	c.objects.LetGo(ctx)
 	err := errors.Join(c.Shards.handOverAll(ctx), c.Member.Leave(ctx))
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.Mesh.Close(ctx))

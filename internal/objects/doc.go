@@ -70,7 +70,7 @@
 //	needs[id] > 0                     NewSource                     the last objectSource is collected; memory may evict it before
 //	keys[key of a name]               Publish, or copy with a key   the record of the name stands for another object, or for none
 //	keys[key of a State]              retain                        the next version of the State does not list it; 2 min unwritten
-//	forOwner                          copy                          free by the owner, or 10 min after its death
+//	forOwner                          copy                          free by the owner, its end in good order, or 10 min after its death
 //
 // Invariants:
 //

@@ -152,7 +152,7 @@ func (o *Objects) evacuations() []*evacuation {
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
 	for future, at := range o.refs.Holders() {
-		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == o.self() || !o.mesh.Alive(k) })
+		holders := o.living(at)
 		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
 			continue // RemoteOf: a future of another node, borrowed through this one; the holder asks its owner once this node has left
 		}
@@ -183,6 +183,11 @@ func (o *Objects) evacuations() []*evacuation {
 		}
 	}
 	return list
+}
+
+// living returns the other nodes among holders that live.
+func (o *Objects) living(holders map[core.NodeKey]int) []core.NodeKey {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(holders)), func(k core.NodeKey) bool { return k == o.self() || !o.mesh.Alive(k) })
 }
 
 // isName reports whether a key of the directory is that of a name.

@@ -72,7 +72,7 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 			rec.Files = rec.Files[1:]
 		}
 	}
-	if !o.kept.keep(obj, func(k *reasons) { k.owner, k.replicas, k.files = self, others, rec.Files }) {
+	if !o.kept.keep(obj, func(k *reasons) { k.owner, k.replicas, k.files, k.recorded = self, others, rec.Files, spec.Recorded }) {
 		o.release(&reasons{object: obj, replicas: others})
 		return raysys.ErrReleased
 	}
