@@ -203,7 +203,7 @@ func (c *Cluster) gone(k core.NodeKey, last member.Node) {
 	}
 	c.Mesh.Gone(k, !last.Suspect)
 	c.Refs.Gone(k)
-	c.objects.OwnerDied(k)
+	c.objects.NodeGone(k)
 	c.actors.Gone(k)
 	c.Registry.Reap()
 }

@@ -33,6 +33,7 @@ type evacuation struct {
 	state   string   // key of the State that it is
 	files   []raysys.NodeID
 	holders []core.NodeKey // nodes that hold references to it
+	copies  []core.NodeKey // nodes that keep copies of it for this one
 }
 
 // ErrEveryoneLeaves is the cause of the end of a drain that has no node to move anything to: all workers of the cluster

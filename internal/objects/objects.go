@@ -50,6 +50,8 @@ type Objects struct {
 	deaths map[core.NodeKey]time.Time                  // when an object of a dead node was first missed
 	kept   keptObjects
 
+	recopying recopying
+
 	files     Files
 	recovered chan struct{} // closed when the files of earlier incarnations have been looked at
 
