@@ -37,17 +37,75 @@ func learnedAt(t *testing.T, e *rl.Experiment, actors int, goal float64, seeds u
 	return all[len(all)/2], all[0], all[len(all)-1]
 }
 
-// TestAlike: 64 actors learn from about as many steps as one does.
+// TestAlike: 64 actors learn from about as many steps as one does. How old experience is follows from how fast the machine is: TestOldExperience says what
+// must hold on each.
 func TestAlike(t *testing.T) {
-	seeds := long.Form[uint64](1, 5)
-	one, least, most := learnedAt(t, catch, 1, 0.95, seeds)
+	long.Only(t)
+	one, least, most := learnedAt(t, catch, 1, 0.95, 5)
 	t.Logf("| 1 | %d (%d, %d) | 1 |", one, least, most)
-	for _, actors := range long.Form([]int{64}, []int{16, 64, 512}) {
-		n, least, most := learnedAt(t, catch, actors, 0.95, seeds)
+	for _, actors := range []int{16, 64, 512} {
+		n, least, most := learnedAt(t, catch, actors, 0.95, 5)
 		t.Logf("| %d | %d (%d, %d) | %.1f |", actors, n, least, most, float64(n)/float64(one))
 		if bound := 3; n > bound*one {
 			t.Errorf("%d actors take %d steps, one takes %d: want %d times as many at most", actors, n, one, bound)
 		}
+	}
+}
+
+// oldLearnedAt is how many steps of one loop the learner takes to the goal where what acts has the weights of so many updates before.
+func oldLearnedAt(t *testing.T, age int, goal float64, limit int) int {
+	t.Helper()
+	agent := impala.New(impala.Config{})
+	x, err := agent.Experience()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := agent.Policy(envs.Catch(1).Spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop, err := rl.NewLoop(envs.Catch, 1, policy, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := learner(t, impala.Config{})
+	weights := slices.Repeat([][]float32{l.Weights()}, age+1) // the oldest one first
+	var returns []float64
+	for steps := 0; steps < limit; {
+		if err := loop.Load(rl.Weights{Model: l.Model(), Params: weights[0]}); err != nil {
+			t.Fatal(err)
+		}
+		e, err := loop.Episode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps += e.Steps
+		if returns = append(returns, e.Return); len(returns) >= 100 && mean(returns[len(returns)-100:]) >= goal {
+			return steps
+		}
+		learned, err := l.Learn(t.Context(), rl.Batch{Steps: loop.Take()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if learned.Steps > 0 {
+			weights = append(weights[1:], l.Weights())
+		}
+	}
+	return limit
+}
+
+func mean(list []float64) (sum float64) {
+	for _, x := range list {
+		sum += x / float64(len(list))
+	}
+	return sum
+}
+
+// TestOldExperience: what is 16 updates old, twice what 64 actors may have in hand, teaches about as much as what is new.
+func TestOldExperience(t *testing.T) {
+	fresh, old := oldLearnedAt(t, 0, 0.95, 100_000), oldLearnedAt(t, 16, 0.95, 100_000)
+	if t.Logf("%d steps, and of 16 updates before %d", fresh, old); old > 3*fresh {
+		t.Errorf("old experience takes %d steps, what is new %d: want 3 times as many at most", old, fresh)
 	}
 }
 
