@@ -111,7 +111,7 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		o.dropCopy(request.oid)
 		answer(to, objectReply{}, nil)
 	case opLeft:
-		o.ownerLeft(request, p.Key())
+		ownerLeft(o, request, p.Key())
 		answer(to, objectReply{}, nil)
 	case opExport:
 		select {

@@ -21,7 +21,7 @@
 //   - A retention keeps an object while a State's record lists it.
 //   - An object that was put with raysys.OnDisk has a file on each node that keeps it for its name. Its next incarnation
 //     offers the file again (Recover), and a node that lost one makes another (restoreFile).
-//   - A node that dies takes its copies along; the owner, or of a name its heir, has others made (recopy.go).
+//   - A node that dies takes its copies along; the owner, or of a name its caretaker, has others made (recopy.go).
 //   - An evacuation copies an object that others need to a node that stays, when its own drains.
 //
 // An object is fetched in these steps:

@@ -153,7 +153,7 @@ func (o *Objects) evacuations() []*evacuation {
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
 	for future, at := range o.refs.Holders() {
-		holders := o.living(at)
+		holders := living(o, at)
 		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
 			continue // RemoteOf: a future of another node, borrowed through this one; the holder asks its owner once this node has left
 		}
@@ -187,7 +187,7 @@ func (o *Objects) evacuations() []*evacuation {
 }
 
 // living returns the other nodes among holders that live.
-func (o *Objects) living(holders map[core.NodeKey]int) []core.NodeKey {
+func living(o *Objects, holders map[core.NodeKey]int) []core.NodeKey {
 	return slices.DeleteFunc(slices.Collect(maps.Keys(holders)), func(k core.NodeKey) bool { return k == o.self() || !o.mesh.Alive(k) })
 }
 

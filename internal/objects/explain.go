@@ -54,7 +54,7 @@ func (o *Objects) Explain(ctx context.Context, c *core.Future, e *core.Explanati
 }
 
 // ExplainNamed says what the record of a name knows of its object: which nodes have it, or that it is lost and why.
-func (o *Objects) ExplainNamed(rec *registry.Record) core.Explanation {
+func ExplainNamed(o *Objects, rec *registry.Record) core.Explanation {
 	e := core.Explanation{ID: rec.ID.String(), Name: "object", State: "ready", Size: rec.Size, Owner: rec.Owner.Node}
 	for _, l := range o.withFiles(rec) {
 		if n := l.Node.Node; l.Node != rec.Owner && o.mesh.Alive(l.Node) && !slices.Contains(e.Copies, n) {

@@ -34,9 +34,9 @@ type reasons struct {
 	keys         map[string]uint64
 	pending      map[string]*pendingName // of the names in keys: those that the directory is not known to have yet
 	forOwner     bool                    // the owner asked this node to keep a copy
-	replicas     []core.NodeKey          // the nodes that keep copies for this one: at the owner, and at its heir; replaced, never changed
+	replicas     []core.NodeKey          // the nodes that keep copies for this one: at the owner, and at its caretaker; replaced, never changed
 	want         int                     // how many of them there should be
-	heir         core.NodeKey            // of an object with a name whose owner is dead: the node that sees to the copies
+	caretaker    core.NodeKey            // of an object with a name whose owner is dead: the node that sees to the copies
 	files        []raysys.NodeID         // with OnDisk, and of a State: the nodes that have a file
 	state        *retention              // the object is a State: why it is kept
 	writing      bool                    // at the node that writes the State: it is open whether a record will list the object
@@ -191,7 +191,7 @@ func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
 // does not end at once: references on other nodes may still find the copy by the directory. Names of dead nodes that nothing
 // will ask for end with it. The copies that are gone with the node are made again.
 func (o *Objects) NodeGone(dead core.NodeKey) {
-	o.recopyOf(dead)
+	o.recopying.recopyOf(dead)
 	o.kept.mu.Lock()
 	var list []raysys.TaskID
 	for oid, k := range o.kept.byID {

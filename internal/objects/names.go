@@ -83,7 +83,7 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		return fmt.Errorf("enter it in the directory: %w", err)
 	}
 	if slices.ContainsFunc(others, func(k core.NodeKey) bool { return !o.mesh.Alive(k) }) {
-		defer o.recopy([]raysys.TaskID{oid}) // it died before NodeGone could see that it has a copy
+		defer o.recopying.recopy([]raysys.TaskID{oid}) // it died before NodeGone could see that it has a copy
 	}
 	if spec.Name == "" {
 		return nil

@@ -71,6 +71,7 @@ func Open(cfg Config) (*Objects, error) {
 		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, onFetched: cfg.Fetched, records: cfg.Records,
 		needs: map[raysys.TaskID]need{}, files: cfg.Files, recovered: make(chan struct{}),
 	}
+	o.recopying.o = o
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	trouble := func(what string, err error) { o.log.Warn("object store: "+what, zap.Error(err)) }
 	sc := cfg.Store

@@ -18,7 +18,7 @@ import (
 // A node that is gone takes its copies along. One node sees to it that an object has as many as Replicas asked for:
 //
 //	the owner            while it lives
-//	after its death      of an object with a name: the first node by the record of the name that keeps a copy (heir)
+//	after its death      of an object with a name: the first node by the record of the name that keeps a copy (caretaker)
 //	                     of another object: none; its copies are as orphanGrace says
 //
 // It asks nodes that keep a copy already first: a node that drained may have left it there. An object with files is left alone: a node that
@@ -33,6 +33,7 @@ const (
 
 // recopying are the objects whose copies are to be counted.
 type recopying struct {
+	o       *Objects
 	mu      sync.Mutex // guards the rest
 	due     map[raysys.TaskID]bool
 	busy    map[raysys.TaskID]bool
@@ -43,21 +44,22 @@ type recopying struct {
 }
 
 // recopyOf looks after the objects that a dead node kept copies of, or whose owner it was.
-func (o *Objects) recopyOf(dead core.NodeKey) {
+func (r *recopying) recopyOf(dead core.NodeKey) {
+	o := r.o
 	o.kept.mu.Lock()
 	var list []raysys.TaskID
 	for oid, k := range o.kept.byID {
-		if slices.Contains(k.replicas, dead) || k.owner == dead || k.heir == dead {
+		if slices.Contains(k.replicas, dead) || k.owner == dead || k.caretaker == dead {
 			list = append(list, oid)
 		}
 	}
 	o.kept.mu.Unlock()
-	o.recopy(list)
+	r.recopy(list)
 }
 
 // recopy has the copies of objects counted, and made where there are too few.
-func (o *Objects) recopy(list []raysys.TaskID) {
-	r := &o.recopying
+func (r *recopying) recopy(list []raysys.TaskID) {
+	o := r.o
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.due == nil {
@@ -68,13 +70,13 @@ func (o *Objects) recopy(list []raysys.TaskID) {
 	}
 	for r.running < min(recopyAtOnce, len(r.due)) {
 		r.running++
-		o.runner.Run(o.recopyDue)
+		o.runner.Run(r.recopyDue)
 	}
 }
 
 // recopyDue does the work of recopy.
-func (o *Objects) recopyDue() {
-	r := &o.recopying
+func (r *recopying) recopyDue() {
+	o := r.o
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -83,7 +85,7 @@ func (o *Objects) recopyDue() {
 			break
 		}
 		r.mu.Unlock()
-		err := o.recopyOne(oid)
+		err := r.recopyOne(oid)
 		r.mu.Lock()
 		delete(r.busy, oid)
 		if delete(r.short, oid); err != nil && o.ctx.Err() == nil {
@@ -91,7 +93,7 @@ func (o *Objects) recopyDue() {
 		}
 	}
 	if r.running--; r.running == 0 && o.ctx.Err() == nil {
-		o.recopied()
+		r.recopied()
 	}
 }
 
@@ -108,8 +110,8 @@ func (r *recopying) next() (raysys.TaskID, bool) {
 }
 
 // recopied is called when all that was due has been tried: one line says of how many objects copies are missing. r.mu is held.
-func (o *Objects) recopied() {
-	r := &o.recopying
+func (r *recopying) recopied() {
+	o := r.o
 	missing, why := len(r.short), error(nil)
 	for oid, err := range r.short {
 		why = fmt.Errorf("object %s: %w", oid, err)
@@ -127,14 +129,13 @@ func (o *Objects) recopied() {
 			r.mu.Lock()
 			r.waiting = false
 			r.mu.Unlock()
-			o.recopyShort()
+			r.recopyShort()
 		})
 	}
 }
 
 // recopyShort looks again at the objects that have too few copies.
-func (o *Objects) recopyShort() {
-	r := &o.recopying
+func (r *recopying) recopyShort() {
 	r.mu.Lock()
 	var list []raysys.TaskID
 	for oid := range r.short {
@@ -142,16 +143,17 @@ func (o *Objects) recopyShort() {
 	}
 	r.mu.Unlock()
 	if list != nil {
-		o.recopy(list)
+		r.recopy(list)
 	}
 }
 
 // recopyOne counts the copies of one object, if this node sees to them, and has those made that are missing.
-func (o *Objects) recopyOne(oid raysys.TaskID) error {
-	if err := o.takeOver(oid); err != nil {
+func (r *recopying) recopyOne(oid raysys.TaskID) error {
+	o := r.o
+	if err := r.takeOver(oid); err != nil {
 		return err
 	}
-	e, want := o.replicasOf(oid)
+	e, want := r.replicasOf(oid)
 	if e == nil {
 		return nil
 	}
@@ -188,11 +190,12 @@ func (o *Objects) recopyOne(oid raysys.TaskID) error {
 
 // replicasOf returns an object to whose copies this node sees, with the living nodes that keep them, and how many there should be; nil
 // for another object.
-func (o *Objects) replicasOf(oid raysys.TaskID) (*evacuation, int) {
+func (r *recopying) replicasOf(oid raysys.TaskID) (*evacuation, int) {
+	o := r.o
 	o.kept.mu.Lock()
 	defer o.kept.mu.Unlock()
 	k := o.kept.byID[oid]
-	if k == nil || len(k.files) > 0 || k.want == 0 && k.heir != o.self() {
+	if k == nil || len(k.files) > 0 || k.want == 0 && k.caretaker != o.self() {
 		return nil, 0
 	}
 	alive := slices.DeleteFunc(slices.Clone(k.replicas), func(at core.NodeKey) bool { return !o.mesh.Alive(at) })
@@ -213,11 +216,12 @@ func (kept *keptObjects) setReplicas(e *evacuation) bool {
 
 // takeOver finds the node that sees to the copies of an object whose owner is dead, if it has a name: the first, by the record of the
 // name, of those that live and keep a copy.
-func (o *Objects) takeOver(oid raysys.TaskID) error {
+func (r *recopying) takeOver(oid raysys.TaskID) error {
+	o := r.o
 	for {
 		o.kept.mu.Lock()
 		k, names := o.kept.byID[oid], []string(nil)
-		if k != nil && !o.mesh.Alive(k.owner) && !o.mesh.Alive(k.heir) {
+		if k != nil && !o.mesh.Alive(k.owner) && !o.mesh.Alive(k.caretaker) {
 			names = k.names()
 		}
 		o.kept.mu.Unlock()
@@ -233,11 +237,11 @@ func (o *Objects) takeOver(oid raysys.TaskID) error {
 			return nil
 		}
 		o.kept.mu.Lock()
-		if k.heir = at[0].Node; k.heir == o.self() {
+		if k.caretaker = at[0].Node; k.caretaker == o.self() {
 			k.want = max(a.Record.Replicas, 1) - 1
 		}
 		o.kept.mu.Unlock()
-		if o.mesh.Alive(at[0].Node) { // else NodeGone may have come before k.heir named that node
+		if o.mesh.Alive(at[0].Node) { // else NodeGone may have come before k.caretaker named that node
 			return nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/lineage"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/tally"
@@ -287,7 +288,7 @@ func (f *finding) named() (list []named, err error) {
 		if entry.Exists {
 			n := named{kind: inspect.ThingObject, id: entry.Record.ID.String(), namespace: space}
 			if store := o.Node.Objects(); store != nil {
-				e := store.ExplainNamed(&entry.Record)
+				e := objects.ExplainNamed(store, &entry.Record)
 				v := explanation(&e)
 				n.value = &v
 			}
