@@ -203,7 +203,7 @@ func (c *Cluster) gone(k core.NodeKey, last member.Node) {
 	}
 	c.Mesh.Gone(k, !last.Suspect)
 	c.Refs.Gone(k)
-	c.objects.OwnerDied(k)
+	c.objects.NodeGone(k)
 	c.actors.Gone(k)
 	c.Registry.Reap()
 }
@@ -244,6 +244,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if c.killed.Load() != nil {
 		return c.die()
 	}
+	c.objects.LetGo(ctx)
 	err := errors.Join(c.Shards.handOverAll(ctx), c.Member.Leave(ctx))
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.Mesh.Close(ctx))
