@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
 )
 
 // TestCopiesOfADriver: the copies of a driver that ended in good order are let go at once, but for objects to which another node holds
@@ -90,5 +91,54 @@ func TestLargeArgumentOfADriver(t *testing.T) {
 	openGate(gate)
 	if a, b := summed(ctx, t, "w2"), summed(ctx, t, "w3"); a != want || b != want {
 		t.Errorf("w2 has %d, w3 has %d, want %d", a, b, want)
+	}
+}
+
+// signpost is an argument that leads to an object: by itself, or by a value that has the handle.
+type signpost struct{ To raysys.Handle[[]byte] }
+
+var (
+	sizeOfLink = tasks.DefineIn(table, "letgo.link", func(ctx context.Context, s signpost) (int, error) {
+		b, err := s.To.Ref().Get(ctx)
+		return len(b), err
+	})
+	sizeBehind = tasks.DefineIn(table, "letgo.signpost", func(ctx context.Context, h raysys.Handle[signpost]) (int, error) {
+		s, err := h.Ref().Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		b, err := s.To.Ref().Get(ctx)
+		return len(b), err
+	})
+)
+
+// TestTaskOfADriver: a task with a name outlives a driver that ends in good order. The copies of what its argument leads to stay for it.
+func TestTaskOfADriver(t *testing.T) {
+	for name, begin := range map[string]func(ctx context.Context, name string, to raysys.Handle[[]byte]){
+		"direct": func(ctx context.Context, name string, to raysys.Handle[[]byte]) {
+			sizeOfLink.With(raysys.Detached(name)).Go(ctx, signpost{to})
+		},
+		"in a value": func(ctx context.Context, name string, to raysys.Handle[[]byte]) {
+			sizeBehind.With(raysys.Detached(name)).Go(ctx, raysys.Put(ctx, signpost{to}).Handle())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			_, ctx := f.join("w1", system.Worker)
+			f.join("w2", system.Worker)
+			d, dctx := f.join("d", system.Driver)
+			r := raysys.Put(dctx, fill(200_000, 1), raysys.Replicas(2))
+			if _, err := r.Get(dctx); err != nil {
+				t.Fatal(err)
+			}
+			begin(dctx, "letgo "+name, r.Handle())
+			if err := d.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			runtime.KeepAlive(r)
+			if n, err := raysys.Lookup[int](ctx, "letgo "+name).Get(ctx); err != nil || n != 200_000 {
+				t.Errorf("the task has %d bytes, %v", n, err)
+			}
+		})
 	}
 }

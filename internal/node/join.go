@@ -244,7 +244,11 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if c.killed.Load() != nil {
 		return c.die()
 	}
-	c.objects.LetGo(ctx)
+	var recorded map[*core.Future]bool
+	if c.Lineage != nil {
+		recorded = c.Lineage.Needed()
+	}
+	c.objects.LetGo(ctx, recorded)
 	err := errors.Join(c.Shards.handOverAll(ctx), c.Member.Leave(ctx))
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.Mesh.Close(ctx))

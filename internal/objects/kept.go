@@ -40,7 +40,6 @@ type reasons struct {
 	files        []raysys.NodeID         // with OnDisk, and of a State: the nodes that have a file
 	state        *retention              // the object is a State: why it is kept
 	writing      bool                    // at the node that writes the State: it is open whether a record will list the object
-	recorded     bool                    // at the owner: a record of the store names the object, which outlives this node's end in good order
 	unreferenced bool                    // no reference here stands for the object
 }
 

@@ -73,7 +73,7 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		}
 	}
 	if !o.kept.keep(obj, func(k *reasons) {
-		k.owner, k.replicas, k.want, k.files, k.recorded = self, others, len(others), rec.Files, spec.Recorded
+		k.owner, k.replicas, k.want, k.files = self, others, len(others), rec.Files
 	}) {
 		o.release(&reasons{object: obj, replicas: others})
 		return raysys.ErrReleased

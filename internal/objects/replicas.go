@@ -105,15 +105,15 @@ const letGoLimit = 2 * time.Second
 
 // LetGo tells other nodes that this one is about to leave in good order and does not need the copies which they keep for it. Names and
 // States keep a copy as before. A copy stays for orphanGrace, as after a death, where another node holds a reference to the object, where
-// a State of this node lists it, or where a record of the store names it.
-func (o *Objects) LetGo(ctx context.Context) {
+// a State of this node lists it, or where it is one of recorded: the record of a task that may go on elsewhere names it.
+func (o *Objects) LetGo(ctx context.Context, recorded map[*core.Future]bool) {
 	if o.dir == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, letGoLimit)
 	defer cancel()
 	o.refs.Tick() // frees what the collector has found
-	list := copied(o)
+	list := copied(o, recorded)
 	if slices.ContainsFunc(list, func(e *evacuation) bool { return len(e.holders) > 0 }) {
 		o.collect(ctx, list) // a reference that its node does not need any more counts until that node collects garbage
 		holders := o.refs.Holders()
@@ -133,14 +133,18 @@ func (o *Objects) LetGo(ctx context.Context) {
 	wg.Wait()
 }
 
-// copied lists the objects of this node whose copies on other nodes may go with it, unless one of these holds a reference.
-func copied(o *Objects) (list []*evacuation) {
+// copied lists the objects of this node whose copies on other nodes may go with it, unless one of these holds a reference or the record of
+// a task names it.
+func copied(o *Objects, recorded map[*core.Future]bool) (list []*evacuation) {
 	holders := o.refs.Holders()
 	o.kept.mu.Lock()
 	defer o.kept.mu.Unlock()
 	for oid, k := range o.kept.byID {
-		if k.replicas != nil && k.owner == o.self() && !k.recorded && len(k.names()) == len(k.keys) {
+		if k.replicas != nil && k.owner == o.self() && len(k.names()) == len(k.keys) {
 			c := cmp.Or(k.future, o.futureOf(oid))
+			if c != nil && recorded[c] {
+				continue
+			}
 			list = append(list, &evacuation{future: c, object: k.object, holders: living(o, holders[c]), copies: k.replicas})
 		}
 	}

@@ -278,6 +278,18 @@ func (rec *recipe) Needs() (list []*Recipe) {
 	return list
 }
 
+// Inputs are what the argument refers to of what no task makes again, where this node has it.
+func (rec *recipe) Inputs() (list []*core.Future) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	for _, in := range rec.inputs {
+		if c := cmp.Or(in.held, in.loose.Value()); c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // Record is the record of a task of which this node is the submitter.
 type Record interface {
 	// Forget is called, on the collector's goroutine, when nothing here can ask for the task any more.
