@@ -13,7 +13,8 @@ import (
 // Each call of f is a turn of the grain: it never runs beside another turn, may use State and Self, and shows as kind/key.timer in a
 // drain. It has no deadline. Of a Durable kind it is a transaction, and a turn that is taken back takes along the timers that
 // it began, while those that it stopped go on at their times. It takes no room in the mailbox, and at most one waits: after a pause there is no burst.
-// After stop() in a turn none runs, not even one that was due.
+// After stop() in a turn none runs, not even one that was due. Of a Durable kind call stop in turns alone: elsewhere it counts as a part of the turn
+// that is in progress, and is taken back with it.
 //
 // Ticks do not keep an activation in memory: an idle grain goes as if it had no timer, and its timers with it. Kinds that shall go on
 // ticking are Keep. An error of f is logged as that of a Tell, and the timer goes on. After a panic it goes on too, unless OnPanic

@@ -19,6 +19,9 @@ func (a *activation) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 	t.tells = d.takeTells(turn)
 	if d.era != era || d.again.Load() {
 		d.mu.Unlock()
+		if t.last && t.writes() {
+			a.lastLost(t, errors.New("a turn before it is not stored"))
+		}
 		a.repeat(t.call)
 		return
 	}
@@ -199,7 +202,7 @@ func (a *activation) discard(err error) {
 	for _, t := range all {
 		switch {
 		case t.last: // OnActivate runs again
-			reportUnseen(a, "OnDeactivate", fmt.Errorf("its changes of States, %d, and its Tells, %d, are not stored: %w", len(t.states), len(t.tells), err))
+			a.lastLost(t, err)
 		case t.call == nil:
 		case again, fenced && t.call.inbound() != nil:
 			a.repeat(t.call)
@@ -207,6 +210,11 @@ func (a *activation) discard(err error) {
 			t.call.Future.Fail(fmt.Errorf("%s: %w", t.call.Name(), err))
 		}
 	}
+}
+
+// lastLost reports what OnDeactivate left, which is not stored.
+func (a *activation) lastLost(t *endedTurn, err error) {
+	reportUnseen(a, "OnDeactivate", fmt.Errorf("its changes of States, %d, and its Tells, %d, are not stored: %w", len(t.states), len(t.tells), err))
 }
 
 // repeated reports whether repeat has been called for a call of this node that is a transaction: it may have counted.

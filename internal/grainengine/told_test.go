@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
@@ -169,6 +171,45 @@ func TestLostMessagesAreSaid(t *testing.T) {
 	h.net.put(idOf(h.kind.Get("x")), h.net.add("b")) // a may store nothing any more
 	quit.Call(ctx, h.kind.Get("x"))
 	nodetest.Eventually(t, "lost words are said", said("herald/x.OnDeactivate: its changes of States, 0, and its Tells, 1, are not stored"))
+}
+
+// TestLostLastWords: what OnDeactivate leaves is reported, too, where a turn before it turns out not to be stored while the hook runs.
+func TestLostLastWords(t *testing.T) {
+	h := newHeralds(t)
+	let := h.net.slowly("commit")
+	defer let()
+	hook := make(chan bool)
+	var first atomic.Bool
+	first.Store(true)
+	heraldHook = func(ctx context.Context, name string) error {
+		if name != "OnDeactivate" {
+			return nil
+		}
+		if first.Swap(false) {
+			hook <- true
+			<-hook
+			return h.tell(ctx, "last words")
+		}
+		return nil
+	}
+	turn := grains.Action0(h.kind, "turn", func(h *herald, ctx context.Context) error {
+		h.n.Value++
+		return grains.Deactivate(ctx)
+	})
+	a := h.net.add("a")
+	ctx := a.context()
+	r := turn.Call(ctx, h.kind.Get("x"))
+	<-hook
+	h.net.put(idOf(h.kind.Get("x")), h.net.add("b")) // a may store nothing any more
+	let()
+	nodetest.Eventually(t, "the turn is made again", func() bool { return core.FutureOf(r.Link).TurnFor().Attempt() > 1 })
+	hook <- true
+	ends(t, ctx, r)
+	nodetest.Eventually(t, "lost words are said", func() bool {
+		h.net.mu.Lock()
+		defer h.net.mu.Unlock()
+		return slices.ContainsFunc(a.unseen, func(line string) bool { return strings.Contains(line, "herald/x.OnDeactivate: its changes of States, 0, and its Tells, 1, are not stored") })
+	})
 }
 
 // clockwork is a durable grain with timers, which note their ticks.
