@@ -193,7 +193,7 @@ func TestPythonRaises(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"TypeError: value returned int: return a dict":       second(value.Call(ctx, a, none{}).Get(ctx)),
-		"TypeError: elements of format 'h'":                  second(odd.Call(ctx, a, none{}).Get(ctx)),
+		"TypeError: 'y' in the result of strange has elements of format 'h'":                  second(odd.Call(ctx, a, none{}).Get(ctx)),
 		"ValueError: Out of range float values":              second(nan.Call(ctx, a, none{}).Get(ctx)),
 		"AttributeError: 'Box' object has no attribute":      second(absent.Call(ctx, a, none{}).Get(ctx)),
 		"the value does not fit: the tensor does not fit":    second(listed.Call(ctx, a, none{}).Get(ctx)),

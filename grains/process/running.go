@@ -24,8 +24,12 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-//go:embed worker.py
-var worker string
+var (
+	//go:embed worker.py
+	worker string
+	//go:embed vectors.py
+	vectors string
+)
 
 // bootstrap reads worker.py from descriptor 3, so that no file is needed and the list of processes stays readable. It takes the working
 // directory, from which Python would import first, out of the path: worker.py brings it back behind its own imports.
@@ -127,10 +131,14 @@ func (r *running) start(life context.Context, cfg *Config, env []string, stdout 
 
 // begin sends the first message to the child, which makes the object.
 func (r *running) begin(life context.Context, cfg *Config) error {
-	values, err := json.Marshal(beginning{
+	first := beginning{
 		Script: cfg.Script, New: cfg.New, Args: cfg.Args, Seed: cfg.seed(r.name), Envs: cfg.Envs, Gym: cfg.Gym, Limit: r.limit,
-		Beat: max(cfg.heartbeat().Seconds()/4, 0),
-	})
+		Beat: max(cfg.heartbeat().Seconds()/4, 0), Own: cfg.Own, Autoreset: cfg.Autoreset, Flatten: cfg.Flatten,
+	}
+	if cfg.Envs > 0 && len(cfg.Command) == 0 {
+		first.Vectors = vectors
+	}
+	values, err := json.Marshal(first)
 	if err != nil {
 		return err
 	}
