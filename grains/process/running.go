@@ -66,6 +66,7 @@ type running struct {
 	ended    <-chan struct{} // closed by subprocess: it has ended
 	gone     chan struct{}   // closed by wait: its group, too
 	broken   bool            // it is of no use any more
+	wide     bool            // the pipe from it was widened
 }
 
 // launch starts a child for the grain of ctx: the turn may end before the child is up.
@@ -295,6 +296,10 @@ func (r *running) exchange(ctx context.Context, m *message) (message, error) {
 			break
 		}
 		r.heard(body)
+	}
+	if len(body) > pipeSize && !r.wide {
+		r.wide = true
+		widen(r.from)
 	}
 	var reply message
 	if err == nil && kind == callFrame {

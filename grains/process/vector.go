@@ -43,7 +43,7 @@ func (v *Vector) Start(ctx context.Context, cfg Config) error {
 	if cfg.Envs <= 0 {
 		return fmt.Errorf("start a child process: %w", errEnvs)
 	}
-	v.reset = false
+	v.reset, v.like = false, nil
 	return v.child.Start(ctx, cfg)
 }
 
