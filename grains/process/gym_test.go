@@ -107,7 +107,7 @@ func TestAutoresetUnknown(t *testing.T) {
 		want string
 	}{
 		{unsaid, "a vector of script.Same does not say its autoreset mode: set Config.Autoreset"},
-		{lies, "the vector is said to have autoreset mode NEXT_STEP, and its step after the end of an episode has a reward or an end"},
+		{lies, "the vector is said to have autoreset mode NEXT_STEP, and begins an episode in the step that ends another"},
 		{final, "the vector is said to have autoreset mode SAME_STEP, and its infos have no final_obs at the end of an episode"},
 	} {
 		_, err := c.v.Reset.Call(ctx, c.v.Get("a"), 1).Get(ctx)

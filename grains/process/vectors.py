@@ -129,7 +129,9 @@ def part(a, what):
     """Leaves elements as they are where a Tensor has the type."""
     if a.dtype.kind == "b" or a.dtype.str in ("<f4", "<f8", "<i4", "<i8", "|u1"):
         return a
-    return a.astype("int64", casting="safe") if a.dtype.kind in "iu" else floats(a, what)
+    if a.dtype.kind in "iu" and not numpy().can_cast(a.dtype, "int64"):
+        raise TypeError(f"{what} is an array of {a.dtype}: make it int64 by a wrapper")
+    return a.astype("int64") if a.dtype.kind in "iu" else floats(a, what)
 
 
 class Form:
@@ -288,8 +290,10 @@ class Whole:
             # Without masks the environment has made a step of its new episode: that is where the episode begins here.
             rewards[self.ended] = 0
             terminated[self.ended] = truncated[self.ended] = False
-        elif self.ended.any() and (terminated | truncated | (rewards != 0))[self.ended].any():
-            raise ValueError(f"the vector is said to have autoreset mode NEXT_STEP, and its step after the end of an episode has a reward or an end: {UNSAID}")
+        elif self.mode == "NEXT_STEP":
+            rewards[self.ended] = 0  # a wrapper may add to rewards
+            if (terminated | truncated)[self.ended].any() or (terminated | truncated).any() and known(infos):
+                raise ValueError(f"the vector is said to have autoreset mode NEXT_STEP, and begins an episode in the step that ends another: {UNSAID}")
         self.ended = terminated | truncated
         if self.mode == "SAME_STEP" and self.ended.any():
             o = last(o, final(infos), self.ended)
@@ -300,13 +304,18 @@ class Whole:
         return self.vector.reset(options={"reset_mask": self.ended.copy()})[0]
 
 
+def known(infos):
+    """Reports whether infos have last observations."""
+    return any(k in info for info in (infos if isinstance(infos, (list, tuple)) else [infos]) for k in FINAL)
+
+
 def final(infos):
     """Returns the last observations of the episodes that have ended."""
     if isinstance(infos, dict):
-        found = next((infos[k] for k in FINAL if infos.get(k) is not None), None)
+        found = next((infos[k] for k in FINAL if k in infos), None)
     else:
         found = [next((info[k] for k in FINAL if k in info), None) for info in infos]
-    if found is None:
+    if not known(infos):
         raise ValueError(f"the vector is said to have autoreset mode SAME_STEP, and its infos have no {FINAL[0]} at the end of an episode: {UNSAID}")
     return found
 
