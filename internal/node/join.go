@@ -18,6 +18,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/remote"
 	"github.com/raysys/raysys/internal/tlsfiles"
@@ -244,7 +245,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if c.killed.Load() != nil {
 		return c.die()
 	}
-	c.objects.LetGo(ctx)
+	objects.LetGo(ctx, c.objects)
 	err := errors.Join(c.Shards.handOverAll(ctx), c.Member.Leave(ctx))
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.Mesh.Close(ctx))
