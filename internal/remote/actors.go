@@ -337,6 +337,11 @@ func (a *Actors) Receive(p *mesh.Peer, frame []byte) error {
 		}
 		return of.Err()
 	}
+	if form == formRegistered && foreign(name) {
+		m.form, m.name, m.body = form, name, slices.Clone(body)
+		a.lines.enter(p.Key(), m, true)
+		return nil
+	}
 	var err error
 	if m.content, err = readActorMessage(form, name, body); err != nil {
 		a.Log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
