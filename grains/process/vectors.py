@@ -106,7 +106,7 @@ def value(name, v, plain):
     what = f"the part {name!r} of the observation" if name else "the observation"
     if v is None or isinstance(v, (str, bytes)):
         raise TypeError(f"{what} is {type(v).__name__}, and no array of numbers: leave it out by a wrapper, such as FilterObservation of gymnasium")
-    v = numpy().asarray(plain(v, what))
+    v = numpy().asarray(plain(v, lambda: what))
     if v.dtype.kind not in "fiub" and v.dtype.name != "bfloat16":
         raise TypeError(f"{what} is an array of {v.dtype}: elements are numbers")
     return v
@@ -140,6 +140,7 @@ class Form:
     def __init__(self, single, batched, flatten, plain):
         self.single, self.batched, self.flatten, self.plain = single, batched, flatten, plain
         self.shapes = None  # of the parts of an observation
+        self.usual = None  # the shape and type of observations that are arrays of numpy already
         if flatten and single is None:
             raise ValueError("Config.Flatten needs environments that have an observation_space of gymnasium")
 
@@ -147,10 +148,15 @@ class Form:
         """Returns the tensors of a list of observations, one of each environment."""
         if numpy() is None:
             return self.listed(observations)
+        if self.usual is not None and all(type(o) is numpy().ndarray and (o.shape, o.dtype) == self.usual for o in observations):
+            out = numpy().empty((len(observations), *self.usual[0]), self.usual[1])
+            for i, o in enumerate(observations):
+                out[i] = o
+            return {"observations": floats(out, "the observation")}
         columns = None
         for i, o in enumerate(observations):
             try:
-                row = [("", o)] if type(o) is numpy().ndarray and o.dtype.kind in "fiub" and not self.flatten else self.parts(o)
+                row = self.parts(o)
                 shapes = [(n, v.shape) for n, v in row]
                 if self.shapes is None:
                     self.shapes = shapes
@@ -161,6 +167,9 @@ class Form:
             columns = columns or [(n, []) for n, _ in row]
             for (_, column), (_, v) in zip(columns, row):
                 column.append(v)
+        first = observations[0]
+        if type(first) is numpy().ndarray and first.dtype.kind in "fiub" and not self.flatten:
+            self.usual = first.shape, first.dtype
         return tensors([(n, numpy().stack(column)) for n, column in columns])
 
     def parts(self, o):

@@ -101,13 +101,14 @@ def send(kind, text, tensors=()):
     if kind == RESULT and size > limit:
         raise TooLarge(size)
     parts.insert(0, struct.pack("<IB", size, kind))
+    if size < 64 << 10:  # then a copy is cheaper than a list
+        parts = [b"".join(parts)]
     with sending:
-        write(parts)
+        write([memoryview(p) for p in parts if len(p)])
 
 
 def write(parts):
     """Writes bytes to descriptor 4, without a copy of them."""
-    parts = [memoryview(p) for p in parts if len(p)]
     while parts:
         n = os.writev(4, parts[:512])  # it takes 1024 at most
         while parts and n >= len(parts[0]):
@@ -178,11 +179,11 @@ def receive():
 
 
 def plain(v, what):
-    """Returns an array of another library, such as torch, jax or pandas, as one of numpy, and other values as they are."""
+    """Returns an array of another library, such as torch, jax or pandas, as one of numpy, and other values as they are. what() names it in an error."""
     numpy = sys.modules.get("numpy")
     if numpy is None or isinstance(v, (numpy.ndarray, numpy.generic)):
         if numpy is not None and isinstance(v, numpy.ma.MaskedArray):
-            raise TypeError(f"{what} is a masked array: fill it, or send the mask beside it")
+            raise TypeError(f"{what()} is a masked array: fill it, or send the mask beside it")
         return v
     try:
         if hasattr(v, "detach"):  # of torch
@@ -191,7 +192,7 @@ def plain(v, what):
             return numpy.asarray(v)
         return numpy.from_dlpack(v) if hasattr(v, "__dlpack__") else v
     except (TypeError, ValueError, RuntimeError) as e:
-        raise TypeError(f"{what} is a {type(v).__module__}.{type(v).__name__} of {getattr(v, 'dtype', 'no dtype')}, and no array of numpy: {e}") from None
+        raise TypeError(f"{what()} is a {type(v).__module__}.{type(v).__name__} of {getattr(v, 'dtype', 'no dtype')}, and no array of numpy: {e}") from None
 
 
 def tensor(v, what):
@@ -200,13 +201,14 @@ def tensor(v, what):
     if numpy is not None and isinstance(v, numpy.ndarray):
         dtype = NUMPY.get(v.dtype.str)
         if dtype is None:
-            raise TypeError(f"{what} is an array of {v.dtype}: elements are of {', '.join(FORMATS)}, little-endian")
-        return dtype, v.shape, v.reshape(-1).view("u1").data if v.size and v.flags.c_contiguous else v.tobytes()
+            raise TypeError(f"{what()} is an array of {v.dtype}: elements are of {', '.join(FORMATS)}, little-endian")
+        large = v.nbytes > 16 << 10 and v.flags.c_contiguous
+        return dtype, v.shape, v.reshape(-1).view("u1").data if large else v.tobytes()
     if isinstance(v, (array.array, bytes, bytearray, memoryview)):
         v = memoryview(v)
         dtype = DTYPES.get((v.format, v.itemsize))
         if dtype is None:
-            raise TypeError(f"{what} has elements of format {v.format!r}: use {', '.join(FORMATS)}")
+            raise TypeError(f"{what()} has elements of format {v.format!r}: use {', '.join(FORMATS)}")
         return dtype, v.shape, v.tobytes()
     return None
 
@@ -218,7 +220,7 @@ def answer(method, result):
         raise TypeError(f"{method} returned {type(result).__name__}: return a dict, whose keys are the fields of the result")
     values, described, data = {}, [], []
     for name, v in result.items():
-        t = tensor(v, f"{name!r} in the result of {method}")
+        t = tensor(v, lambda: f"{name!r} in the result of {method}")
         if t is None:
             values[name] = v.item() if hasattr(v, "item") else v
         elif not t[1]:  # a scalar in an array
