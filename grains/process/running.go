@@ -39,6 +39,9 @@ const bootstrap = "import sys; folder = sys.path.pop(0) if sys.path[:1] == [''] 
 // outputDelay is how long the output of a child that has ended is waited for. A process that it has left behind may hold it.
 const outputDelay = time.Second
 
+// usualPipe is what a pipe holds by itself.
+const usualPipe = 64 << 10
+
 // starts bounds how many children start at the same time: each takes a CPU or more for that. A process is a node, but for tests.
 var starts = make(chan struct{}, runtime.GOMAXPROCS(0))
 
@@ -297,9 +300,9 @@ func (r *running) exchange(ctx context.Context, m *message) (message, error) {
 		}
 		r.heard(body)
 	}
-	if len(body) > pipeSize && !r.wide {
+	if len(body) > usualPipe && !r.wide {
 		r.wide = true
-		widen(r.from)
+		subprocess.WidenPipe(r.from)
 	}
 	var reply message
 	if err == nil && kind == callFrame {
