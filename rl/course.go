@@ -54,6 +54,9 @@ func (e *Experiment) begin(ctx context.Context, plan Plan) (*course, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := specFaults(first.world.vector, first.spec, seed); err != nil {
+		return nil, err
+	}
 	if _, err := e.agent.Policy(first.spec); err != nil { // here, where its error is that of the agent's package
 		return nil, err
 	}

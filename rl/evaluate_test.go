@@ -14,7 +14,7 @@ func seeded(_ context.Context, seed uint64) *world {
 	}
 	spec := Spec{Name: "seeded", Obs: []int{1}, Actions: 1, MaxSteps: 1}
 	obs := []float32{0}
-	return &world{func() Spec { return spec }, func() []float32 { return obs }, func(int, []float32) Step {
+	return &world{false, func() Spec { return spec }, func() []float32 { return obs }, func(int, []float32) Step {
 		return Step{Obs: obs, Reward: reward, Terminated: true}
 	}}
 }

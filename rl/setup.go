@@ -38,7 +38,7 @@ type Experiment struct {
 	here  bool  // it is a Variant
 
 	memory *inMemory
-	warned *sync.Map // names of runs of which the log says that they are not kept
+	warned *sync.Map // names of runs of which the log says that they are not kept, and hugeSaid
 
 	baselines *sync.Map // mean returns of random actions, by baselineKey
 

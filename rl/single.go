@@ -88,6 +88,7 @@ func (s *single) prepare(ctx context.Context) (err error) {
 	if s.loop, err = newLoop(ctx, s.e.make, seedOf(s.plan.Seed, uint64(s.now.Steps)<<32), policy, &s.e.x); err != nil {
 		return err
 	}
+	s.loop.huge = s.e.warnHuge(ctx)
 	return s.loop.Load(s.weights())
 }
 

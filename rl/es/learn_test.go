@@ -5,14 +5,21 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/rl/envs"
 	"github.com/raysys/raysys/rl/es"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -120,6 +127,26 @@ type broken struct{ rl.Env[int] }
 func (broken) Step(int) rl.Step { panic("enough") }
 
 var breaks = es.Define("es-test-broken", func(seed uint64) rl.Env[int] { return broken{envs.CartPole(seed)} }, es.Config{})
+
+// TestAllAreHeard: where the environments of all players break, the failure that the run ends with is the one of which anybody hears: the log has none that
+// nobody looked at.
+func TestAllAreHeard(t *testing.T) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	k := testkit.New(t, testkit.Nodes(1), testkit.Loose(), testkit.Each(func(_ int, cfg *system.Config) { cfg.Logger = zap.New(core) }))
+	for i := range 3 {
+		func() { // the frame's references go with it
+			if _, err := breaks.Train(raysys.Branch(k.Context(), i), es.Plan{Steps: 1, Workers: 21}); err == nil {
+				t.Error("the run has no error")
+			}
+		}()
+	}
+	for range 10 {
+		runtime.GC()
+	}
+	if list := logs.FilterMessage("failure nobody looked at").All(); len(list) > 0 {
+		t.Errorf("%d failures that nobody looked at: %v", len(list), list[0].ContextMap())
+	}
+}
 
 // TestEvaluationSteps: a run says how many steps beside those of training it has made: a tenth, and ten episodes at its end, and what random actions return where
 // the Spec says it.
