@@ -62,13 +62,15 @@ func Mailbox(n int) Option {
 //   - Write need not be called: it only says whether Value can be stored. Clear removes what is stored with the turn,
 //     and Read gives Value back what it held when the turn began. ETag is empty.
 //   - An error or a panic gives all Values back what they held when the turn began. Other fields of the struct stay as
-//     they are: keep in them only what can be computed anew. OnActivate and OnDeactivate are transactions too.
+//     they are: keep in them only what can be computed anew. Timers that the turn began go, and those that it stopped go
+//     on. OnActivate and OnDeactivate are transactions too.
 //   - Later turns begin before a turn is stored, and see what it changed; their replies, those of ReadOnly methods
 //     among them, leave after it. When it cannot be stored, because the grain was placed anew, none of them counts:
 //     the activation ends, and all of them run again.
 //   - So a turn may run more than once before it counts. It may submit tasks, but calls only methods that are ReadOnly, or
 //     Idempotent and not of a Durable kind: others fail with ErrDurableTurn. A Tell leaves once the turn is stored, at most
-//     once. Work over several Durable grains is a task that calls one after the other.
+//     once, also where the turn changed nothing, is ReadOnly, a tick or a hook: a turn that tells others something is stored.
+//     One that cannot be delivered then is logged. Work over several Durable grains is a task that calls one after the other.
 //   - A result has at most MaxReply, and holds no references. A disk that does not take a State which is an object fails
 //     all turns that share the commit.
 //

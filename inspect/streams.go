@@ -22,15 +22,16 @@ type StreamPart struct {
 	Stream    string        `json:"stream"`
 	To        string        `json:"to"` // the kind of grain, and the name of the subscription where it has one
 	Part      int           `json:"part"`
-	Floor     uint64        `json:"floor"`            // all events up to this number were taken
-	Lag       uint64        `json:"lag"`              // events that are stored and were not taken
-	Failing   int           `json:"failing"`          // grains whose handler fails at this moment
-	Parked    uint64        `json:"parked"`           // events parked from here since it began
-	Rate      float64       `json:"rate"`             // events taken in a second, of the last ten
-	Stores    int           `json:"stores,omitempty"` // how often NATS came back with a store that lacks events which were taken
-	Since     int64         `json:"since,omitempty"`  // the last time that this was so, in seconds of Unix time
-	Copies    int           `json:"copies,omitempty"` // servers that have the stream, as part 0 saw within the hour; other parts have none
-	Wanted    int           `json:"wanted,omitempty"` // servers that should have it: 3 where the servers are a cluster, else 1
+	Floor     uint64        `json:"floor"`             // all events up to this number were taken
+	Lag       uint64        `json:"lag"`               // events that are stored and were not taken
+	Failing   int           `json:"failing"`           // grains whose handler fails at this moment
+	Parked    uint64        `json:"parked"`            // events parked from here since it began
+	Dropped   uint64        `json:"dropped,omitempty"` // events that were given up since it began: after the last attempt, or as Keep was over
+	Rate      float64       `json:"rate"`              // events taken in a second, of the last ten
+	Stores    int           `json:"stores,omitempty"`  // how often NATS came back with a store that lacks events which were taken
+	Since     int64         `json:"since,omitempty"`   // the last time that this was so, in seconds of Unix time
+	Copies    int           `json:"copies,omitempty"`  // servers that have the stream, as part 0 saw within the hour; other parts have none
+	Wanted    int           `json:"wanted,omitempty"`  // servers that should have it: 3 where the servers are a cluster, else 1
 }
 
 // Thin describes the streams with fewer copies than they should have, each once and in order.

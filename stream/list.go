@@ -33,7 +33,7 @@ func (n *node) list() []inspect.StreamPart {
 		}
 		parts = append(parts, inspect.StreamPart{
 			Node: n.of.Name(), Namespace: n.of.Namespace(), Stream: p.s.d.name, To: strings.TrimPrefix(p.s.name, p.s.d.name+">"), Part: p.partition, Floor: at.Floor, Stores: at.Generation, Since: at.Began,
-			Lag: p.stats.pending + uint64(left), Failing: failing, Parked: p.stats.parked, Rate: p.stats.rate, Copies: p.stats.copies.have, Wanted: p.stats.copies.want,
+			Lag: p.stats.pending + uint64(left), Failing: failing, Parked: p.stats.parked, Dropped: p.stats.dropped, Rate: p.stats.rate, Copies: p.stats.copies.have, Wanted: p.stats.copies.want,
 		})
 		p.mu.Unlock()
 	}

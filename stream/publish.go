@@ -18,7 +18,8 @@ import (
 // Events that one goroutine publishes for a key are in their order. While the server is away Publish waits, until ctx ends; then it may
 // have stored the event or not.
 //
-// In a turn of a Durable grain the event leaves when the turn is stored, at most once, and the number is 0.
+// In a turn of a Durable grain, also of a ReadOnly method, a timer or a hook, the event leaves when the turn is stored, at most once, and the number
+// is 0.
 func (s Stream[T]) Publish(ctx context.Context, key string, v T, opts ...PublishOption) (uint64, error) {
 	if err := s.d.checkKey(key); err != nil {
 		return 0, err
@@ -80,7 +81,7 @@ func (s Stream[T]) PublishAll(ctx context.Context, key string, list []T) error {
 }
 
 func (d *definition) publish(ctx context.Context, key, id string, list [][]byte) (uint64, error) {
-	if grainengine.InTransaction(ctx) {
+	if grainengine.TellsWait(ctx) {
 		to, o := publishers.Get(d.name+"/"+strconv.Itoa(d.partition(key))), outgoing{d.name, key, list}
 		if id != "" {
 			return 0, publishOnce.Tell(ctx, to, outgoingOnce{o, id})

@@ -46,6 +46,7 @@ type pump struct {
 type stats struct {
 	taken   uint64
 	parked  uint64
+	dropped uint64
 	pending uint64 // events behind the one that was read last
 	rate    float64
 	copies  copies // of the stream, by the agent of part 0

@@ -254,6 +254,40 @@ var (
 	pay      = grains.Method(ledgers, "pay", (*ledger).Pay)
 )
 
+// Begin has a timer publish, twice, in ticks that change nothing.
+func (l *ledger) Begin(ctx context.Context) error {
+	n := 0
+	var stop func()
+	stop, err := grains.Every(ctx, time.Second, func(ctx context.Context) error {
+		if n++; n == 2 {
+			stop()
+		}
+		_, err := payments.Publish(ctx, "tick", n)
+		return err
+	})
+	return err
+}
+
+var begin = grains.Action0(ledgers, "begin", (*ledger).Begin)
+
+// TestPublishWithoutChange: what a turn of a Durable grain publishes is stored also where it changes no State.
+func TestPublishWithoutChange(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		ctx := k.Context()
+		if _, err := begin.Call(ctx, ledgers.Get("t")).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range payments.Read(ctx, "tick") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Value == 2 {
+				return
+			}
+		}
+	}, inVirtualMemory(t))
+}
+
 // TestID: of events of one key with the same id one is stored, also where a turn of a Durable grain publishes them, in memory as on NATS. Those of other
 // keys, with other ids or without one are others.
 func TestID(t *testing.T) {

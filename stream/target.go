@@ -142,6 +142,11 @@ func (t *target) refill(l load) {
 		}
 		return err
 	})
+	gone := len(batch) == 0 || batch[0].Seq != from
+	dropped := gone && t.tries > 0 && p.ctx.Err() == nil // of another target from need not be an event's; nobody else writes tries now
+	if dropped {
+		p.log().Warn("an event is dropped: its handler failed until Keep was over, or it was removed", "grain", p.grainOf(t.key), "seq", from, "attempts", t.tries)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free(l, true)
@@ -151,7 +156,10 @@ func (t *target) refill(l load) {
 	p.hold(held, true)
 	t.queue, t.held, t.next = batch, held, next
 	t.left = max(t.left-len(batch), 0)
-	if len(batch) == 0 || batch[0].Seq != from {
+	if dropped {
+		p.stats.dropped++
+	}
+	if gone {
 		t.recovered() // what it failed at is not there any more
 	}
 	p.start()
@@ -189,6 +197,9 @@ func (t *target) deliver(m item) bool {
 		t.park(m.Message, err)
 	default:
 		p.log().Warn("an event is dropped", "grain", p.grainOf(t.key), "key", m.Key, "seq", m.Seq, "error", err)
+		p.mu.Lock()
+		p.stats.dropped++
+		p.mu.Unlock()
 		t.took(m.Seq, false)
 	}
 	return true

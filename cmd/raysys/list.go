@@ -238,7 +238,7 @@ line, with how many there were, since when, and the last of them. -o json has th
 	name: "streams", short: "Show how far the subscriptions of streams are",
 	long: `Show each subscription of all programs: the stream, the kind of grain to which its events go, its parts and the nodes that deliver
 them, the lag (events that are stored and were not taken), grains whose handler fails, events parked since the parts began to be delivered where
-they are, and events taken in a second, of the last ten. -o json has each part.`,
+they are, and events taken in a second, of the last ten. A line says how many were dropped, for whom. -o json has each part.`,
 	flags: func(*pflag.FlagSet) asks {
 		return func(ctx context.Context, c client.Reader, _ raysys.NodeID) (answered, error) {
 			s, err := c.Streams(ctx)

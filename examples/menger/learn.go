@@ -14,9 +14,17 @@ import (
 )
 
 var agent = rl.Define("menger-catch", rl.Setup[int]{ // a package variable: every node knows it
-	Env:   envs.Catch,
+	Env:   catch,
 	Agent: impala.New(impala.Config{}),
 })
+
+// made counts the environments of this process. An actor that comes back to memory makes its own anew.
+var made atomic.Int64
+
+func catch(seed uint64) rl.Env[int] {
+	made.Add(1)
+	return envs.Catch(seed)
+}
 
 // stepsOf is how many steps an episode of Catch has.
 const stepsOf = 9
@@ -26,6 +34,7 @@ type learning struct {
 	Actors, Episodes int
 	Seed             uint64
 	Stay             bool
+	Each             time.Duration // until the next tenth of the actors leaves memory
 }
 
 type learned struct {
@@ -33,7 +42,7 @@ type learned struct {
 	unloaded int
 }
 
-// run learns Catch, while a tenth of the actors leaves memory each second, and comes back.
+// run learns Catch, while a tenth of the actors leaves memory each second, say, and comes back.
 func (l learning) run(ctx context.Context) (r learned, err error) {
 	plan := rl.Plan{
 		Name: fmt.Sprintf("menger-%d", l.Seed), Steps: stepsOf * l.Episodes, Actors: l.Actors, Seed: l.Seed,
@@ -53,7 +62,7 @@ func (l learning) run(ctx context.Context) (r learned, err error) {
 	return r, err
 }
 
-// unload has the next tenth of the actors leave memory each second until ctx ends, and returns how many did.
+// unload has the next tenth of the actors leave memory, again and again until ctx ends, and returns how many did.
 func (l learning) unload(ctx context.Context, run string) int {
 	var left atomic.Int64
 	var all sync.WaitGroup
@@ -63,7 +72,7 @@ func (l learning) unload(ctx context.Context, run string) int {
 		case <-ctx.Done():
 			all.Wait()
 			return int(left.Load())
-		case <-time.After(time.Second):
+		case <-time.After(l.Each):
 		}
 		for i := range tenth {
 			all.Go(func() { // it waits for the actor's turn

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/raysys/raysys/system"
 )
@@ -38,6 +39,7 @@ func main() {
 	flag.IntVar(&f.read.Rounds, "rounds", 5, "of reading; the first is reported by itself")
 	flag.StringVar(&f.svg, "svg", "", "file to draw the ages of weights in")
 	flag.StringVar(&f.form, "o", "text", "form of the report: text or json")
+	f.learn.Each = time.Second
 	flag.Parse()
 	if problem := f.check(); problem != "" || flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "error: %s; there are no arguments: run with -h for the flags\n", problem)

@@ -14,10 +14,13 @@ import (
 	"github.com/raysys/raysys/internal/items"
 )
 
-// kept is how many items a feed has at most.
-const kept = 1000
+// What a feed has at most, but for the newest item: that many items, and bytes of them.
+const (
+	kept      = 1000
+	keptBytes = 16 << 20
+)
 
-// Feed has the newest 1,000 items that its grain has emitted. The zero Feed has none, and is ready.
+// Feed has the newest items that its grain has emitted: 1,000, and 16 MiB of them, encoded. One that is larger is there alone. The zero Feed has none, and is ready.
 type Feed[T any] struct {
 	_ [0]*T
 	f log
@@ -32,7 +35,9 @@ type log struct {
 	run   uint64 // of the activation
 	codec *items.Codec
 	held  []items.Chunk // of one item each, a ring once it is full
+	first uint64        // the number of the oldest item that is in it
 	next  uint64        // the number of the next item
+	size  int           // of the items, in bytes
 	asks  list.List     // of *waiting, which have all there is
 }
 
@@ -69,6 +74,12 @@ func (f *log) emit(t reflect.Type, p unsafe.Pointer) error {
 	var one items.Chunk
 	if err := f.codec.Append(&one, p); err != nil {
 		return err
+	}
+	f.size += len(one.Data)
+	for f.next > f.first && (f.next-f.first == kept || f.size > keptBytes) {
+		f.size -= len(f.held[f.first%kept].Data)
+		f.held[f.first%kept] = items.Chunk{}
+		f.first++
 	}
 	if len(f.held) < kept {
 		f.held = append(f.held, one)
@@ -122,15 +133,14 @@ func (f *log) watch(most int, a ask, l *grains.Later[answer]) error {
 
 // answer has the items that an ask is for, as far as they are here and go into a chunk.
 func (f *log) answer(a ask) answer {
-	oldest := f.next - uint64(len(f.held))
 	from := a.From
 	switch {
 	case a.Run == 0:
-		from = f.next - uint64(min(a.Last, len(f.held)))
+		from = f.next - min(uint64(max(a.Last, 0)), f.next)
 	case a.Run != f.run: // of another activation: all that this one has is new
-		from = oldest
+		from = f.first
 	}
-	from = max(from, oldest)
+	from = max(from, f.first)
 	r := answer{Run: f.run, First: from, Next: from}
 	for ; r.Next < f.next && !r.Items.Full(); r.Next++ {
 		r.Items.Join(f.held[r.Next%kept])

@@ -146,6 +146,39 @@ func TestSlow(t *testing.T) {
 	})
 }
 
+// TestBytes: a feed has 16 MiB of items, or one that is larger; who is further behind hears how many it has missed.
+func TestBytes(t *testing.T) {
+	on(t, func(r rooms) {
+		r.emit("first")
+		n := 0
+		for line, err := range r.watch.All(r.ctx, r.room, feed.Last(1000)) {
+			var missed *feed.MissedError
+			switch n++; {
+			case n == 1: // the watcher is slow with it
+				for range 20 {
+					r.emit(strings.Repeat("x", 1<<20))
+				}
+			case n == 2:
+				if !errors.As(err, &missed) || missed.N != 5 {
+					t.Fatal(len(line), err)
+				}
+			case err != nil:
+				t.Fatal(err)
+			case n == 17: // the last of 15
+				r.emit(strings.Repeat("y", 17<<20))
+			case n == 18:
+				if len(line) != 17<<20 {
+					t.Error(len(line), "bytes")
+				}
+				r.emit("small")
+			}
+			if line == "small" {
+				break
+			}
+		}
+	})
+}
+
 // TestKilled: a watcher of a grain whose node dies hears that, and goes on with the next activation; one that dies itself is known no more.
 func TestKilled(t *testing.T) {
 	on(t, func(r rooms) {

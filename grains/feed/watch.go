@@ -30,7 +30,7 @@ func (e *MissedError) Error() string {
 // Option changes a loop.
 type Option func(*ask)
 
-// Last begins with the last n items that the feed has: 1,000 at most.
+// Last begins with the last n items that the feed has: 1,000 at most, and 16 MiB.
 func Last(n int) Option { return func(a *ask) { a.Last = n } }
 
 // Watch is the way to a feed of the grains of kind G. Make it once, in a package variable, with Method.
@@ -87,6 +87,9 @@ func all(opts []Option, call func(ask) (answer, error), f func(c items.Chunk, i 
 	}
 	for {
 		r, err := call(a)
+		if err == nil {
+			err = r.Items.Check()
+		}
 		if err != nil {
 			return err
 		}

@@ -9,15 +9,23 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/items"
 	"github.com/raysys/raysys/system"
 )
 
-// batch are items that are put.
+// batch are items that are put. One without items asks for room for N of them, Bytes together: it waits in the same line.
 type batch struct {
-	ID    uint64 // the same for a call that is made again
-	Items items.Chunk
+	ID       uint64 // the same for a call that is made again
+	Items    items.Chunk
+	N, Bytes int  `raysys:"omitzero"`
+	Asked    bool `raysys:"omitzero"` // for room, which there was: it goes first
 }
+
+func (p *batch) asks() bool { return p.Items.Len() == 0 && p.N > 0 }
+
+// errAskFirst: the Puts that wait hold as much memory as they may.
+var errAskFirst = core.Sentinel("queue.askfirst", "queue: the Puts that wait hold as many bytes as the queue may")
 
 // ask is for up to N items.
 type ask struct {
@@ -38,6 +46,8 @@ type box struct {
 	d       *definition
 	held    []piece
 	count   int // of items
+	size    int // of items, in bytes
+	waits   int // bytes of the items in putting
 	closed  bool
 	putting list.List // of *waiting[int], in the order in which they came
 	taking  list.List // of *waiting[items.Chunk]; while one waits there is no item
@@ -75,8 +85,9 @@ type waiting[R any] struct {
 	stop  func() bool
 }
 
-func (w *waiting[R]) leave() {
+func (w *waiting[R]) leave(b *box) {
 	w.line.Remove(w.at)
+	b.waits -= len(w.put.Items.Data)
 	if w.at = nil; w.stop != nil {
 		w.stop()
 	}
@@ -95,18 +106,26 @@ func stand[R any](b *box, d *definition, w *waiting[R]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.d = d
-	w.at = w.line.PushBack(w)
+	size := len(w.put.Items.Data)
+	if b.waits += size; w.put.Asked {
+		w.at = w.line.PushFront(w)
+	} else {
+		w.at = w.line.PushBack(w)
+	}
 	b.pump()
 	switch {
 	case w.at == nil:
+	case size > 0 && b.waits > max(size, d.bytes):
+		w.leave(b)
+		return fmt.Errorf("%w: %w: %d bytes wait", errAskFirst, raysys.ErrOverloaded, b.waits)
 	case b.putting.Len()+b.taking.Len() > d.most:
-		w.leave()
+		w.leave(b)
 		return fmt.Errorf("%w: %d producers and %d consumers wait, queue.Mailbox(%d) lets half of that", raysys.ErrOverloaded, b.putting.Len(), b.taking.Len(), 2*d.most)
 	default:
 		w.stop = context.AfterFunc(w.later.Context(), func() {
 			b.do(d, func() {
 				if w.at != nil {
-					w.leave()
+					w.leave(b)
 				}
 			})
 		})
@@ -128,18 +147,20 @@ func (b *box) do(d *definition, change func()) {
 	b.pump()
 }
 
-// pump lets calls that wait go on. Settle fails for those whose callers are gone.
+// pump lets calls that wait go on, of those that ask for room one: its items are still to come. Settle fails for those whose callers are gone.
 func (b *box) pump() {
-	for {
-		if w := first[int](&b.putting); w != nil && b.mayPut(w.put) {
-			w.leave()
+	for asked := false; ; {
+		if w := first[int](&b.putting); w != nil && b.mayPut(&w.put) && !(asked && w.put.asks()) {
+			w.leave(b)
 			if _, in := b.puts.Get(w.put.ID); !in && b.closed {
 				_ = w.later.Fail(ErrClosed)
-			} else if w.later.Settle(0) == nil && !in {
+			} else if gone := w.later.Settle(0) != nil; gone || in {
+				continue
+			} else if asked = asked || w.put.asks(); !w.put.asks() {
 				b.append(w.put)
 			}
 		} else if w := first[items.Chunk](&b.taking); w != nil && b.mayTake(w.ask) {
-			w.leave()
+			w.leave(b)
 			b.give(w)
 		} else {
 			return
@@ -154,9 +175,14 @@ func first[R any](line *list.List) *waiting[R] {
 	return line.Front().Value.(*waiting[R])
 }
 
-func (b *box) mayPut(p batch) bool {
+// mayPut reports whether there is room. Items that are more than the whole queue may have go in alone.
+func (b *box) mayPut(p *batch) bool {
 	_, in := b.puts.Get(p.ID)
-	return in || b.closed || b.count == 0 || b.count+p.Items.Len() <= b.d.size
+	n, size := p.Items.Len(), len(p.Items.Data)
+	if p.asks() {
+		n, size = p.N, p.Bytes
+	}
+	return in || b.closed || b.count == 0 || b.count+n <= b.d.size && b.size+size <= b.d.bytes
 }
 
 func (b *box) mayTake(a ask) bool {
@@ -196,7 +222,7 @@ func (b *box) remember(id uint64, t taken) {
 // append puts items to the end.
 func (b *box) append(p batch) {
 	b.held = append(b.held, piece{Chunk: p.Items})
-	b.count += p.Items.Len()
+	b.count, b.size = b.count+p.Items.Len(), b.size+len(p.Items.Data)
 	b.did(p.ID)
 }
 
@@ -211,7 +237,7 @@ func (b *box) did(id uint64) {
 func (b *box) front(c items.Chunk) {
 	if c.Len() > 0 {
 		b.held = slices.Insert(b.held, 0, piece{Chunk: c})
-		b.count += c.Len()
+		b.count, b.size = b.count+c.Len(), b.size+len(c.Data)
 	}
 }
 
@@ -227,6 +253,7 @@ func (b *box) remove(n int) (c items.Chunk) {
 			b.held = b.held[1:]
 		}
 	}
+	b.size -= len(c.Data)
 	return c
 }
 

@@ -23,15 +23,25 @@ var ErrClosed = core.Sentinel("queue.closed", "queue: closed")
 type Option func(*config)
 
 type config struct {
-	size, mailbox int
-	bad           error
+	size, bytes, mailbox int
+	bad                  error
 }
 
-// Size is how many items a queue has at most: 1,000 unless set.
+// Size is how many items a queue has at most: 1,000 unless set, and fewer where Bytes is reached.
 func Size(n int) Option {
 	return func(c *config) {
 		if c.size = n; n < 1 {
 			c.bad = errors.Join(c.bad, fmt.Errorf("queue.Size(%d): give 1 or more", n))
+		}
+	}
+}
+
+// Bytes is how much the items of a queue have at most, encoded: 64 MiB unless set. An item that is larger goes in alone, once the queue is empty.
+// Puts that wait may hold as much again; others keep their items until there is room.
+func Bytes(n int) Option {
+	return func(c *config) {
+		if c.bytes = n; n < 1 {
+			c.bad = errors.Join(c.bad, fmt.Errorf("queue.Bytes(%d): give 1 or more", n))
 		}
 	}
 }
@@ -129,6 +139,7 @@ func (q Queue[T]) Close(ctx context.Context) error {
 type definition struct {
 	name  string
 	size  int
+	bytes int
 	most  int // calls that wait
 	codec items.Codec
 	of    uintptr // the size of an item in memory
@@ -141,7 +152,7 @@ type definition struct {
 }
 
 func define(t *raysys.Table, name string, item reflect.Type, opts []Option) *definition {
-	cfg := config{size: 1000, mailbox: 10_000}
+	cfg := config{size: 1000, bytes: 64 << 20, mailbox: 10_000}
 	for _, o := range opts {
 		if o == nil {
 			cfg.bad = errors.Join(cfg.bad, errors.New("nil Option"))
@@ -152,19 +163,25 @@ func define(t *raysys.Table, name string, item reflect.Type, opts []Option) *def
 	codec, err := items.CodecOf(item)
 	if bad := errors.Join(cfg.bad, err); bad != nil {
 		t.Add("queue", name, 0, fmt.Errorf("%w: %w", raysys.ErrBadOption, bad), 3)
-		cfg = config{size: 1, mailbox: 2}
+		cfg = config{size: 1, bytes: 1, mailbox: 2}
 	}
-	d := &definition{name: name, size: cfg.size, most: cfg.mailbox / 2, codec: codec, of: item.Size()}
+	d := &definition{name: name, size: cfg.size, bytes: cfg.bytes, most: cfg.mailbox / 2, codec: codec, of: item.Size()}
 	d.kind = grains.DefineIn[box](t, name, grains.Keep(), grains.Mailbox(cfg.mailbox), grains.Unfiltered())
 	d.put = grains.LaterMethod(d.kind, "put", func(b *box, _ context.Context, p batch, l *grains.Later[int]) error {
+		if err := p.Items.Check(); err != nil {
+			return err
+		}
 		return b.put(d, p, l)
 	}).Idempotent().With(raysys.NoDeadline())
 	d.take = grains.LaterMethod(d.kind, "take", func(b *box, _ context.Context, a ask, l *grains.Later[items.Chunk]) error {
 		return b.take(d, a, l)
 	}).Idempotent().With(raysys.NoDeadline())
 	d.back = grains.Action(d.kind, "back", func(b *box, _ context.Context, r rest) error {
-		b.do(d, func() { b.giveBack(r) })
-		return nil
+		err := r.Items.Check()
+		if err == nil {
+			b.do(d, func() { b.giveBack(r) })
+		}
+		return err
 	}).Idempotent().With(raysys.Detached())
 	d.len = grains.Method0(d.kind, "len", func(b *box, _ context.Context) (int, error) { return b.length(), nil }).Idempotent()
 	d.close = grains.Action0(d.kind, "close", func(b *box, _ context.Context) error {
@@ -198,19 +215,41 @@ func (q queue) box() grains.Grain[box] { return q.d.kind.Get(q.key) }
 func (q queue) put(ctx context.Context, n int, p unsafe.Pointer) error {
 	for done := 0; done < n; {
 		b := batch{ID: rand.Uint64()}
-		for b.Items.Len() < min(n-done, q.d.size) && !b.Items.Full() {
+		for b.Items.Len() < min(n-done, q.d.size) && !b.Items.Full() && len(b.Items.Data) < q.d.bytes {
 			at := done + b.Items.Len()
 			if err := q.d.codec.Append(&b.Items, unsafe.Add(p, uintptr(at)*q.d.of)); err != nil {
 				return fmt.Errorf("put item %d of %d into %v, %d are in: %w", at, n, q, done, err)
 			}
 		}
+		if in := b.Items.Len(); in > 1 && len(b.Items.Data) > q.d.bytes {
+			b.Items = b.Items.Slice(0, in-1)
+		}
 		in := b.Items.Len()
-		if _, err := q.d.put.Call(ctx, q.box(), b).Get(ctx); err != nil {
+		_, err := q.d.put.Call(ctx, q.box(), b).Get(ctx)
+		for ; errors.Is(err, errAskFirst); _, err = q.d.put.Call(ctx, q.box(), b).Get(ctx) {
+			if err = q.awaitRoom(ctx, batch{ID: b.ID, N: in, Bytes: len(b.Items.Data)}); err != nil {
+				break
+			}
+			b.Asked = true
+		}
+		if err != nil {
 			return fmt.Errorf("put %d items into %v, %d are in: %w", n, q, done, err)
 		}
 		done += in
 	}
 	return nil
+}
+
+// awaitRoom waits for room. It asks again and again: where there was some for another that has ended since, nobody would say so.
+func (q queue) awaitRoom(ctx context.Context, p batch) error {
+	for {
+		short, cancel := context.WithTimeout(ctx, 10*time.Second)
+		_, err := q.d.put.Call(short, q.box(), p).Get(short)
+		cancel()
+		if err == nil || ctx.Err() != nil || short.Err() == nil {
+			return err
+		}
+	}
 }
 
 // take removes up to n items. The ID is for those that go back.
@@ -224,7 +263,10 @@ func (q queue) take(ctx context.Context, n int) (c items.Chunk, id uint64, err e
 	id = rand.Uint64()
 	c, err = q.d.take.Call(ctx, q.box(), ask{ID: id, N: n}).Get(ctx)
 	if err == nil {
-		return c, id, nil
+		if err = c.Check(); err == nil && c.Len() == 0 {
+			err = items.ErrBroken
+		}
+		return c, id, err
 	}
 	var refused *raysys.TaskError
 	if !errors.As(err, &refused) { // else it has not taken any

@@ -419,6 +419,7 @@ func TestKilled(t *testing.T) {
 func TestBadDefinitions(t *testing.T) {
 	for want, define := range map[string]func(*raysys.Table){
 		"queue.Size(-1)":   func(t *raysys.Table) { queue.DefineIn[int](t, "q", queue.Size(-1)) },
+		"queue.Bytes(0)":   func(t *raysys.Table) { queue.DefineIn[int](t, "q", queue.Bytes(0)) },
 		"queue.Mailbox(1)": func(t *raysys.Table) { queue.DefineIn[int](t, "q", queue.Mailbox(1)) },
 		"nil Option":       func(t *raysys.Table) { queue.DefineIn[int](t, "q", nil) },
 		"has references":   func(t *raysys.Table) { queue.DefineIn[raysys.Ref[int]](t, "q") },
@@ -481,4 +482,74 @@ func TestSlowConsumer(t *testing.T) {
 	if err := <-ended; err != nil || next != n {
 		t.Error(next, err)
 	}
+}
+
+// TestBytes: a queue has as many bytes of items as it may, and an item that is larger alone.
+func TestBytes(t *testing.T) {
+	on(t, func(k *testkit.Kit, ctx context.Context, q queue.Queue[string]) {
+		small, large := strings.Repeat("s", 400), strings.Repeat("l", 5000)
+		ended := make(chan error, 2)
+		steps := func(want int) {
+			t.Helper()
+			k.Advance(time.Minute)
+			if n, err := q.Len(ctx); n != want || err != nil {
+				t.Errorf("%d items, want %d, %v", n, want, err)
+			}
+		}
+		take := func(want string) {
+			t.Helper()
+			if v, err := q.Take(ctx); v != want || err != nil {
+				t.Error(len(v), "bytes", err)
+			}
+		}
+		go func() { ended <- q.Put(ctx, small, small, small, large, small) }()
+		steps(2)
+		take(small)
+		steps(2)
+		take(small)
+		steps(1)
+		take(small) // the large one goes in now
+		steps(1)
+		if v, err := q.TakeUpTo(ctx, 10); len(v) != 1 || v[0] != large || err != nil {
+			t.Error(len(v), err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		take(small)
+	}, queue.Bytes(1000))
+}
+
+// TestProducersHoldTheirItems: of producers with more bytes than may wait each gets its items in, in its order.
+func TestProducersHoldTheirItems(t *testing.T) {
+	const producers, each = 20, 10
+	on(t, func(k *testkit.Kit, ctx context.Context, q queue.Queue[string]) {
+		var all sync.WaitGroup
+		for p := range producers {
+			from := k.Cluster().Node(p%3 + 1).Context(context.Background())
+			all.Go(func() {
+				for i := range each {
+					if err := q.Put(from, fmt.Sprintf("%d %d %s", p, i, strings.Repeat("x", 600))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		go func() {
+			all.Wait()
+			_ = q.Close(ctx)
+		}()
+		next, n := map[int]int{}, 0
+		for v, err := range q.All(ctx) {
+			var p, i int
+			if _, scanned := fmt.Sscan(v, &p, &i); err != nil || scanned != nil || next[p] != i {
+				t.Fatal(p, i, next[p], err, scanned)
+			}
+			next[p]++
+			n++
+		}
+		if n != producers*each {
+			t.Error(n, "items came")
+		}
+	}, queue.Bytes(1000))
 }

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/raysys/raysys/internal/core"
@@ -12,6 +13,8 @@ type builder struct {
 	done map[reflect.Type]*node
 	open map[reflect.Type]*knot // being built: meeting one again is recursion
 	path []string
+
+	foreign bool // of the Plan
 }
 
 // bad is a TypeError at the builder's place; PlanOf fills in the type.
@@ -50,11 +53,15 @@ func (b *builder) node(t reflect.Type) (*node, *TypeError) {
 	return n, nil
 }
 
+// knownPackages have types that decode themselves at once.
+var knownPackages = []string{"time", "math/big", "net/netip", "net/url"}
+
 func (b *builder) make(t reflect.Type) (*node, *TypeError) {
 	if core.IsRef(t) {
 		return refNode(t), nil
 	}
 	if l := leafOf(t); l != nil {
+		b.foreign = b.foreign || l.body.form() != formProto && !slices.Contains(knownPackages, t.PkgPath())
 		if hidesRef(t, map[reflect.Type]bool{}) {
 			return nil, b.bad(display(t) + " encodes itself, and would hide the reference it holds: take the reference out of it")
 		}
@@ -81,6 +88,7 @@ func (b *builder) make(t reflect.Type) (*node, *TypeError) {
 		if !ok {
 			return nil, b.bad("the interface type " + display(t) + " is not registered: call raysys.Register[" + display(t) + "](name), and register the types that stand in it, or use a concrete type")
 		}
+		b.foreign = true // any type may stand in it
 		return unionNode(t, name), nil
 	case reflect.Chan:
 		return nil, b.bad("a channel cannot travel: pass the values, or tag the field `raysys:\"-\"`")

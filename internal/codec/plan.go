@@ -18,6 +18,7 @@ type Plan struct {
 	through bool
 	// nilable is set when a value of the type may be nil, which no body can say: nil travels as CBOR's null.
 	nilable bool
+	foreign bool // see Foreign
 	schema  func() string
 	print   func() uint64
 }
@@ -78,7 +79,7 @@ func PlanOf(t reflect.Type) (*Plan, error) {
 		err.Type = t
 		return nil, err
 	}
-	p := &Plan{typ: t, root: root, body: root.body}
+	p := &Plan{typ: t, root: root, body: root.body, foreign: b.foreign}
 	if ptr, ok := root.shape.(*pointer); ok && !ptr.elem.nullable && ptr.elem.body != nil {
 		p.body, p.through = ptr.elem.body, true
 	}
@@ -91,6 +92,9 @@ func PlanOf(t reflect.Type) (*Plan, error) {
 
 // Type returns the type the plan is for.
 func (p *Plan) Type() reflect.Type { return p.typ }
+
+// Foreign reports whether a value may be decoded by code of the program: by a type's own method, which may wait.
+func (p *Plan) Foreign() bool { return p.foreign }
 
 // HasRefs reports whether a value can hold references that the runtime must see.
 func (p *Plan) HasRefs() bool { return p.root.referrer != nil }

@@ -197,7 +197,7 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 	if a.tenure == nil || a.tenure.durable == nil {
 		err = core.Sound(f(ctx))
 	} else if era, ok := a.tenure.durable.begin(); ok {
-		err = a.hookEnded(era, core.Sound(f(ctx)))
+		err = a.hookEnded(t, era, name == "OnDeactivate", core.Sound(f(ctx)))
 	}
 	normal = true
 	return err
@@ -211,8 +211,15 @@ func (a *activation) hookFailed(name string, err error) {
 		// Calls in the mailbox fail with that. The message is queued behind them, so that the call after it finds a new
 		// activation.
 		a.post(&mail{msg: passivate{force: true}})
-	case a.kind.engine.cfg.Unseen != nil:
-		a.kind.engine.cfg.Unseen(a.kind.def.name+"/"+a.key+"."+name, err)
+	default:
+		a.unseen(name, err)
+	}
+}
+
+// unseen reports what nobody waits for: the failure of a hook, or of a message that was kept.
+func (a *activation) unseen(name string, err error) {
+	if tell := a.kind.engine.cfg.Unseen; tell != nil {
+		tell(a.kind.def.name+"/"+a.key+"."+name, err)
 	}
 }
 

@@ -88,3 +88,33 @@ func BenchmarkFarAsync(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mcalls/s")
 }
+
+type Till struct{ N grains.State[int] }
+
+var (
+	tills  = grains.Define[Till]("till", grains.Durable())
+	payIn  = grains.Method(tills, "pay", func(p *Till, _ context.Context, d int) (int, error) { p.N.Value += d; return p.N.Value, nil })
+	lookAt = grains.Method0(tills, "look", func(p *Till, _ context.Context) (int, error) { return p.N.Value, nil }).ReadOnly()
+)
+
+// BenchmarkDurable is a transaction and a read of a Durable grain, which tell nobody anything.
+func BenchmarkDurable(b *testing.B) {
+	_, ctx := nodetest.Start(b, system.Config{})
+	g := tills.Get("a")
+	b.Run("turn", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := payIn.Call(ctx, g, 1).Get(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := lookAt.Call(ctx, g).Get(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/staterecord"
@@ -43,7 +44,7 @@ type durable struct {
 	era     uint64        // grows when turns are discarded
 	working bool          // a goroutine commits
 	idle    chan struct{} // closed when nothing is on its way; made by whoever waits
-	tells   []func()      // of the turn in progress
+	tells   []keptTell    // of turns and hooks that have not ended
 }
 
 // endedTurn is a turn whose commit is to come, or a read that saw one.
@@ -52,7 +53,13 @@ type endedTurn struct {
 	states []graindir.StateChange
 	reply  *replies.Reply // nil for a read, a hook and a timer's tick
 	answer func()         // settles the call
-	tells  []func()
+	tells  []keptTell
+	last   bool // of OnDeactivate: nothing comes after it
+}
+
+// writes reports whether the turn is stored: it changed something, has a reply that is not stored, or tells others something.
+func (t *endedTurn) writes() bool {
+	return t.reply != nil && t.reply.Pending || len(t.states) > 0 || len(t.tells) > 0
 }
 
 // MaxReply is the most that the result of a durable call holds, encoded: grains.MaxReply.
@@ -178,8 +185,9 @@ func (a *activation) changes() (list []graindir.StateChange, err error) {
 	return list, nil
 }
 
-// acceptChanges makes list what the States are until the next turn.
+// acceptChanges makes list what the States are until the next turn, whose end takes back no timers of this one.
 func (a *activation) acceptChanges(list []graindir.StateChange) {
+	a.timers.Load().settle(false)
 	for _, s := range list {
 		for _, c := range a.tenure.cells {
 			if c.def.name != s.Name {
@@ -197,8 +205,10 @@ func (a *activation) acceptChanges(list []graindir.StateChange) {
 	}
 }
 
-// rollBack sets the States to what they were when the turn began.
-func (a *activation) rollBack() {
+// rollBack takes the turn back: the States and timers are what they were when it began, and its Tells are dropped. The turn is nil where
+// nothing has asked for it.
+func (a *activation) rollBack(turn *core.Turn) {
+	a.timers.Load().settle(true)
 	bad := false
 	for _, c := range a.tenure.cells {
 		bad = bad || c.rollBack() != nil
@@ -206,7 +216,7 @@ func (a *activation) rollBack() {
 	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tells = nil
+	d.takeTells(turn)
 	if bad {
 		d.again.Store(true)
 	}
@@ -232,19 +242,18 @@ func (c *cell) sealed() ([]byte, error) {
 	return data, nil
 }
 
-// hookEnded commits what a hook changed, which began in that era; err is the hook's.
-func (a *activation) hookEnded(era uint64, err error) error {
+// hookEnded commits what a hook changed and told others, which began in that era; err is the hook's.
+func (a *activation) hookEnded(turn *core.Turn, era uint64, last bool, err error) error {
+	turn.End() // a goroutine that outlives the hook keeps no further Tell
 	if err == nil {
 		var list []graindir.StateChange
 		if list, err = a.changes(); err == nil {
 			a.acceptChanges(list)
-			if len(list) > 0 {
-				a.conclude(&endedTurn{states: list}, era)
-			}
+			a.conclude(turn, &endedTurn{states: list, last: last}, era)
 			return nil
 		}
 	}
-	a.rollBack()
+	a.rollBack(turn)
 	return err
 }
 

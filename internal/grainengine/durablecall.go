@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -93,7 +94,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	}
 	// An error that only reports the call's own end is that end, and no outcome: the call may be made again.
 	if cause != nil && err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		a.rollBack()
+		a.rollBack(c.Future.OwnTurn())
 		c.Future.Cancel(cause)
 		return panicked
 	}
@@ -110,7 +111,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		}
 	}
 	if err != nil {
-		a.rollBack()
+		a.rollBack(c.Future.OwnTurn())
 		e.states, p.Status, p.Body = nil, replies.StatusError, wire.AppendError(nil, err)
 		if len(p.Body) > MaxReply {
 			p.Body = wire.AppendError(nil, c.taskError(fmt.Errorf("%w: its error has %d bytes encoded", raysys.ErrTooLarge, len(p.Body)), nil))
@@ -119,9 +120,6 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		a.acceptChanges(e.states)
 		p.Status = replies.StatusValue
 	}
-	d.mu.Lock()
-	e.tells, d.tells = d.tells, nil
-	d.mu.Unlock()
 	c.conclude(a, e, era, err)
 	return panicked
 }
@@ -129,7 +127,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 // conclude hands on the ended turn with its outcome.
 func (c *call) conclude(a *activation, e *endedTurn, era uint64, err error) {
 	e.answer = func() { c.finish(err) }
-	a.conclude(e, era)
+	a.conclude(c.Future.OwnTurn(), e, era)
 }
 
 // finish settles the call with err, or with the value that is in its place.
@@ -172,14 +170,13 @@ func (c *call) answerAgain(a *activation, p *replies.Reply) {
 		e.answer()
 		return
 	}
-	a.conclude(e, era)
+	a.conclude(nil, e, era)
 }
 
 // begin returns the era of a turn that begins, and false when what is in memory counts for nothing.
 func (d *durable) begin() (era uint64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tells = nil
 	return d.era, !d.again.Load() // discard changes both under mu
 }
 
@@ -322,20 +319,38 @@ func (m *method) callable(t *core.Turn) error {
 	return fmt.Errorf("%w: declare the method %s, use Tell, or make both calls from a task", ErrDurableTurn, declare)
 }
 
-// transactionOf is transaction of the turn that ctx is of.
-func transactionOf(ctx context.Context) *activation {
-	t, _, err := core.TurnOf(ctx)
-	if err != nil {
-		return nil
+// transacting reports whether a turn or hook of the activation is in progress that is a transaction.
+func (a *activation) transacting() bool {
+	if a.tenure == nil || a.tenure.durable == nil {
+		return false
 	}
-	return transaction(t)
+	c := a.current.Load()
+	return c != nil && !readOnly(c) || a.hook.Load() != nil
 }
 
-// InTransaction reports whether ctx is of a turn that is a transaction: one of a Durable kind that may change States.
-func InTransaction(ctx context.Context) bool { return transactionOf(ctx) != nil }
+// TellsWait reports whether ctx is of a turn or a hook of a Durable grain: what it tells others leaves when it is stored.
+func TellsWait(ctx context.Context) bool { return keeping(ctx) != nil }
 
-// tellLater keeps a Tell of a turn of a that is a transaction until that is stored.
-func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, arg unsafe.Pointer) error {
+// keeping returns the durable activation whose turn or hook ctx is of, nil where it is of none, or of one that has ended.
+func keeping(ctx context.Context) *activation {
+	t, _, err := core.TurnOf(ctx)
+	if err != nil || t.Kind() != core.TurnGrain || t.Base().Ended() {
+		return nil
+	}
+	if a, ok := t.Attached().(*activation); ok && a.tenure != nil && a.tenure.durable != nil {
+		return a
+	}
+	return nil
+}
+
+// keptTell is a Tell that leaves when its turn is stored.
+type keptTell struct {
+	turn *core.Turn
+	send func()
+}
+
+// tellLater keeps a Tell of a turn of a until that is stored. Where the turn has ended meanwhile it keeps nothing, and kept is false.
+func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, arg unsafe.Pointer) (kept bool, err error) {
 	t, _, err := core.TurnOf(ctx)
 	if err == nil {
 		_, _, err = m.checked(ctx, id)
@@ -344,18 +359,47 @@ func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, a
 		err = core.HandOver(t.Job(), "argument of "+m.entry.Name, m.argType, arg)
 	}
 	if err != nil {
-		return err
+		return true, err
 	}
-	from := core.HookContext(t.Base().Detached())
+	turn := t.Base()
+	from := core.HookContext(turn.Detached())
 	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.tells) >= maxTells {
-		return fmt.Errorf("tell %s: %w: the turn has made %d Tells, which leave when it is stored", m.entry.Name, raysys.ErrOverloaded, maxTells)
+	switch {
+	case turn.Ended(): // takeTells, which follows its end, may have been here
+		return false, nil
+	case len(d.tells) >= maxTells:
+		return true, fmt.Errorf("tell %s: %w: the turn has made %d Tells, which leave when it is stored", m.entry.Name, raysys.ErrOverloaded, maxTells)
 	}
-	d.tells = append(d.tells, func() { m.callWith(from, id, arg) })
-	return nil
+	d.tells = append(d.tells, keptTell{turn, func() {
+		if err := m.told(m.callWith(from, id, arg)); err != nil {
+			a.unseen("tell", err)
+		}
+	}})
+	return true, nil
 }
 
-// maxTells bounds the Tells of one turn.
+// takeTells takes out what the turn has told others. The caller has d.mu locked.
+func (d *durable) takeTells(turn *core.Turn) (list []keptTell) {
+	if turn == nil || len(d.tells) == 0 {
+		return nil
+	}
+	d.tells = slices.DeleteFunc(d.tells, func(k keptTell) bool {
+		if k.turn == turn {
+			list = append(list, k)
+		}
+		return k.turn == turn
+	})
+	return list
+}
+
+// dropTells drops what the turn has told others.
+func (d *durable) dropTells(turn *core.Turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.takeTells(turn)
+}
+
+// maxTells bounds the Tells of the turns in progress: of one, or of reads that are let in beside it.
 const maxTells = 1024

@@ -11,20 +11,23 @@ import (
 	"github.com/raysys/raysys/internal/graindir"
 )
 
-// conclude hands on a turn that has ended; era is that of its beginning. A turn that changed nothing, with no commit on
-// its way, is answered at once.
-func (a *activation) conclude(t *endedTurn, era uint64) {
+// conclude hands on a turn that has ended; era is that of its beginning, and turn has its Tells. A turn that neither changed anything nor
+// told others something, with no commit on its way, is answered at once.
+func (a *activation) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 	d := a.tenure.durable
 	d.mu.Lock()
+	t.tells = d.takeTells(turn)
 	if d.era != era || d.again.Load() {
 		d.mu.Unlock()
 		a.repeat(t.call)
 		return
 	}
-	writes := t.reply != nil && t.reply.Pending || len(t.states) > 0
 	switch {
-	case writes || len(d.ended) > 0:
+	case t.writes() || len(d.ended) > 0 && t.call != nil:
 		d.ended = append(d.ended, t)
+	case t.call == nil: // a hook that did nothing
+		d.mu.Unlock()
+		return
 	case len(d.flight) > 0:
 		d.flight = append(d.flight, t)
 	default:
@@ -112,7 +115,7 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 			break
 		}
 		n++
-		if t.reply != nil && t.reply.Pending || len(t.states) > 0 {
+		if t.writes() {
 			c.Counter.Turn++
 		}
 		if t.reply != nil && t.reply.Pending {
@@ -162,8 +165,8 @@ func (t *endedTurn) committed(a *activation) {
 	if t.answer != nil {
 		t.answer()
 	}
-	for _, tell := range t.tells {
-		tell()
+	for _, k := range t.tells {
+		k.send()
 	}
 	if t.reply == nil {
 		return
@@ -195,6 +198,8 @@ func (a *activation) discard(err error) {
 	fenced := errors.Is(err, raysys.ErrFenced)
 	for _, t := range all {
 		switch {
+		case t.last: // OnActivate runs again
+			a.unseen("OnDeactivate", fmt.Errorf("its changes of States, %d, and its Tells, %d, are not stored: %w", len(t.states), len(t.tells), err))
 		case t.call == nil:
 		case again, fenced && t.call.inbound() != nil:
 			a.repeat(t.call)

@@ -120,8 +120,12 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		if t := c.Future.OwnTurn(); t != nil {
 			t.End()
 		}
-		if a.tenure != nil && a.tenure.durable != nil {
-			a.rollBack()
+		switch {
+		case a.tenure == nil || a.tenure.durable == nil:
+		case c.method.transacts():
+			a.rollBack(c.Future.OwnTurn())
+		default: // a read, maybe beside a transaction that waits
+			a.tenure.durable.dropTells(c.Future.OwnTurn())
 		}
 		err = c.taskError(errGoexit, debug.Stack())
 		o := count(of, c, tally.Error, err)

@@ -134,12 +134,14 @@ func (l *Later) claim() error {
 		return fmt.Errorf("%w: the zero Later: a method of grains.LaterMethod is given one", raysys.ErrInvalidRef)
 	}
 	l.mu.Lock()
-	var over error
-	if l.turn != nil && l.state == laterOpen {
-		over = l.turn.Cancelled() // its Context may show that a moment before the call does
+	t := l.turn
+	if l.state != laterOpen {
+		t = nil
 	}
 	l.mu.Unlock()
-	if over != nil {
+	// Its Context may show that it is over a moment before the call does. The look may be what ends the caller's turn, and with it this call, in Resolved:
+	// so it is outside of mu.
+	if over := t.Cancelled(); over != nil {
 		l.call.Future.Cancel(over)
 	}
 	l.mu.Lock()
@@ -316,20 +318,23 @@ func endLater(t *core.Turn, state laterState, cause error) {
 
 // Context is that of grains.Later. Its turn is another than that of the method, which ends when that returns.
 func (l *Later) Context() context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.call == nil {
 		return context.Background()
 	}
-	if c := &l.call.Future; l.turn == nil {
+	c := &l.call.Future
+	l.mu.Lock()
+	first := l.turn == nil
+	if first {
 		l.turn = core.NewTurn(core.TurnSpec{
 			Kind: core.TurnGrain, Name: l.call.Name(), ID: c.ID().Child(math.MaxUint64), Up: c.TurnFor(), Attempt: 1,
 		})
-		if l.state != laterOpen || c.Settled() {
-			endLater(l.turn, l.state, l.cause)
-		}
 	}
-	return core.HookContext(l.turn)
+	t, state, cause := l.turn, l.state, l.cause
+	l.mu.Unlock()
+	if first && (state != laterOpen || c.Settled()) {
+		endLater(t, state, cause)
+	}
+	return core.HookContext(t)
 }
 
 // abandon ends a kept call whose activation cannot settle it any more. An idempotent one of this node is made again

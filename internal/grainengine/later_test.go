@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"weak"
@@ -135,6 +136,44 @@ func TestLater(t *testing.T) {
 	if err := new(grains.Later[int]).Settle(1); !errors.Is(err, raysys.ErrInvalidRef) {
 		t.Error("the zero Later:", err)
 	}
+}
+
+// untold is a context of a caller that has ended, and has told nobody yet.
+type untold struct {
+	context.Context
+	over atomic.Bool
+	done chan struct{}
+}
+
+func (c *untold) Done() <-chan struct{} { return c.done }
+
+func (c *untold) Err() error {
+	if c.over.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestLaterLearnsOfItsCallersEnd: where Settle is the first to see that the caller's context has ended, the call ends, and Settle returns why.
+func TestLaterLearnsOfItsCallersEnd(t *testing.T) {
+	r := newKeepers(t)
+	b := r.net.add("b")
+	r.on(b)
+	caller := &untold{Context: context.Background(), done: make(chan struct{})}
+	f := r.keep.Call(b.under(caller), r.kind.Get("x"), 0)
+	l := r.next(t)
+	nodetest.Eventually(t, "the call is kept", func() bool { return strings.Contains(b.engine.ExplainWaiting("rover/x")[0].For, "Settle") })
+	inside := l.Context()
+	caller.over.Store(true)
+	settled := make(chan error, 1)
+	go func() { settled <- l.Settle(7) }()
+	err := nodetest.Arrive(t, settled, "Settle returns")
+	close(caller.done)
+	if !errors.Is(err, raysys.ErrCancelled) {
+		t.Error(err)
+	}
+	nodetest.Fails(t, b.context(), f, raysys.ErrCancelled)
+	contextEnds(t, inside, raysys.ErrCancelled)
 }
 
 // TestLaterDeadlineWithoutWaiter: a kept call that nobody waits for, a Tell, ends by its deadline too.

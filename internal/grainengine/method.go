@@ -77,9 +77,11 @@ func Call[A any](ctx context.Context, f Func, id graindir.ID, arg A) core.Link {
 
 // Tell is the Tell of the handles.
 func Tell[A any](ctx context.Context, f Func, id graindir.ID, arg A) error {
-	if a := transactionOf(ctx); a != nil {
+	if a := keeping(ctx); a != nil {
 		kept := arg
-		return f.m.tellLater(ctx, a, id, unsafe.Pointer(&kept))
+		if is, err := f.m.tellLater(ctx, a, id, unsafe.Pointer(&kept)); is {
+			return err
+		}
 	}
 	var s submission
 	if failed := f.m.begin(ctx, id, &s); failed != nil {

@@ -26,8 +26,18 @@ type timer struct {
 
 // timers are those of one activation that have not ended. They belong to its G: the end of that ends them.
 type timers struct {
-	mu   sync.Mutex // guards list
+	changed atomic.Bool // undo has any
+
+	mu   sync.Mutex // guards the rest
 	list []*timer
+	undo []timerChange // of the transaction in progress, in their order
+}
+
+// timerChange is a timer that a transaction began or stopped.
+type timerChange struct {
+	timer   *timer
+	stopped bool
+	waited  bool // for its alarm: else its mail is in the mailbox, or its own tick stopped it
 }
 
 // Every is grains.Every, and After with once.
@@ -49,11 +59,7 @@ func Every(ctx context.Context, d time.Duration, once bool, f func(context.Conte
 	if once {
 		m.every = 0
 	}
-	m.alarm.Ring = func() {
-		if !m.over.Load() {
-			a.post(&mail{msg: m})
-		}
-	}
+	m.alarm.Ring = func() { a.post(&mail{msg: m}) } // also of one that was stopped: the transaction that did may be taken back
 	all := a.timers.Load()
 	if all == nil {
 		a.timers.CompareAndSwap(nil, &timers{})
@@ -61,10 +67,11 @@ func Every(ctx context.Context, d time.Duration, once bool, f func(context.Conte
 	}
 	all.mu.Lock()
 	all.list = append(all.list, m)
+	all.noteLocked(timerChange{timer: m})
 	all.mu.Unlock()
 	m.set(d)
 	if t.Base().Ended() { // this goroutine outlived its turn: the end of the G may not have seen the timer
-		m.stop()
+		m.end()
 		return nil, fmt.Errorf("timer of %s: %w: the turn has ended", t.Name(), raysys.ErrNoRuntime)
 	}
 	return m.stop, nil
@@ -81,17 +88,64 @@ func (m *timer) set(d time.Duration) {
 	}
 }
 
-// stop ends the timer: a tick that has not begun does not run.
+// stop ends the timer: a tick that has not begun does not run. With the transaction in progress it may be taken back.
 func (m *timer) stop() {
 	if m.over.Swap(true) {
 		return
 	}
+	waited := m.runtime().ClearAlarm(&m.alarm)
+	all := m.act.timers.Load()
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.list = slices.DeleteFunc(all.list, func(o *timer) bool { return o == m })
+	all.noteLocked(timerChange{m, true, waited})
+}
+
+// end ends the timer for good.
+func (m *timer) end() {
+	m.over.Store(true)
 	m.runtime().ClearAlarm(&m.alarm)
 	all := m.act.timers.Load()
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if i := slices.Index(all.list, m); i >= 0 {
-		all.list = slices.Delete(all.list, i, i+1)
+	all.list = slices.DeleteFunc(all.list, func(o *timer) bool { return o == m })
+	all.undo = slices.DeleteFunc(all.undo, func(c timerChange) bool { return c.timer == m })
+}
+
+// noteLocked notes what the transaction in progress did, if there is one. The caller has s.mu locked.
+func (s *timers) noteLocked(c timerChange) {
+	if c.timer.act.transacting() {
+		s.undo = append(s.undo, c)
+		s.changed.Store(true)
+	}
+}
+
+// settle ends the transaction in progress for the timers, of which there may be none. Back takes back what it did: timers that it began are
+// gone, and those that it stopped go on, at the times that they had.
+func (s *timers) settle(back bool) {
+	if s == nil || !s.changed.Load() {
+		return
+	}
+	s.mu.Lock()
+	undo := s.undo
+	s.undo = nil
+	s.changed.Store(false)
+	s.mu.Unlock()
+	if !back {
+		return
+	}
+	for _, c := range slices.Backward(undo) {
+		m := c.timer
+		if !c.stopped {
+			m.end()
+			continue
+		}
+		s.mu.Lock()
+		s.list = append(s.list, m)
+		s.mu.Unlock()
+		if m.over.Store(false); c.waited {
+			m.runtime().SetAlarm(&m.alarm)
+		}
 	}
 }
 
@@ -104,8 +158,9 @@ func (s *timers) end() {
 	list := slices.Clone(s.list)
 	s.mu.Unlock()
 	for _, m := range list {
-		m.stop()
+		m.end()
 	}
+	s.settle(false)
 }
 
 // perform runs one tick as the activation's turn. The grain is as idle after it as before: ticks keep nothing awake.
@@ -120,7 +175,7 @@ func (m *timer) perform() (panicked any) {
 		switch {
 		case m.over.Load():
 		case m.every == 0:
-			m.stop()
+			m.end()
 		default:
 			m.set(m.every)
 		}

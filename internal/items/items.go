@@ -1,6 +1,7 @@
 package items
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,6 +16,9 @@ const (
 	MaxItems = 1024
 	MaxBytes = 256 << 10
 )
+
+// ErrBroken: a chunk from another node is none.
+var ErrBroken = errors.New("a list of items from another node is broken: do all nodes run builds of raysys that fit?")
 
 // Chunk is a run of items.
 type Chunk struct {
@@ -36,6 +40,21 @@ func (c Chunk) start(i int) uint32 {
 		return 0
 	}
 	return c.Ends[i-1]
+}
+
+// Check is for a chunk that another node made: the other methods take it for whole.
+func (c Chunk) Check() error {
+	var last uint32
+	for i, end := range c.Ends {
+		if end < last || int64(end) > int64(len(c.Data)) {
+			return fmt.Errorf("%w: item %d of %d goes from byte %d to %d of %d", ErrBroken, i, len(c.Ends), last, end, len(c.Data))
+		}
+		last = end
+	}
+	if int(last) != len(c.Data) {
+		return fmt.Errorf("%w: its %d items end at byte %d of %d", ErrBroken, len(c.Ends), last, len(c.Data))
+	}
+	return nil
 }
 
 // Slice is the items from i to before j. Its bytes are those of c: an append to it copies.

@@ -337,6 +337,11 @@ func (a *Actors) Receive(p *mesh.Peer, frame []byte) error {
 		}
 		return of.Err()
 	}
+	if form == formRegistered && foreign(name) {
+		m.form, m.name, m.body = form, name, slices.Clone(body)
+		a.lines.enter(p.Key(), m, true)
+		return nil
+	}
 	var err error
 	if m.content, err = readActorMessage(form, name, body); err != nil {
 		a.Log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
@@ -404,6 +409,29 @@ func (a *Actors) hand(m *inbound) {
 	case ok:
 		ref.SendSystemMessage(m.to, m.content)
 	}
+}
+
+// foreign reports whether code of the program decodes a registered type.
+func foreign(name string) bool {
+	t, ok := core.RegisteredType(name)
+	if !ok {
+		return false
+	}
+	plan, err := codec.PlanOf(t)
+	return err == nil && plan.Foreign()
+}
+
+// open decodes the content of a message. One that cannot be decoded is a dead letter.
+func (a *Actors) open(m *inbound) {
+	if m.body == nil {
+		return
+	}
+	var err error
+	if m.content, err = readActorMessage(m.form, m.name, m.body); err != nil {
+		a.Log.Warn("actor message from another node dropped", zap.Stringer("peer", m.peer.Key()), zap.String("type", m.name), zap.Error(err))
+		m.content, m.dead = err, true
+	}
+	m.body = nil
 }
 
 func readActorMessage(form byte, name string, body []byte) (any, error) {

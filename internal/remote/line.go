@@ -77,7 +77,8 @@ type inbound struct {
 	open   bool // it is a head, and the body is to come
 	form   byte
 	name   string
-	number uint64
+	number uint64 // of the body
+	body   []byte // the content, which whoever hands it over decodes; nil where that is content
 }
 
 func (m *inbound) line() lineKey {
@@ -192,6 +193,7 @@ func (l *lines) handSafely(m *inbound) {
 			l.a.Log.Error("a message of another node was lost: the code that took it panicked", zap.String("pid", m.to.String()), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
+	l.a.open(m)
 	l.a.hand(m)
 }
 
@@ -201,9 +203,12 @@ func (l *lines) head(m inbound) error {
 	m.open = true
 	l.enter(of, m, true)
 	l.mu.Lock()
-	n := l.nodes[of]
-	tooMany := len(n.heads) > maxHeads
+	n := l.nodes[of] // nil where a connection that ended has answered for it meanwhile
+	tooMany := n != nil && len(n.heads) > maxHeads
 	l.mu.Unlock()
+	if n == nil {
+		return nil
+	}
 	if tooMany {
 		return fmt.Errorf("%w: more than %d messages without their bodies", wire.ErrCorrupt, maxHeads)
 	}
@@ -231,12 +236,11 @@ func (l *lines) ask(n *nodeLines) {
 		n.asked++
 		l.mu.Unlock()
 		m.peer.Questions.Ask(wire.Control, wire.KindActorBody, func(dst []byte) []byte { return wire.AppendUvarint(dst, m.number) }, func(r *wire.Reader, err error) error {
-			size, content := 0, any(nil)
+			var body []byte
 			if err == nil {
-				size = r.Len()
-				content, err = readActorMessage(m.form, m.name, r.Rest())
+				body = append([]byte{}, r.Rest()...)
 			}
-			l.came(n, m, content, size, err, 1)
+			l.came(n, m, body, err, 1)
 			l.ask(n)
 			return nil
 		})
@@ -244,21 +248,19 @@ func (l *lines) ask(n *nodeLines) {
 }
 
 // came notes the body of a head, or why there is none: then it is a dead letter, of which its sender knows if nothing was sent.
-func (l *lines) came(n *nodeLines, m *inbound, content any, size int, err error, asked int) {
-	if err != nil {
-		content = nil
-		if !mesh.Undelivered(err) {
-			content = err
-			l.a.Log.Warn("a large message to an actor did not come", zap.Stringer("peer", n.of), zap.String("pid", m.to.String()), zap.String("type", m.name), zap.Error(err))
-		}
+func (l *lines) came(n *nodeLines, m *inbound, body []byte, err error, asked int) {
+	var content any
+	if err != nil && !mesh.Undelivered(err) {
+		content = err
+		l.a.Log.Warn("a large message to an actor did not come", zap.Stringer("peer", n.of), zap.String("pid", m.to.String()), zap.String("type", m.name), zap.Error(err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := m.line()
 	at := n.lines[key]
 	n.asked -= asked
-	m.open, m.dead, m.content, m.size = false, err != nil, content, m.size+size
-	n.hold(at, 0, size)
+	m.open, m.dead, m.content, m.body, m.size = false, err != nil, content, body, m.size+len(body)
+	n.hold(at, 0, len(body))
 	l.startLocked(n, key, at)
 }
 
@@ -277,6 +279,6 @@ func (l *lines) down(p *mesh.Peer) {
 	}
 	l.mu.Unlock()
 	for _, m := range over {
-		l.came(n, m, nil, 0, fmt.Errorf("%w: the connection ended", raysys.ErrNotDelivered), 0)
+		l.came(n, m, nil, fmt.Errorf("%w: the connection ended", raysys.ErrNotDelivered), 0)
 	}
 }

@@ -77,9 +77,10 @@ func (s *Store) Leader(ctx context.Context) (leader string, err error) {
 	return leader, err
 }
 
-// hasNoLeader reports whether an agent says that its servers have no leader, or that it knows no servers now.
+// hasNoLeader reports whether an agent says that its servers have no leader, that it knows no servers now, or that it has sent nothing to the
+// one it knows: for some seconds that may be one that has died.
 func hasNoLeader(body string) bool {
-	return strings.Contains(body, "No cluster leader") || strings.Contains(body, "No known Consul servers")
+	return strings.Contains(body, "No cluster leader") || strings.Contains(body, "No known Consul servers") || strings.Contains(body, "rpc error getting client")
 }
 
 // headersKey is the context key of a function that gets an answer's headers, which the client does not hand on, and how long

@@ -100,6 +100,7 @@ func TestAnswers(t *testing.T) {
 		{0, "", store.ErrUnknownOutcome, store.ErrUnavailable},
 		{200, "not json", store.ErrUnknownOutcome, store.ErrUnavailable},
 		{500, "No cluster leader", store.ErrUnavailable, store.ErrUnavailable},
+		{500, "rpc error making call: rpc error getting client: failed to get conn: connection refused", store.ErrUnavailable, store.ErrUnavailable},
 		{500, "rpc error making call: leadership lost while committing log", store.ErrUnknownOutcome, store.ErrUnavailable},
 		{502, "bad gateway", store.ErrUnknownOutcome, store.ErrUnavailable},
 		{429, "slow down", store.ErrUnavailable, store.ErrUnavailable},

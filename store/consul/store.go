@@ -173,7 +173,7 @@ func meaning(e *statusError, writes bool) error {
 		return fmt.Errorf("%w: %s: check the ACL token", store.ErrDenied, body)
 	case hasNoLeader(body):
 		// It is said before anything is done.
-		return fmt.Errorf("%w: its servers have no leader", store.ErrUnavailable)
+		return fmt.Errorf("%w: its servers have no leader, or none that can be reached", store.ErrUnavailable)
 	case writes:
 		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, e)
 	}

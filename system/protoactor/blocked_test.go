@@ -125,8 +125,9 @@ func TestCodeThatBlocksNoReader(t *testing.T) {
 	there.ActorSystem.EventStream.Unsubscribe(subscription)
 
 	full := c.ActorSystem.Root.Spawn(actor.PropsFromProducer(newBlocker, actor.WithDispatcher(actor.NewSynchronizedDispatcher(300))))
-	f = c.ActorSystem.Root.RequestFuture(c.Get("beside", "echo"), wrapperspb.String("piped"), patient)
-	f.PipeTo(full)
+	f = c.ActorSystem.Root.RequestFuture(c.Get("piped", "bounded"), wrapperspb.String("piped"), patient)
+	f.PipeTo(full) // who pipes a future that has its answer sends it
+	goOn <- true
 	answersBeside(t, k, c, "a future that is piped:")
 	goOn <- true
 }

@@ -97,6 +97,9 @@ func (r *reader) chunk() (items.Chunk, error) {
 		case settled(head):
 			a, err := head.Get(r.ctx)
 			if err == nil {
+				if err = a.Items.Check(); err != nil {
+					return items.Chunk{}, err
+				}
 				r.took(a)
 				return a.Items, nil
 			}

@@ -21,11 +21,12 @@ func StreamsTable(w io.Writer, all inspect.Streams) error {
 		one := all.Parts[i]
 		var nodes []string
 		parts := 0
-		one.Lag, one.Failing, one.Parked, one.Rate, one.Since = 0, 0, 0, 0, 0
+		one.Lag, one.Failing, one.Parked, one.Dropped, one.Rate, one.Since = 0, 0, 0, 0, 0, 0
 		for ; i < len(all.Parts) && all.Parts[i].Stream == one.Stream && all.Parts[i].To == one.To && all.Parts[i].Namespace == one.Namespace; i++ {
 			p := &all.Parts[i]
 			parts++
 			one.Lag, one.Failing, one.Parked, one.Rate = one.Lag+p.Lag, one.Failing+p.Failing, one.Parked+p.Parked, one.Rate+p.Rate
+			one.Dropped += p.Dropped
 			one.Since = max(one.Since, p.Since)
 			if !slices.Contains(nodes, string(p.Node)) {
 				nodes = append(nodes, string(p.Node))
@@ -34,6 +35,10 @@ func StreamsTable(w io.Writer, all inspect.Streams) error {
 		if one.Since > 0 {
 			others = append(others, fmt.Sprintf("%s to %s: another store since %s: NATS came back without events that were taken",
 				one.Stream, one.To, time.Unix(one.Since, 0).UTC().Format(time.RFC3339)))
+		}
+		if one.Dropped > 0 {
+			others = append(others, fmt.Sprintf("%s to %s: %s dropped: no handler took them before their last attempt, or before Keep was over",
+				one.Stream, one.To, Some(int(one.Dropped), "event was", "events were")))
 		}
 		total++
 		slices.Sort(nodes)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -12,10 +13,14 @@ import (
 
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/store"
 )
 
 func (d *Doctor) cluster(ctx context.Context, g *ground) Finding {
 	s, err := d.Status(ctx)
+	if errors.Is(err, store.ErrUnavailable) {
+		return Finding{Level: Failed, Detail: err.Error(), Fix: majority}
+	}
 	if err != nil {
 		return Finding{Level: Failed, Detail: err.Error(), Fix: "start a node: raysys node --app ./bin/app"}
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
+// majority is what to do where Consul cannot change anything.
+const majority = "bring a majority of the Consul servers up: consul operator raft list-peers"
+
 func (d *Doctor) consul(ctx context.Context, g *ground) Finding {
 	a, err := d.Consul.Agent(ctx)
 	if errors.Is(err, store.ErrDenied) {
@@ -28,7 +31,7 @@ func (d *Doctor) consul(ctx context.Context, g *ground) Finding {
 	if a.Leader == "" {
 		return Finding{
 			Level: Failed, Detail: fmt.Sprintf("%s answers, but its servers have no leader", d.Address),
-			Fix: "bring a majority of the Consul servers up: consul operator raft list-peers",
+			Fix: majority,
 		}
 	}
 	f := Finding{Level: OK, Detail: fmt.Sprintf("%s answers (version %s, leader %s)", d.Address, orUnknown(a.Version), a.Leader)}
@@ -71,6 +74,8 @@ func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
 			Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err),
 			Fix: "unset CONSUL_NAMESPACE and CONSUL_PARTITION: only Consul Enterprise has namespaces and partitions",
 		}
+	case errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome): // the leader that the agent knows may just have died
+		return Finding{Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err), Fix: majority}
 	case err != nil:
 		return Finding{
 			Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err),

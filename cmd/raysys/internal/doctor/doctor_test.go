@@ -132,6 +132,8 @@ func TestIll(t *testing.T) {
 	}{
 		"no consul":    {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
 		"no leader":    {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 7},
+		"dying leader": {func(p *patient) { p.writeErr = store.ErrUnavailable }, "acl", doctor.Failed, "hold a key: ", "raft list-peers", 0},
+		"no store":     {func(p *patient) { p.statusErr = fmt.Errorf("%w: %w", client.ErrUnreachable, store.ErrUnavailable) }, "cluster", doctor.Failed, "unreachable", "raft list-peers", 4},
 		"denied":       {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
 		"no token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
 		"on the agent": {func(p *patient) { p.writeErr = fmt.Errorf("%w: %w", doctor.ErrOnAgent, store.ErrDenied) }, "acl", doctor.Warning, "no catalog node of its own", "leave_on_terminate = false", 0},
