@@ -196,3 +196,12 @@ func TestEveryPoint(t *testing.T) {
 		})
 	}
 }
+
+// TestEveryBeyondTheSteps: a run has one Point then, that of its end, and its actors have steps to make.
+func TestEveryBeyondTheSteps(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(0))
+	plan := rl.Plan{Steps: 1000, Every: math.MaxInt, Evaluate: true, Actors: 2, Progress: io.Discard}
+	if r, err := chooses.Train(k.Context(), plan); err != nil || len(r.Points) != 1 || r.Points[0].Steps != 1000 {
+		t.Errorf("%+v %v", r, err)
+	}
+}

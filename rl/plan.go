@@ -103,6 +103,7 @@ func (p Plan) complete() (Plan, error) {
 	if p.Every == 0 {
 		p.Every = max(1, p.Steps/50)
 	}
+	p.Every = min(p.Every, p.Steps)
 	return p, nil
 }
 
