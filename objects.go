@@ -16,6 +16,10 @@ type PutOption core.PutOption
 
 // Replicas asks for n copies of the object on different nodes, the first included. They outlive the node that put it: what
 // cannot be computed again should have two. Without a cluster more than one is ErrNoCapacity.
+//
+// A copy that is gone with its node is made again on another worker that has room, one after the other, while a copy is left: as long as
+// the node lives that put the object, and of a Named object also after that. Until then a further death may take the last copy. OnDisk
+// makes none again: a node that comes back offers its file.
 func Replicas(n int) PutOption {
 	return func(s *core.PutSpec) {
 		if n < 1 {

@@ -42,6 +42,7 @@ type HeldObject struct {
 	Names   []string              `json:"names,omitempty"`
 	KeptFor raysys.NodeID         `json:"kept_for,omitempty"` // the node that asked for this replica
 	Kept    []raysys.NodeID       `json:"kept,omitempty"`     // nodes that keep replicas for this one
+	Missing int                   `json:"missing,omitempty"`  // replicas that raysys.Replicas asks for, and that no node keeps
 	Lost    string                `json:"lost,omitempty"`
 	Files   []raysys.NodeID       `json:"files,omitempty"` // nodes that have it in a file that outlives them
 }

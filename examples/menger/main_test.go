@@ -30,7 +30,7 @@ func TestLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-t.Logf("seed %d: %.2f after %d episodes, %d left memory, ages %v, %s", seed+1, r.MeanReturn, r.Episodes, r.unloaded, agesOf(r.Run), r.Took)
+		t.Logf("seed %d: %.2f after %d episodes, %d left memory, ages %v, %s", seed+1, r.MeanReturn, r.Episodes, r.unloaded, agesOf(r.Run), r.Took)
 		if !r.Solved || r.Episodes > 10_000 {
 			t.Errorf("not learned: %v", r.Run)
 		}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/items"
 	"github.com/raysys/raysys/testkit"
 )
@@ -73,6 +75,46 @@ func TestBytesThatWait(t *testing.T) {
 	}
 }
 
+// TestAsksAreLetInOneByOne: room that comes goes to one of those that ask, in their order, since its items are still to come.
+func TestAsksAreLetInOneByOne(t *testing.T) {
+	table := raysys.NewTable()
+	q := DefineIn[string](table, "jobs", Size(1)).Get("a")
+	ctx := testkit.New(t, testkit.Table(table)).Context()
+	if err := q.Put(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	asks := make([]raysys.Ref[int], 3)
+	for i := range asks {
+		asks[i] = q.q.d.put.Call(ctx, q.q.box(), batch{ID: uint64(i + 1), N: 1, Bytes: 10})
+	}
+	if v, err := q.Take(ctx); v != "a" || err != nil {
+		t.Fatal(v, err)
+	}
+	for i := range asks {
+		if _, err := asks[i].Get(ctx); err != nil {
+			t.Fatal(i, err)
+		}
+		if n, err := q.Len(ctx); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		for _, later := range asks[i+1:] {
+			if core.FutureOf(later.Link).Settled() {
+				t.Fatal("one ask more was let in than ", i+1)
+			}
+		}
+		var b batch
+		if b.ID, b.Asked = uint64(i+1), true; q.q.d.codec.Append(&b.Items, unsafe.Pointer(&[]string{"b"}[0])) != nil {
+			t.Fatal("no item")
+		}
+		if _, err := q.q.d.put.Call(ctx, q.q.box(), b).Get(ctx); err != nil { // before the asks that wait
+			t.Fatal(err)
+		}
+		if v, err := q.Take(ctx); v != "b" || err != nil {
+			t.Fatal(v, err)
+		}
+	}
+}
+
 // TestBrokenItems: a list of items from another node that is none is refused, and the queue has what it had.
 func TestBrokenItems(t *testing.T) {
 	table := raysys.NewTable()
@@ -85,6 +127,7 @@ func TestBrokenItems(t *testing.T) {
 		{Data: []byte("ab"), Ends: []uint32{1, 3}},
 		{Data: []byte("ab"), Ends: []uint32{2, 1}},
 		{Data: []byte("ab"), Ends: []uint32{1}},
+		{Data: []byte("ab"), Ends: []uint32{2, 1, 2}},
 		{Data: []byte("ab")},
 		{Ends: []uint32{1 << 31}},
 	} {

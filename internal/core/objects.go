@@ -40,6 +40,7 @@ type PutSpec struct {
 	Replicas int    // copies, the first included
 	OnDisk   bool   // each of them in a file that outlives its node
 	Others   bool   // Replicas counts other nodes alone: this one is about to leave, and needs no file
+	Recorded bool   // a record of the store names the object by its id: it is needed when this node has left
 	Err      error  // the last option that cannot be meant
 }
 

@@ -320,3 +320,25 @@ func BenchmarkLook(b *testing.B) {
 		b.Errorf("%d were given", len(w.gave))
 	}
 }
+
+// TestOfAnotherNode: a node that had a record, and has it no more, neither ends what another does with it nor takes it from there.
+func TestOfAnotherNode(t *testing.T) {
+	w := newWorld()
+	w.Build(w)
+	w.put("a", due.Record{Due: w.in(0)})
+	w.pass(0)
+	w.want(t, "a to one")
+	item := w.items[0]
+	w.dead[one], w.worker = true, two
+	w.Reap(w.Alive)
+	w.pass(0)
+	w.want(t, "a to two")
+	w.Done(w.key("a"), one)
+	w.Unread(w.key("a"), one, "no")
+	w.Refused(due.Refused{List: []due.Item{item}, By: one, Err: errors.New("no")})
+	if it := w.Item(w.key("a")); it.Record.At != two || it.Why != "" {
+		t.Errorf("it is with %v: %s", it.Record.At, it.Why)
+	}
+	w.pass(2 * time.Minute)
+	w.want(t)
+}

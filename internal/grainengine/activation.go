@@ -212,12 +212,12 @@ func (a *activation) hookFailed(name string, err error) {
 		// activation.
 		a.post(&mail{msg: passivate{force: true}})
 	default:
-		a.unseen(name, err)
+		reportUnseen(a, name, err)
 	}
 }
 
-// unseen reports what nobody waits for: the failure of a hook, or of a message that was kept.
-func (a *activation) unseen(name string, err error) {
+// reportUnseen reports what nobody waits for: the failure of a hook, or of a message that was kept.
+func reportUnseen(a *activation, name string, err error) {
 	if tell := a.kind.engine.cfg.Unseen; tell != nil {
 		tell(a.kind.def.name+"/"+a.key+"."+name, err)
 	}

@@ -2,6 +2,7 @@ package grainengine
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -133,11 +134,12 @@ func (p *peer) answer(o *outboundCall, status byte, r *wire.Reader) error {
 	switch status {
 	case statusValue:
 		o.kind.replied(o.call, o.key, p)
-		if err := o.call.settle(*r, p.Peer); err != nil {
-			o.fail(fmt.Errorf("%s: result from node %s: %w", o.name(), p.Node(), err))
-			return corrupt(err)
+		if at := *r; readsForeign(o.call.method.res) && !at.Large() {
+			late := wire.NewReader(slices.Clone(r.Rest()))
+			go func() { _ = settleWith(p, o, late) }()
+			return nil
 		}
-		o.done()
+		return settleWith(p, o, *r)
 	case statusError:
 		err := wire.ReadError(r)
 		if o.unsettled(err) {
@@ -157,5 +159,15 @@ func (p *peer) answer(o *outboundCall, status byte, r *wire.Reader) error {
 	default:
 		o.fail(fmt.Errorf("%s: node %s answers with outcome %d, which this version does not know: %w", o.name(), p.Node(), status, raysys.ErrOutcomeUnknown))
 	}
+	return nil
+}
+
+// settleWith ends a call with the value that r has.
+func settleWith(p *peer, o *outboundCall, r wire.Reader) error {
+	if err := o.call.settle(r, p.Peer); err != nil {
+		o.fail(fmt.Errorf("%s: result from node %s: %w", o.name(), p.Node(), err))
+		return corrupt(err)
+	}
+	o.done()
 	return nil
 }

@@ -320,7 +320,7 @@ func (m *method) callable(t *core.Turn) error {
 }
 
 // transacting reports whether a turn or hook of the activation is in progress that is a transaction.
-func (a *activation) transacting() bool {
+func transacting(a *activation) bool {
 	if a.tenure == nil || a.tenure.durable == nil {
 		return false
 	}
@@ -374,7 +374,7 @@ func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, a
 	}
 	d.tells = append(d.tells, keptTell{turn, func() {
 		if err := m.told(m.callWith(from, id, arg)); err != nil {
-			a.unseen("tell", err)
+			reportUnseen(a, "tell", err)
 		}
 	}})
 	return true, nil

@@ -199,7 +199,7 @@ func (a *activation) discard(err error) {
 	for _, t := range all {
 		switch {
 		case t.last: // OnActivate runs again
-			a.unseen("OnDeactivate", fmt.Errorf("its changes of States, %d, and its Tells, %d, are not stored: %w", len(t.states), len(t.tells), err))
+			reportUnseen(a, "OnDeactivate", fmt.Errorf("its changes of States, %d, and its Tells, %d, are not stored: %w", len(t.states), len(t.tells), err))
 		case t.call == nil:
 		case again, fenced && t.call.inbound() != nil:
 			a.repeat(t.call)

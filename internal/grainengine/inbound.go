@@ -3,6 +3,7 @@ package grainengine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -137,6 +138,7 @@ func (p *peer) called(r *wire.Reader) error {
 	v.callKey, v.seeks, v.bound = h.named, h.flags&flagSeeks != 0, h.flags&flagBound != 0
 	v.key, v.target = v.kind.keyOf(h.key)
 	var object *core.Future
+	var foreign []byte
 	if h.flags&flagLarge != 0 {
 		v.argument = argumentWanted
 	} else if r.Large() {
@@ -146,6 +148,8 @@ func (p *peer) called(r *wire.Reader) error {
 			return err
 		}
 		v.argument = argumentPulled
+	} else if readsForeign(v.call.method.arg) {
+		v.argument, foreign = argumentComing, slices.Clone(r.Rest())
 	} else if err := v.call.take(*r, p.Peer); err != nil {
 		if errors.Is(err, wire.ErrCorrupt) {
 			return err
@@ -161,7 +165,7 @@ func (p *peer) called(r *wire.Reader) error {
 		}
 		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
 	}
-	return p.enter(v, object, h.flags&flagPushed != 0)
+	return p.enter(v, object, foreign, h.flags&flagPushed != 0)
 }
 
 // maxLeft bounds a deadline that another node names, so that no sum overflows.

@@ -3,7 +3,9 @@ package grainengine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -25,8 +27,8 @@ type line struct {
 }
 
 // enter records a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
-// its argument where that is an object, else nil; pushed says that the argument comes unasked.
-func (p *peer) enter(v *inboundCall, object *core.Future, pushed bool) error {
+// its argument where that is an object, else nil, and foreign where code of the program decodes it; pushed says that it comes unasked.
+func (p *peer) enter(v *inboundCall, object *core.Future, foreign []byte, pushed bool) error {
 	i := v.slot & (1<<32 - 1)
 	if i >= maxInFlight {
 		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
@@ -59,6 +61,8 @@ func (p *peer) enter(v *inboundCall, object *core.Future, pushed bool) error {
 	switch {
 	case object != nil:
 		v.call.pull(v, object)
+	case foreign != nil:
+		go func() { _ = readArgument(p, v, wire.NewReader(foreign)) }()
 	case argument != nil:
 		r := wire.NewReader(argument)
 		return p.body(v.slot, false, &r)
@@ -113,7 +117,21 @@ func (p *peer) body(slot uint64, pushed bool, r *wire.Reader) error {
 	}
 	v.argument = argumentComing
 	p.mu.Unlock()
-	if err := v.call.take(*r, p.Peer); err != nil {
+	if readsForeign(v.call.method.arg) {
+		late := wire.NewReader(slices.Clone(r.Rest()))
+		go func() { _ = readArgument(p, v, late) }()
+		return nil
+	}
+	return readArgument(p, v, *r)
+}
+
+// readsForeign reports whether code of the program decodes values of a plan. That may wait, so the goroutine that reads a connection does not
+// call it: others of the peer would wait too. References are counted as they come.
+func readsForeign(plan *codec.Plan) bool { return plan.Foreign() && !plan.HasRefs() }
+
+// readArgument decodes the argument of a call that waits for it.
+func readArgument(p *peer, v *inboundCall, r wire.Reader) error {
+	if err := v.call.take(r, p.Peer); err != nil {
 		v.fail(fmt.Errorf("%s: argument: %w", v.name(), err)) // Resolved lets the line go on
 		if errors.Is(err, wire.ErrCorrupt) {
 			return err

@@ -114,7 +114,7 @@ func (m *timer) end() {
 
 // noteLocked notes what the transaction in progress did, if there is one. The caller has s.mu locked.
 func (s *timers) noteLocked(c timerChange) {
-	if c.timer.act.transacting() {
+	if transacting(c.timer.act) {
 		s.undo = append(s.undo, c)
 		s.changed.Store(true)
 	}

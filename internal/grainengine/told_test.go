@@ -113,13 +113,13 @@ func TestTellsBesideARead(t *testing.T) {
 	h := newHeralds(t)
 	var turn grains.Act[herald, string]
 	peek := grains.Action0(h.kind, "peek", func(_ *herald, ctx context.Context) error { return h.tell(ctx, "read") }).ReadOnly().Reentrant()
-	bounce := grains.Action0(h.kind, "bounce", func(_ *herald, ctx context.Context) error {
+	relay := grains.Action0(h.kind, "relay", func(_ *herald, ctx context.Context) error {
 		_, err := peek.Call(ctx, h.kind.Get("x")).Get(ctx)
 		return err
 	}).ReadOnly()
 	turn = grains.Action(h.kind, "turn", func(_ *herald, ctx context.Context, end string) error {
 		err := h.tell(ctx, end)
-		_, called := bounce.Call(ctx, h.kind.Get("y")).Get(ctx)
+		_, called := relay.Call(ctx, h.kind.Get("y")).Get(ctx)
 		if end == "fails" {
 			err = errTorn
 		}

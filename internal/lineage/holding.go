@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys/internal/core"
@@ -52,7 +53,7 @@ func (h *holding) Resolved(*core.Waiter) {
 // ends reports whether this node ends. What fails by that has no outcome: a task with a name outlives the node.
 func (l *Lineage) ends() bool { return l.cfg.Job.Top.Cancelled() != nil || l.cfg.Runner.Err() != nil }
 
-// settled is called when the outcome is in the record, or when the record is another submitter's.
+// settled is called when the record has the outcome, or a failure in its place (recordedFailure), or another submitter.
 func (h *holding) settled(err error) {
 	l := h.lineage
 	l.mu.Lock()
@@ -60,8 +61,8 @@ func (h *holding) settled(err error) {
 	if t := h.future.OwnTurn(); err == nil && t != nil {
 		t.Finish() // whoever submits it again gets the outcome
 	}
-	if err != nil {
-		delete(l.own, h.key) // and the next submitter needs what the recipe lies in
+	if cancelled := (*recordedFailure)(nil); err != nil && !errors.As(err, &cancelled) {
+		delete(l.own, h.key) // the next submitter needs the object that the recipe may be
 	}
 	l.mu.Unlock()
 	l.disown(h.key) // who asks from now on reads the record
@@ -87,7 +88,7 @@ func (h *holding) publish(err error) {
 	l.mu.Lock()
 	t := l.own[h.key]
 	t.waiting = append(t.waiting, func(err error) {
-		if err != nil { // another node is the submitter
+		if err != nil { // the record does not name the object
 			l.cfg.Runner.Run(func() { _ = names.Forget(ctx, out.name) })
 		}
 		h.settled(err)

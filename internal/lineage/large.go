@@ -76,7 +76,7 @@ func (o *largeRecipe) publish(stays, strict bool) (err error) {
 	l := o.lineage
 	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
 	if !stays {
-		err = names.Publish(ctx, o.future, core.PutSpec{Replicas: 2})
+		err = names.Publish(ctx, o.future, core.PutSpec{Replicas: 2, Recorded: true})
 		if err != nil && !strict && o.future.Failure() == nil {
 			l.cfg.Log("the recipe of a task is on this node alone", "object", o.future.ID(), "error", err)
 			err = nil

@@ -226,13 +226,26 @@ func (l *Lineage) settle(t *task, k registry.TaskKey, rec *taskengine.Recipe, ou
 		case err != nil:
 			l.cfg.Log("an outcome is told before it is recorded", "task", rec.Name(), "error", err)
 		case e.Refused && e.Exists:
-			err = fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, rec.Name(), e.Record.Submitter)
-			l.answer(&t.waiting, err)
+			l.answer(&t.waiting, refused(rec, &e.Record))
 			return
 		}
 		rec.SetTold()
 		l.answer(&t.waiting, nil)
 	})
+}
+
+// recordedFailure is the failure that the record of a task has as the outcome, where the task itself has ended otherwise: Cancel came
+// first. No node runs the task again.
+type recordedFailure struct{ error }
+
+func (e *recordedFailure) Unwrap() error { return e.error }
+
+// refused says why the record of a task did not take an outcome: the record has a failure already, or names another submitter.
+func refused(rec *taskengine.Recipe, at *registry.TaskRecord) error {
+	if in, err := (*Lineage)(nil).readOutcome(at); err == nil && in.err != nil {
+		return &recordedFailure{in.err}
+	}
+	return fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, rec.Name(), at.Submitter)
 }
 
 // answer calls the functions that wait in a list of a task, and empties the list.

@@ -18,6 +18,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/remote"
 	"github.com/raysys/raysys/internal/tlsfiles"
@@ -203,7 +204,7 @@ func (c *Cluster) gone(k core.NodeKey, last member.Node) {
 	}
 	c.Mesh.Gone(k, !last.Suspect)
 	c.Refs.Gone(k)
-	c.objects.OwnerDied(k)
+	c.objects.NodeGone(k)
 	c.actors.Gone(k)
 	c.Registry.Reap()
 }
@@ -244,6 +245,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if c.killed.Load() != nil {
 		return c.die()
 	}
+	objects.LetGo(ctx, c.objects)
 	err := errors.Join(c.Shards.handOverAll(ctx), c.Member.Leave(ctx))
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.Mesh.Close(ctx))

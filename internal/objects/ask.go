@@ -27,6 +27,9 @@ const (
 	opCopyFile objectOp = 6
 	// opRestore: by the record of a name this node has a file of the object. If it has lost that, it makes another.
 	opRestore objectOp = 7
+	// opLeft: the asker leaves in good order and needs the copy no more. A node that does not know it answers with an error, and keeps the
+	// copy for orphanGrace.
+	opLeft objectOp = 9
 	// opCopyState: keep a copy of the asker's object in a file for the State whose key is given.
 	opCopyState objectOp = 8
 )
@@ -106,6 +109,9 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		o.runner.Background(func() { answer(to, objectReply{}, o.keepStateCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
 		o.dropCopy(request.oid)
+		answer(to, objectReply{}, nil)
+	case opLeft:
+		ownerLeft(o, request, p.Key())
 		answer(to, objectReply{}, nil)
 	case opExport:
 		select {

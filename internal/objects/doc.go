@@ -21,6 +21,7 @@
 //   - A retention keeps an object while a State's record lists it.
 //   - An object that was put with raysys.OnDisk has a file on each node that keeps it for its name. Its next incarnation
 //     offers the file again (Recover), and a node that lost one makes another (restoreFile).
+//   - A node that dies takes its copies along; the owner, or of a name its caretaker, has others made (recopy.go).
 //   - An evacuation copies an object that others need to a node that stays, when its own drains.
 //
 // An object is fetched in these steps:
@@ -70,7 +71,7 @@
 //	needs[id] > 0                     NewSource                     the last objectSource is collected; memory may evict it before
 //	keys[key of a name]               Publish, or copy with a key   the record of the name stands for another object, or for none
 //	keys[key of a State]              retain                        the next version of the State does not list it; 2 min unwritten
-//	forOwner                          copy                          free by the owner, or 10 min after its death
+//	forOwner                          copy                          free by the owner, its end in good order, or 10 min after its death
 //
 // Invariants:
 //

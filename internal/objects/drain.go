@@ -33,6 +33,7 @@ type evacuation struct {
 	state   string   // key of the State that it is
 	files   []raysys.NodeID
 	holders []core.NodeKey // nodes that hold references to it
+	copies  []core.NodeKey // nodes that keep copies of it for this one
 }
 
 // ErrEveryoneLeaves is the cause of the end of a drain that has no node to move anything to: all workers of the cluster
@@ -152,7 +153,7 @@ func (o *Objects) evacuations() []*evacuation {
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
 	for future, at := range o.refs.Holders() {
-		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == o.self() || !o.mesh.Alive(k) })
+		holders := living(o, at)
 		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
 			continue // RemoteOf: a future of another node, borrowed through this one; the holder asks its owner once this node has left
 		}
@@ -183,6 +184,11 @@ func (o *Objects) evacuations() []*evacuation {
 		}
 	}
 	return list
+}
+
+// living returns the other nodes among holders that live.
+func living(o *Objects, holders map[core.NodeKey]int) []core.NodeKey {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(holders)), func(k core.NodeKey) bool { return k == o.self() || !o.mesh.Alive(k) })
 }
 
 // isName reports whether a key of the directory is that of a name.

@@ -29,6 +29,7 @@ type Info struct {
 	Names   []string
 	KeptFor raysys.NodeID   // the node that asked for this replica
 	Kept    []raysys.NodeID // nodes that keep replicas for this one
+	Missing int             // replicas that were asked for, and that no node keeps
 	Lost    string
 	Files   []raysys.NodeID // nodes that have it in a file that outlives them
 }
@@ -58,7 +59,11 @@ func (o *Objects) List() []Info {
 			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.Node, Refs: need.count,
 		})
 	}
-	o.kept.explain(list)
+	alive := func(core.NodeKey) bool { return true }
+	if o.mesh != nil {
+		alive = o.mesh.Alive
+	}
+	o.kept.explain(list, alive)
 	slices.SortStableFunc(list, func(a, b Info) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID))
 	})
@@ -104,7 +109,7 @@ func (o *Objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 }
 
 // explain adds names and replicas.
-func (kept *keptObjects) explain(list []Info) {
+func (kept *keptObjects) explain(list []Info, alive func(core.NodeKey) bool) {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	byID := make(map[string]*reasons, len(kept.byID))
@@ -129,7 +134,12 @@ func (kept *keptObjects) explain(list []Info) {
 			list[i].KeptFor = k.owner.Node
 		}
 		for _, at := range k.replicas {
-			list[i].Kept = append(list[i].Kept, at.Node)
+			if alive(at) {
+				list[i].Kept = append(list[i].Kept, at.Node)
+			}
+		}
+		if len(k.files) == 0 {
+			list[i].Missing = max(0, k.want-len(list[i].Kept))
 		}
 	}
 }

@@ -34,10 +34,13 @@ type reasons struct {
 	keys         map[string]uint64
 	pending      map[string]*pendingName // of the names in keys: those that the directory is not known to have yet
 	forOwner     bool                    // the owner asked this node to keep a copy
-	replicas     []core.NodeKey          // at the owner: the nodes that keep copies
+	replicas     []core.NodeKey          // the nodes that keep copies for this one: at the owner, and at its caretaker; replaced, never changed
+	want         int                     // how many of them there should be
+	caretaker    core.NodeKey            // of an object with a name whose owner is dead: the node that sees to the copies
 	files        []raysys.NodeID         // with OnDisk, and of a State: the nodes that have a file
 	state        *retention              // the object is a State: why it is kept
 	writing      bool                    // at the node that writes the State: it is open whether a record will list the object
+	recorded     bool                    // at the owner: a record of the store names the object, which outlives this node's end in good order
 	unreferenced bool                    // no reference here stands for the object
 }
 
@@ -184,10 +187,11 @@ func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
 	})
 }
 
-// OwnerDied ends, after orphanGrace, what this node kept for a dead node, unless a name or a State keeps it too. It
+// NodeGone ends, after orphanGrace, what this node kept for a dead node, unless a name or a State keeps it too. It
 // does not end at once: references on other nodes may still find the copy by the directory. Names of dead nodes that nothing
-// will ask for end with it.
-func (o *Objects) OwnerDied(dead core.NodeKey) {
+// will ask for end with it. The copies that are gone with the node are made again.
+func (o *Objects) NodeGone(dead core.NodeKey) {
+	o.recopying.recopyOf(dead)
 	o.kept.mu.Lock()
 	var list []raysys.TaskID
 	for oid, k := range o.kept.byID {
@@ -201,7 +205,7 @@ func (o *Objects) OwnerDied(dead core.NodeKey) {
 	}
 }
 
-// ownerDied is OwnerDied for one object.
+// ownerDied is NodeGone for one object of the dead node.
 func (o *Objects) ownerDied(oid raysys.TaskID, dead core.NodeKey) {
 	o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid, dead) }})
 }
@@ -225,6 +229,7 @@ func (o *Objects) orphan(oid raysys.TaskID, dead core.NodeKey) {
 	}
 	o.kept.mu.Unlock()
 	if len(keys) == 0 {
+		o.release(k)
 		o.log.Debug("a copy of a dead node's object may be evicted from now on", zap.Stringer("object", oid))
 	}
 	for _, key := range keys {

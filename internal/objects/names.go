@@ -72,13 +72,18 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 			rec.Files = rec.Files[1:]
 		}
 	}
-	if !o.kept.keep(obj, func(k *reasons) { k.owner, k.replicas, k.files = self, others, rec.Files }) {
+	if !o.kept.keep(obj, func(k *reasons) {
+		k.owner, k.replicas, k.want, k.files, k.recorded = self, others, len(others), rec.Files, spec.Recorded
+	}) {
 		o.release(&reasons{object: obj, replicas: others})
 		return raysys.ErrReleased
 	}
 	o.markListed(oid)
 	if _, err := o.dir.ChangeWait(ctx, registry.AddCopy(rec, true)); err != nil {
 		return fmt.Errorf("enter it in the directory: %w", err)
+	}
+	if slices.ContainsFunc(others, func(k core.NodeKey) bool { return !o.mesh.Alive(k) }) {
+		defer o.recopying.recopy([]raysys.TaskID{oid}) // it died before NodeGone could see that it has a copy
 	}
 	if spec.Name == "" {
 		return nil

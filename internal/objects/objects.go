@@ -50,6 +50,8 @@ type Objects struct {
 	deaths map[core.NodeKey]time.Time                  // when an object of a dead node was first missed
 	kept   keptObjects
 
+	recopying recopying
+
 	files     Files
 	recovered chan struct{} // closed when the files of earlier incarnations have been looked at
 
@@ -69,6 +71,7 @@ func Open(cfg Config) (*Objects, error) {
 		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, onFetched: cfg.Fetched, records: cfg.Records,
 		needs: map[raysys.TaskID]need{}, files: cfg.Files, recovered: make(chan struct{}),
 	}
+	o.recopying.o = o
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	trouble := func(what string, err error) { o.log.Warn("object store: "+what, zap.Error(err)) }
 	sc := cfg.Store

@@ -180,7 +180,7 @@ func (o *Objects) keepFile(key string, obj *objectstore.Object, rec *registry.Re
 		unkeep()
 		return err
 	}
-	if !o.mesh.Alive(rec.Owner) { // else OwnerDied will be called
+	if !o.mesh.Alive(rec.Owner) { // else NodeGone will be called
 		o.ownerDied(oid, rec.Owner)
 	}
 	o.markListed(oid)

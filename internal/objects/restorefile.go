@@ -11,8 +11,9 @@ import (
 )
 
 // NodeJoined tells that a node has joined. When files of objects that this node keeps lie there too, the node is told
-// of them: it may have lost them with its disk. Objects whose own file was lost here can be fetched from it.
+// of them: it may have lost them with its disk. Objects whose own file was lost here can be fetched from it. It may keep copies that are missing.
 func (o *Objects) NodeJoined(k core.NodeKey) {
+	o.recopying.recopyShort()
 	for oid, key := range o.kept.filesOf(k.Node) {
 		o.restoreAt(k, key, oid, restoreTries)
 		if _, obj := o.kept.find(oid); obj != nil && obj.Lost() != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/lineage"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/tally"
@@ -245,7 +246,7 @@ func (f *finding) groups(all *inspect.Groups) {
 // named is a detached task or an object that has the name.
 type named struct {
 	kind, id, namespace string
-	value               *raysys.Explanation // of a task
+	value               *raysys.Explanation // by the record of the name
 }
 
 // named finds what has the name. The leader of the name may be silent, and others still answer.
@@ -285,7 +286,13 @@ func (f *finding) named() (list []named, err error) {
 			return list, err
 		}
 		if entry.Exists {
-			list = append(list, named{inspect.ThingObject, entry.Record.ID.String(), space, nil})
+			n := named{kind: inspect.ThingObject, id: entry.Record.ID.String(), namespace: space}
+			if store := o.Node.Objects(); store != nil {
+				e := objects.ExplainNamed(store, &entry.Record)
+				v := explanation(&e)
+				n.value = &v
+			}
+			list = append(list, n)
 		}
 	}
 	return list, nil

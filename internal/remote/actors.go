@@ -411,29 +411,6 @@ func (a *Actors) hand(m *inbound) {
 	}
 }
 
-// foreign reports whether code of the program decodes a registered type.
-func foreign(name string) bool {
-	t, ok := core.RegisteredType(name)
-	if !ok {
-		return false
-	}
-	plan, err := codec.PlanOf(t)
-	return err == nil && plan.Foreign()
-}
-
-// open decodes the content of a message. One that cannot be decoded is a dead letter.
-func (a *Actors) open(m *inbound) {
-	if m.body == nil {
-		return
-	}
-	var err error
-	if m.content, err = readActorMessage(m.form, m.name, m.body); err != nil {
-		a.Log.Warn("actor message from another node dropped", zap.Stringer("peer", m.peer.Key()), zap.String("type", m.name), zap.Error(err))
-		m.content, m.dead = err, true
-	}
-	m.body = nil
-}
-
 func readActorMessage(form byte, name string, body []byte) (any, error) {
 	switch form {
 	case formProto:

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
@@ -195,6 +196,29 @@ func (l *lines) handSafely(m *inbound) {
 	}()
 	l.a.open(m)
 	l.a.hand(m)
+}
+
+// foreign reports whether code of the program decodes a registered type.
+func foreign(name string) bool {
+	t, ok := core.RegisteredType(name)
+	if !ok {
+		return false
+	}
+	plan, err := codec.PlanOf(t)
+	return err == nil && plan.Foreign()
+}
+
+// open decodes the content of a message. One that cannot be decoded is a dead letter.
+func (a *Actors) open(m *inbound) {
+	if m.body == nil {
+		return
+	}
+	var err error
+	if m.content, err = readActorMessage(m.form, m.name, m.body); err != nil {
+		a.Log.Warn("actor message from another node dropped", zap.Stringer("peer", m.peer.Key()), zap.String("type", m.name), zap.Error(err))
+		m.content, m.dead = err, true
+	}
+	m.body = nil
 }
 
 // head enters a message without its body.

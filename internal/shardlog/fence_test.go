@@ -80,8 +80,14 @@ func TestSegmentOfAnother(t *testing.T) {
 // A damaged log is told, not loaded in part.
 func TestDamagedLog(t *testing.T) {
 	for name, damage := range map[string]func(kv store.KV) []store.Op{
-		"a gap":          func(store.KV) []store.Op { return []store.Op{store.Delete(shardlog.SegmentKey(7, 3))} },
-		"no beginning":   func(store.KV) []store.Op { return []store.Op{store.Delete(shardlog.SegmentKey(7, 1))} },
+		"a gap":        func(store.KV) []store.Op { return []store.Op{store.Delete(shardlog.SegmentKey(7, 3))} },
+		"no beginning": func(store.KV) []store.Op { return []store.Op{store.Delete(shardlog.SegmentKey(7, 1))} },
+		"no beginning, as far as one read goes": func(store.KV) (ops []store.Op) {
+			for n := range uint64(store.MaxTxnOps) {
+				ops = append(ops, store.Delete(shardlog.SegmentKey(7, n+1)))
+			}
+			return ops
+		},
 		"a flipped byte": flip(shardlog.SegmentKey(7, 3)),
 		"an old epoch": func(store.KV) []store.Op {
 			return []store.Op{store.Set(shardlog.SegmentKey(7, 3), shardlog.EncodeSegment(1, 3))}
@@ -92,7 +98,7 @@ func TestDamagedLog(t *testing.T) {
 	} {
 		kv := memory(t)
 		s, ses := lead(t, kv, "one")
-		for i := range 5 {
+		for i := range store.MaxTxnOps + 3 { // more than one read takes
 			commit(t, s, put("a", fmt.Sprint(i)))
 		}
 		destroy(t, kv, ses)

@@ -282,7 +282,23 @@ func TestRead(t *testing.T) {
 			if len(a.Lines) == 0 {
 				break
 			}
+			size = 0
+			for _, l := range a.Lines[1:] {
+				size += len(l)
+			}
+			if size > maxRead {
+				t.Errorf("%d bytes behind the first line", size)
+			}
 			seen, from = seen+len(a.Lines), a.Next
+		}
+		for i := range 2 * maxNames {
+			k.Keep("stderr", fmt.Append(nil, k.mark, string(said(fmt.Sprint("function ", i), "line"))))
+		}
+		if a = read(Query{Limit: 5, Function: "kin"}); len(a.Functions) != maxNames || len(a.Drivers) != 1 {
+			t.Errorf("%d functions and %d drivers are named", len(a.Functions), len(a.Drivers))
+		}
+		for range 2 {
+			from = read(Query{Follow: true, From: from}).Next
 		}
 		if seen != n+1 {
 			t.Errorf("%d lines were seen", seen)

@@ -101,6 +101,22 @@ func TestDiverged(t *testing.T) {
 	}
 }
 
+// TestBoardCounts: the steps of a sweep are those that its trials have made, each once, and a trial that reached the Stop is before one with a higher return.
+func TestBoardCounts(t *testing.T) {
+	b := board{Trials: []Trial{{Number: 0}, {Number: 1}}}
+	for _, c := range []struct {
+		trial, steps int
+		mean         float64
+		solved       bool
+		all, best    int
+	}{{0, 100, 1, false, 100, 0}, {0, 300, 2, false, 300, 0}, {1, 100, 0.5, false, 400, 0}, {1, 200, 1.5, true, 500, 1}, {0, 900, 9, false, 1100, 1}} {
+		b.took(job{c.trial, len(b.Trials[c.trial].Rungs)}, &came{Steps: c.steps, Return: c.mean, Solved: c.solved})
+		if last := b.Curve[len(b.Curve)-1]; b.Steps != c.all || last.Steps != c.all || b.best() != c.best || last.Return != b.Trials[c.best].Last().Return {
+			t.Errorf("after %+v: %d steps, the best is %d, and the curve ends at %+v", c, b.Steps, b.best(), last)
+		}
+	}
+}
+
 // TestDraw: settings are within their ranges, follow from seed and number, and a Log has each order of magnitude as often.
 func TestDraw(t *testing.T) {
 	s := Space{"u": Uniform(-1, 3), "l": Log(1e-4, 1), "c": Choice(1, 3, 5)}

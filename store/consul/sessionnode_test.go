@@ -4,6 +4,11 @@ package consul_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +89,38 @@ func TestSessionHasItsNode(t *testing.T) {
 	}
 	if err := kv.Destroy(within(t), second); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSweepWithoutSessions: Consul leaves out of a list what the token must not read. A sweep that does not see the session of its own
+// Store removes no node: each of them may have one.
+func TestSweepWithoutSessions(t *testing.T) {
+	t.Parallel()
+	address := up(t, inMemory).Address()
+	client, err := api.NewClient(&api.Config{Address: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := &url.URL{Scheme: "http", Host: address}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/session/list" {
+			_, _ = io.WriteString(w, "[]")
+			return
+		}
+		httputil.NewSingleHostReverseProxy(backend).ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	kv := open(t, consul.Config{Addresses: []string{front.URL}, Prefix: prefix()})
+	if _, err := kv.NewSession(within(t), "raysys tests Blind", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := kv.Sweep(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names := sessionNodes(t, client, "raysys-tests-Blind-"); len(names) != 1 {
+		t.Errorf("the session is on %q", names)
 	}
 }
 

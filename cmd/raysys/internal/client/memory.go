@@ -113,6 +113,9 @@ func heldBy(o *Object) string {
 		}
 		by = append(by, l.what+" "+strings.Join(at, ","))
 	}
+	if o.Missing > 0 {
+		by = append(by, Some(o.Missing, "replica", "replicas")+" missing")
+	}
 	for _, n := range []struct {
 		n    int
 		what string

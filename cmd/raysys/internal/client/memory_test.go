@@ -32,7 +32,7 @@ func held() client.Memory {
 			}},
 			{Node: "a", HeldObject: inspect.HeldObject{ID: "03", Size: 5 << 20, Forms: []string{}, Why: "reference", Owner: "c", Refs: 1}},
 			{Node: "a", HeldObject: inspect.HeldObject{ID: "04", Size: 1 << 20, Forms: []string{"heap"}, Primary: true, Why: "received", KeptFor: "c", Since: noon}},
-			{Node: "a", HeldObject: inspect.HeldObject{ID: "05", Size: 70000, Why: "put", Primary: true, Lost: "checksum", Since: noon}},
+			{Node: "a", HeldObject: inspect.HeldObject{ID: "05", Size: 70000, Why: "put", Primary: true, Missing: 1, Lost: "checksum", Since: noon}},
 			{Node: "a", HeldObject: inspect.HeldObject{ID: "06", Size: 69999, Forms: []string{"heap"}, Why: "received", Since: noon}},
 		},
 	}
@@ -56,7 +56,7 @@ b     01      3 GiB      segment        1s     copy of a's, received  2 referenc
 a     03      5 MiB      -              -      of c, not fetched      1 reference here
 a     04      1 MiB      heap           1s     replica for c          its own process
 a     02      100 KiB    file           1m30s  result of train        its own process
-a     05      68.36 KiB  -              1s     lost: checksum         its own process
+a     05      68.36 KiB  -              1s     lost: checksum         1 replica missing
 
 total: 7 objects, 7 GiB; 1 is not listed: raise --limit
 `

@@ -1,0 +1,94 @@
+package system_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+)
+
+// TestCopiesOfADriver: the copies of a driver that ended in good order are let go at once, but for objects to which another node holds
+// references; names keep theirs. The copies of a driver that died stay.
+func TestCopiesOfADriver(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		end         func(*system.Node) error
+		least, most int // copies that are kept for the driver; the replaced name's may have gone before
+	}{
+		{"closed", func(d *system.Node) error { return d.Close(context.Background()) }, 1, 1},
+		{"killed", func(d *system.Node) error { return d.Kill(context.Background(), errors.New("test")) }, 5, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t)
+			w1, ctx := f.join("w1", system.Worker)
+			w2, _ := f.join("w2", system.Worker)
+			d, dctx := f.join("d", system.Driver)
+			put := func(n int, opts ...raysys.PutOption) raysys.Ref[[]byte] {
+				r := raysys.Put(dctx, fill(n, byte(n)), append(opts, raysys.Replicas(2))...)
+				if _, err := r.Get(dctx); err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			mine := []raysys.Ref[[]byte]{put(200_000), put(100)}
+			put(200_001, raysys.Named("stays"))
+			put(200_002, raysys.Named("again"))
+			mine = append(mine, put(200_003, raysys.Named("again"))) // the first has lost its name
+			held := put(200_004)
+			if _, err := keepIt.Call(dctx, keepers.Get("k"), held.Handle()).Get(dctx); err != nil {
+				t.Fatal(err)
+			}
+			copies := func() (n int) {
+				for _, w := range []*system.Node{w1, w2} {
+					m, err := w.Memory(ctx, w.Name(), 20)
+					if err != nil || len(m.Nodes) != 1 {
+						t.Fatal(m, err)
+					}
+					for _, o := range m.Nodes[0].Objects {
+						if o.KeptFor == "d" {
+							n++
+						}
+					}
+				}
+				return n
+			}
+			if n := copies(); n < 5 {
+				t.Fatalf("%d copies are kept for the driver, want 5 at least", n)
+			}
+			if err := c.end(d); err != nil {
+				t.Fatal(err)
+			}
+			if n := copies(); n < c.least || n > c.most {
+				t.Errorf("%d copies are kept for the driver, want %d to %d", n, c.least, c.most)
+			}
+			for name, n := range map[string]int{"stays": 200_001, "again": 200_003} {
+				if b, err := raysys.Lookup[[]byte](ctx, name).Get(ctx); err != nil || !bytes.Equal(b, fill(n, byte(n))) {
+					t.Errorf("%s: %d bytes, %v", name, len(b), err)
+				}
+			}
+			runtime.KeepAlive(mine)
+		})
+	}
+}
+
+// TestLargeArgumentOfADriver: the task of a driver that ended in good order goes on where other nodes hold references to it. Its large
+// argument is an object of the driver, to which no node holds a reference: the record names it.
+func TestLargeArgumentOfADriver(t *testing.T) {
+	f, sctx, ctx := newWill(t)
+	gate := newGate()
+	arg, want := loaded(gate, 200<<10)
+	r := measure.With(on("w1")).Go(sctx, arg)
+	f.holdRecorded(sctx, t, r.Handle())
+	small(t, f.node("s"), r)
+	if err := f.node("s").Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	openGate(gate)
+	if a, b := summed(ctx, t, "w2"), summed(ctx, t, "w3"); a != want || b != want {
+		t.Errorf("w2 has %d, w3 has %d, want %d", a, b, want)
+	}
+}
