@@ -112,9 +112,9 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 	})
 }
 
-// shut is why the learner cannot sample.
+// shut is why the learner cannot sample. A table that says why does so at once; on a machine with load it takes longer to come to that.
 func (d *driver) shut(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, dryWait)
+	ctx, cancel := context.WithTimeout(ctx, 10*dryWait)
 	defer cancel()
 	_, err := d.e.replay.Get(d.key).Sample(ctx, d.e.x.Table.Name, d.e.x.Batch)
 	return err
