@@ -45,6 +45,8 @@ func stackOf(err error, looks *int) []byte {
 			return e.Stack
 		}
 		return stackOf(e.Err, looks)
+	case interface{ PanicStack() []byte }: // of a package that recovers panics of the user's code, such as rl.EnvError
+		return e.PanicStack()
 	case interface{ Unwrap() error }:
 		return stackOf(e.Unwrap(), looks)
 	case interface{ Unwrap() []error }:

@@ -106,6 +106,7 @@ func (a *actorGrain) wake(ctx context.Context, e *Experiment, s stint) error {
 	life, end := context.WithCancel(system.NodeOf(ctx).Context(context.Background()))
 	loop, err := newLoop(life, e.make, seedOf(s.Seed, s.Actor+s.Attempt<<32), nil, &e.x)
 	if err == nil {
+		loop.huge = e.warnHuge(life)
 		loop.policy, err = e.agent.Policy(loop.spec)
 	}
 	if err == nil {

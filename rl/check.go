@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime/debug"
 	"slices"
 )
 
@@ -15,6 +16,9 @@ const (
 	checkSteps    = 2_000   // after which no other episode begins
 	endless       = 100_000 // random steps that an episode without a MaxSteps has at most
 )
+
+// goesOnAfterMaxSteps is what Check and a run say of the same fault.
+const goesOnAfterMaxSteps = "the episode goes on after step %d, which is MaxSteps"
 
 // Check plays an environment with random actions and returns all that is wrong with it, each fault once, as *EnvErrors in an errors.Join:
 //
@@ -33,9 +37,10 @@ func Check[A Action](make func(seed uint64) Env[A]) error {
 
 // world is an environment without the type of its actions: step takes the int or the vector.
 type world struct {
-	spec  func() Spec
-	reset func() []float32
-	step  func(i int, v []float32) Step
+	vector bool
+	spec   func() Spec
+	reset  func() []float32
+	step   func(i int, v []float32) Step
 }
 
 type checker struct {
@@ -50,7 +55,7 @@ func check(vector bool, make maker) error {
 	c := &checker{vector: vector, make: make, found: map[string]bool{}}
 	first := c.player(1)
 	if first.world != nil {
-		c.checkSpec()
+		c.checkSpec(1)
 	}
 	if len(c.faults) > 0 { // there is nothing that could be played
 		return errors.Join(c.faults...)
@@ -76,9 +81,16 @@ func check(vector bool, make maker) error {
 	return errors.Join(c.faults...)
 }
 
+// specFaults is what is wrong with a Spec that a run begins with.
+func specFaults(vector bool, s Spec, seed uint64) error {
+	c := &checker{vector: vector, want: s, found: map[string]bool{}}
+	c.checkSpec(seed)
+	return errors.Join(c.faults...)
+}
+
 // checkSpec looks at what the first environment says of itself.
-func (c *checker) checkSpec() {
-	s, at := &c.want, &player{checker: c, seed: 1}
+func (c *checker) checkSpec(seed uint64) {
+	s, at := &c.want, &player{checker: c, seed: seed}
 	if s.Name == "" {
 		at.fault("Spec has no Name")
 	}
@@ -174,7 +186,11 @@ func (c *checker) player(seed uint64) (p *player) {
 func (p *player) recovered() {
 	if r := recover(); r != nil {
 		p.world = nil
+		before := len(p.faults)
 		p.fault("panic: %v", r)
+		for _, f := range p.faults[before:] {
+			f.(*EnvError).Trace = string(debug.Stack())
+		}
 	}
 }
 
@@ -184,7 +200,7 @@ func (p *player) fault(format string, args ...any) { p.note(format, fmt.Sprintf(
 func (p *player) note(kind, what string) {
 	if !p.found[kind] {
 		p.found[kind] = true
-		p.faults = append(p.faults, &EnvError{p.want.Name, p.seed, max(0, p.episode), p.step, what})
+		p.faults = append(p.faults, &EnvError{Name: p.want.Name, Seed: p.seed, Episode: max(0, p.episode), Step: p.step, What: what})
 	}
 }
 
@@ -213,7 +229,7 @@ func (p *player) next() bool {
 			abandoned = true
 		}
 		if p.step == p.want.MaxSteps && !p.ended {
-			p.fault("the episode goes on after step %d, which is MaxSteps", p.step)
+			p.fault(goesOnAfterMaxSteps, p.step)
 			abandoned = true
 		}
 		p.done = p.ended || abandoned

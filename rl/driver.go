@@ -29,9 +29,11 @@ type driver struct {
 	id  uint64 // tells it from another of the same key
 
 	mu         sync.Mutex
-	left       int  // steps that no actor has been given
-	landing    bool // no more are given
-	made, over int  // steps and episodes, for checkpoints
+	left       int           // steps that no actor has been given
+	back       int           // of these, those that are kept back until a Point is made
+	raised     chan struct{} // is closed when fewer are kept back, and made anew
+	landing    bool          // no more are given
+	made, over int           // steps and episodes, for checkpoints
 
 	filed    time.Time     // when the checkpoint was last written to Plan.Dir
 	fileTook time.Duration // and how long that took
@@ -49,7 +51,7 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{course: c, key: plan.Name, id: raysys.Rand(ctx).Uint64(), results: make(chan any), failed: make(chan error, 1)}
+	d := &driver{course: c, key: plan.Name, id: raysys.Rand(ctx).Uint64(), results: make(chan any), raised: make(chan struct{}), failed: make(chan error, 1)}
 	if d.key == "" {
 		d.key = fmt.Sprintf("%v/%x", system.NodeOf(ctx).Job(), d.id)
 	}
@@ -61,7 +63,7 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.goOnFrom(first.EnvSteps, first.Episodes, first.Steps)
+	d.goOnFrom(first.EnvSteps, first.Episodes, first.Steps, first.Seconds, first.Random)
 	d.made, d.over = d.now.Steps, d.now.Episodes
 	run, err := d.run(ctx)
 	paused := err == nil && d.paused()
@@ -77,7 +79,7 @@ func (e *Experiment) drive(ctx context.Context, plan Plan) (*Run, error) {
 
 // run has all play and learn until the steps are made or the goal is reached.
 func (d *driver) run(ctx context.Context) (*Run, error) {
-	if err := d.open(); err != nil {
+	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
 	defer d.record.close()
@@ -110,9 +112,9 @@ func (d *driver) run(ctx context.Context) (*Run, error) {
 	})
 }
 
-// shut is why the learner cannot sample.
+// shut is why the learner cannot sample. A table that says why does so at once; on a machine with load it takes longer to come to that.
 func (d *driver) shut(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, dryWait)
+	ctx, cancel := context.WithTimeout(ctx, 10*dryWait)
 	defer cancel()
 	_, err := d.e.replay.Get(d.key).Sample(ctx, d.e.x.Table.Name, d.e.x.Batch)
 	return err
@@ -132,8 +134,8 @@ func (d *driver) together(ctx context.Context) error {
 	}
 	branch := raysys.Branch(ctx, actors)
 	all.Go(func() { d.report(ctx, d.learner(branch)) })
-	measuring := false
-	for d.goes() {
+	var waiting []Point // that are due: the first is evaluated
+	for d.hold(false); d.goes() || len(waiting) > 0; d.hold(len(waiting) > 0) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -142,18 +144,21 @@ func (d *driver) together(ctx context.Context) error {
 		case r := <-d.results:
 			d.hear(r)
 			if m, ok := r.(measured); ok {
-				measuring = false
-				if err := d.point(m); err != nil {
+				if err := d.points(waiting, m); err != nil {
 					return err
 				}
+				waiting = nil
 			}
 		}
-		if !d.due() || measuring {
+		if !d.due() || len(waiting) > 0 && d.holds() {
 			continue
 		}
-		if d.evaluates() {
-			measuring = true
-			q := d.question()
+		p := d.mark()
+		if len(waiting) > 0 {
+			waiting = append(waiting, p)
+		} else if d.evaluates() {
+			waiting = append(waiting, p)
+			q := d.question(false)
 			branch := raysys.Branch(ctx, actors+int(d.count))
 			all.Go(func() {
 				m, err := d.evaluation(branch, q)
@@ -162,12 +167,48 @@ func (d *driver) together(ctx context.Context) error {
 				}
 				d.report(ctx, err)
 			})
-		} else if err := d.point(unmeasured); err != nil {
+		} else if err := d.point(p, unmeasured); err != nil {
 			return err
 		}
 	}
 	d.land(ctx)
 	return nil
+}
+
+// points makes the points that waited for the evaluation of the first. None is made after that which reached the goal.
+func (d *driver) points(waiting []Point, m measured) error {
+	for _, p := range waiting {
+		if err := d.point(p, m); err != nil || m.Reached {
+			return err
+		}
+		m = unmeasured
+	}
+	return nil
+}
+
+// hold keeps back steps, so that a Point is evaluated before the steps of the next one are made: while one is, those after the next Point; where the next
+// may be, those after the one that follows it. A run that evaluates nothing waits for nothing.
+func (d *driver) hold(evaluating bool) {
+	back := 0
+	if evaluating {
+		back = max(0, d.plan.Until-d.next)
+	} else if d.looks() {
+		back = max(0, d.plan.Until-d.next-d.plan.Every)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if back < d.back {
+		close(d.raised)
+		d.raised = make(chan struct{})
+	}
+	d.back = back
+}
+
+// holds reports whether no actor has steps after the next Point: it waits for the evaluation of the one before.
+func (d *driver) holds() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.plan.Until-d.left <= d.next
 }
 
 // land hears of the turns that actors are in when the goal is reached: their steps are made, and count.
@@ -217,28 +258,33 @@ func (d *driver) tell(ctx context.Context, r any) {
 	}
 }
 
-// give hands out steps, so that all actors together make as many as the plan says; fewer than 0 are given back.
-func (d *driver) give(most int) int {
+// give hands out steps, so that all actors together make as many as the plan says; fewer than 0 are given back. Where it has none, more may be there once the
+// channel is closed.
+func (d *driver) give(most int) (n int, raised <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := min(most, d.left)
+	if n = most; most > 0 {
+		n = max(0, min(most, d.left-d.back))
+	}
 	if d.landing && n > 0 {
-		return 0
+		n = 0
 	}
 	d.left -= n
-	return n
+	return n, d.raised
 }
 
 // actor has one actor play, turn after turn, until no steps are left or ctx ends. first is the number of its first turn.
 func (d *driver) actor(ctx context.Context, i int, first uint64) error {
-	share := d.e.x.turn(max(1, d.plan.Actors))
+	share := min(d.e.x.turn(max(1, d.plan.Actors)), d.plan.Every) // a turn makes one Point at most
 	g := d.e.actors.Get(actorKey(d.key, i))
 	var failed failures
 	for attempt := first; ctx.Err() == nil; attempt++ {
-		n := d.give(share)
+		n, raised := d.give(share)
 		if n == 0 {
-			if !pause(ctx, pauseLeast) { // another may give back what it could not make
-				return nil
+			select {
+			case <-raised:
+			case <-time.After(pauseLeast): // another may have given back what it could not make
+			case <-ctx.Done():
 			}
 			continue
 		}
@@ -321,6 +367,7 @@ func (d *driver) learn(ctx context.Context, o order) (came, error) {
 	d.mu.Lock()
 	o.EnvSteps, o.Episodes = d.made, d.over
 	d.mu.Unlock()
+	o.Seconds, o.Random = d.seconds(), d.known()
 	return again(ctx, func(ctx context.Context) raysys.Ref[came] { return d.e.learn.Call(ctx, d.e.learners.Get(d.key), o) })
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -39,12 +40,18 @@ func TestEpisodeWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestEndlessEpisodesAreCut: an episode of an evaluation that has no bound is cut after the steps of the plan, and the evaluation is over.
+// TestEndlessEpisodesAreCut: an episode of an evaluation that has no bound is cut after a tenth of the steps of the plan, one of random actions after a
+// twentieth, and the evaluation is over. What was asked for is cut after the steps of the plan.
 func TestEndlessEpisodesAreCut(t *testing.T) {
 	total := 0
 	longCalls = func(int) { total++ }
 	run, err := longEpisodes.Train(t.Context(), rl.Plan{Steps: 500, Progress: io.Discard, Stop: rl.MeanReturn(3, 1)})
-	if err != nil || run.Solved || run.Episodes != 0 || total != 3*500 { // of random actions, of training, of the end
+	if err != nil || run.Solved || run.Episodes != 0 || !math.IsNaN(run.RandomReturn) || total != 25+500+50 { // of random actions, of training, of the end
+		t.Errorf("%+v %v, %d steps in all", run, err, total)
+	}
+	total = 0
+	run, err = longEpisodes.Train(t.Context(), rl.Plan{Steps: 500, Episodes: 3, Progress: io.Discard, Stop: rl.MeanReturn(3, 1)})
+	if err != nil || run.Solved || run.BaselineSteps != 500 || run.EvaluationSteps != 500 || total != 3*500 {
 		t.Errorf("%+v %v, %d steps in all", run, err, total)
 	}
 }

@@ -42,7 +42,7 @@ type Spec struct {
 	MaxSteps int
 	// Threshold is the published mean return from which on the environment counts as solved, 0 where there is none.
 	Threshold float64
-	// Random is the mean return of random actions, 0 where it was not measured.
+	// Random is the mean return of random actions, 0 where it was not measured: a run measures it then.
 	Random float64
 }
 
@@ -80,6 +80,15 @@ type EnvError struct {
 	Episode int // from 0
 	Step    int // of the episode: 0 for Reset
 	What    string
+	Trace   string // the stack of a panic: "" where there was none
+}
+
+// PanicStack is Trace as raysys.Stack finds it.
+func (e *EnvError) PanicStack() []byte {
+	if e.Trace == "" {
+		return nil
+	}
+	return []byte(e.Trace)
 }
 
 func (e *EnvError) Error() string {

@@ -14,7 +14,7 @@ func seeded(_ context.Context, seed uint64) *world {
 	}
 	spec := Spec{Name: "seeded", Obs: []int{1}, Actions: 1, MaxSteps: 1}
 	obs := []float32{0}
-	return &world{func() Spec { return spec }, func() []float32 { return obs }, func(int, []float32) Step {
+	return &world{false, func() Spec { return spec }, func() []float32 { return obs }, func(int, []float32) Step {
 		return Step{Obs: obs, Reward: reward, Terminated: true}
 	}}
 }
@@ -40,7 +40,10 @@ func TestGoalTwice(t *testing.T) {
 		{20, 1, true, 0, 0, false}, // no second look
 		{1, 2, false, 1, 1, false},
 	} {
-		q := question{Spec: seeded(t.Context(), 1).spec(), Seeds: [2]uint64{tc.first, tc.second}, Episodes: 3, Stops: tc.stops, Goal: 0.5}
+		q := question{Spec: seeded(t.Context(), 1).spec(), Seeds: [2]uint64{tc.first, tc.second}, Episodes: 3, Steps: 3, Goal: 0.5}
+		if tc.stops {
+			q.Stop = 3
+		}
 		m, err := e.measure(t.Context(), w, q)
 		if err != nil || m.Mean != tc.mean || m.Final != tc.final || m.Reached != tc.reached || (m.Weights.Steps == 3) != tc.reached {
 			t.Errorf("%+v: %+v %v", tc, m, err)

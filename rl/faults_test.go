@@ -72,7 +72,7 @@ func TestGoesOn(t *testing.T) {
 			plan := rl.Plan{Steps: 3000, Actors: actors, Name: "long", Progress: io.Discard}
 			abandon(t, k, plan)
 			r := goesOn(t, k.Context(), plan)
-			if first := r.Points[0]; first.Steps <= 2*plan.Steps/50 {
+			if first := r.Points[0]; r.Resumed == 0 || first.Steps <= r.Resumed {
 				t.Errorf("it began anew: %+v", first)
 			}
 			if r, err := watched.Train(k.Context(), plan); err != nil || r.Points[0].Steps > 1000 {
@@ -114,7 +114,7 @@ func TestLargeCheckpoint(t *testing.T) {
 				k.Cluster().Kill(i + 1)
 			}
 		}
-		if r := goesOn(t, k.Context(), plan); r.Points[0].Steps <= 2*plan.Steps/50 {
+		if r := goesOn(t, k.Context(), plan); r.Resumed == 0 {
 			t.Errorf("%d bytes: it began anew: %+v", size, r.Points[0])
 		}
 	}
@@ -141,7 +141,7 @@ func TestAnotherModel(t *testing.T) {
 				t.Error(err)
 			}
 			model.Store(nil)
-			if r, err := watched.Train(k.Context(), plan); err != nil || r.Points[0].Steps <= 2*plan.Steps/50 {
+			if r, err := watched.Train(k.Context(), plan); err != nil || r.Resumed == 0 {
 				t.Error(r, err)
 			}
 		})
@@ -236,6 +236,7 @@ func TestPlans(t *testing.T) {
 		"Steps is 0":         {},
 		"Actors is -1":       {Steps: 1, Actors: -1},
 		"Every is -2":        {Steps: 1, Every: -2},
+		"Episodes is -1":     {Steps: 1, Episodes: -1},
 		"MeanReturn(0, 1)":   {Steps: 1, Stop: rl.MeanReturn(0, 1)},
 		"MeanReturn(-1, 1)":  {Steps: 1, Stop: rl.MeanReturn(-1, 1)},
 		"MeanReturn(2, NaN)": {Steps: 1, Stop: rl.MeanReturn(2, math.NaN())},

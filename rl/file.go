@@ -17,13 +17,15 @@ import (
 //
 //	{"rl":"weights","model":"dqn 50-64-64-3 relu","steps":2400,"bytes":29708}
 type fileHead struct {
-	Kind     string `json:"rl"`
-	Model    string `json:"model"`
-	Steps    int    `json:"steps"`
-	Seed     uint64 `json:"seed,omitempty"`
-	EnvSteps int    `json:"env_steps,omitempty"`
-	Episodes int    `json:"episodes,omitempty"`
-	Bytes    int    `json:"bytes"`
+	Kind     string    `json:"rl"`
+	Model    string    `json:"model"`
+	Steps    int       `json:"steps"`
+	Seed     uint64    `json:"seed,omitempty"`
+	EnvSteps int       `json:"env_steps,omitempty"`
+	Episodes int       `json:"episodes,omitempty"`
+	Seconds  float64   `json:"seconds,omitempty"`
+	Random   []float64 `json:"random,omitempty"`
+	Bytes    int       `json:"bytes"`
 }
 
 const (

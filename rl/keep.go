@@ -114,7 +114,7 @@ func (c *checkpoint) save(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return fmt.Errorf("Plan.Dir: %w", err)
 	}
-	h := fileHead{Kind: checkpointFile, Model: c.Model, Seed: c.Seed, Steps: c.Steps, EnvSteps: c.EnvSteps, Episodes: c.Episodes}
+	h := fileHead{Kind: checkpointFile, Model: c.Model, Seed: c.Seed, Steps: c.Steps, EnvSteps: c.EnvSteps, Episodes: c.Episodes, Seconds: c.Seconds, Random: c.Random}
 	if err := writeFile(file, h, c.Learner); err != nil {
 		return fmt.Errorf("Plan.Dir: %w", err)
 	}
@@ -130,7 +130,7 @@ func loadCheckpoint(file string) (checkpoint, error) {
 	case err != nil:
 		return checkpoint{}, fmt.Errorf("Plan.Dir: %w: remove it to begin anew", err)
 	}
-	return checkpoint{Model: h.Model, Seed: h.Seed, Learner: body, Steps: h.Steps, EnvSteps: h.EnvSteps, Episodes: h.Episodes}, nil
+	return checkpoint{Model: h.Model, Seed: h.Seed, Learner: body, Steps: h.Steps, EnvSteps: h.EnvSteps, Episodes: h.Episodes, Seconds: h.Seconds, Random: h.Random}, nil
 }
 
 // logOf is where warnings of a run go.

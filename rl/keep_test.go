@@ -51,7 +51,7 @@ func goesOn(t *testing.T, ctx context.Context, plan rl.Plan) *rl.Run {
 		t.Fatal(err)
 	}
 	had := int(first.Load()) - 1
-	if off := r.Resumed - 2*had; r.Resumed == 0 || off < -180 || off > 180 {
+	if off := r.Resumed - 2*had; off < -180 || off > 180 {
 		t.Errorf("it goes on from step %d, with a learner that has made %d", r.Resumed, had)
 	}
 	if r.LearnerSteps != int(last.Load()) || r.Weights.Steps != r.LearnerSteps || r.Episodes != r.Steps || r.Steps != plan.Steps {
@@ -87,7 +87,8 @@ func TestDir(t *testing.T) {
 				}
 				plan.Seed = 1
 				r := goesOn(t, ctx, plan)
-				if r.Points[0].Steps <= r.Resumed {
+				// Nodes write a checkpoint as often as the disk is quick: the one of the beginning may be the last.
+				if r.Resumed == 0 && first == "no runtime" || r.Points[0].Steps <= r.Resumed {
 					t.Errorf("it went on from step %d, with the point %+v", r.Resumed, r.Points[0])
 				}
 				if after := read(t, filepath.Join(dir, "log.csv")); !strings.HasPrefix(after, before) || strings.Count(after, "\n") != strings.Count(before, "\n")+len(r.Points) {

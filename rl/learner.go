@@ -23,6 +23,8 @@ type checkpoint struct {
 	Steps    int // of the learner
 	EnvSteps int
 	Episodes int
+	Seconds  float64              // that the run has taken
+	Random   []float64            // the mean return of random actions; empty where it is not known
 	Object   []raysys.Ref[[]byte] // has Learner, where the nodes have no directories
 }
 
@@ -51,6 +53,8 @@ type order struct {
 	Seed      uint64
 	EnvSteps  int // that the run has made when the order is given: those of the checkpoint
 	Episodes  int
+	Seconds   float64
+	Random    []float64
 	MaxSteps  int // 0: nothing is learned, and what is there is told
 	For, Wait time.Duration
 	Save      bool // of a turn in which nothing is learned, so that the checkpoint is of one moment
@@ -61,6 +65,8 @@ type came struct {
 	Steps    int
 	EnvSteps int
 	Episodes int
+	Seconds  float64
+	Random   []float64
 	Loss     float64
 	Did      int  // steps in this turn
 	Due      bool // a checkpoint is to be made
@@ -106,7 +112,7 @@ func (g *learnerGrain) learn(ctx context.Context, e *Experiment, o order) (p cam
 		}
 	}
 	c := &g.saved.Value
-	p.Steps, p.EnvSteps, p.Episodes, p.Loss = c.Steps, c.EnvSteps, c.Episodes, g.loss
+	p.Steps, p.EnvSteps, p.Episodes, p.Loss, p.Seconds, p.Random = c.Steps, c.EnvSteps, c.Episodes, g.loss, c.Seconds, c.Random
 	p.Due = g.steps > c.Steps && time.Since(g.savedAt) >= rest*g.saveTook
 	return p, nil
 }
@@ -178,7 +184,10 @@ func (g *learnerGrain) save(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	if err := g.write(ctx, checkpoint{Model: g.learner.Model(), Seed: o.Seed, Learner: data, Steps: g.steps, EnvSteps: o.EnvSteps, Episodes: o.Episodes}); err != nil {
+	c := checkpoint{
+		Model: g.learner.Model(), Seed: o.Seed, Learner: data, Steps: g.steps, EnvSteps: o.EnvSteps, Episodes: o.Episodes, Seconds: o.Seconds, Random: o.Random,
+	}
+	if err := g.write(ctx, c); err != nil {
 		return err
 	}
 	g.savedAt, g.saveTook = time.Now(), time.Since(began)

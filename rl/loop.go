@@ -3,14 +3,17 @@ package rl
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime/debug"
 )
 
 // Loop plays an environment by a policy, episode after episode, and makes items of what happens: Acme's environment loop. It is for one goroutine.
 //
 // What is wrong with the environment, or with an action of the policy, is an *EnvError: a number that is NaN or infinite, an observation of another
-// shape than the Spec says, a Spec that changes, an action that Valid refuses, a panic. The episode is then over, and its steps make no item.
+// shape than the Spec says, a Spec that changes, an episode that goes on after MaxSteps, an action that Valid refuses, a panic. The episode is then over, and
+// its steps make no item.
 type Loop struct {
 	world  *world
 	spec   Spec
@@ -20,6 +23,7 @@ type Loop struct {
 	acted  int
 	adding *adding // nil: nothing is kept
 	items  []Trajectory
+	huge   func(l *Loop, reward float32) // gets rewards beyond hugeReward; nil: nobody does
 
 	on            bool // in an episode
 	obs           []float32
@@ -83,9 +87,9 @@ func (l *Loop) Step() (ended *Episode, err error) {
 			return nil, err
 		}
 	}
+	l.now.Steps++ // a panic is of this step, as Check says it too
 	l.act()
 	s := l.world.step(int(l.action[0]), l.action)
-	l.now.Steps++
 	l.now.Return += float64(s.Reward)
 	if err := l.look(s.Obs, s.Reward); err != nil {
 		return nil, err
@@ -95,6 +99,9 @@ func (l *Loop) Step() (ended *Episode, err error) {
 	}
 	copy(l.obs, s.Obs)
 	if !s.Done() {
+		if l.now.Steps == l.spec.MaxSteps {
+			return nil, l.wrong(goesOnAfterMaxSteps, l.now.Steps)
+		}
 		return nil, nil
 	}
 	l.on = false
@@ -168,13 +175,16 @@ func (l *Loop) look(obs []float32, reward float32) error {
 	if !finite(reward) {
 		return l.wrong("a reward is %v", reward)
 	}
+	if l.huge != nil && math.Abs(float64(reward)) > hugeReward {
+		l.huge(l, reward)
+	}
 	return nil
 }
 
 // wrong is an error of this place, after which the episode is over.
 func (l *Loop) wrong(format string, args ...any) *EnvError {
 	l.on = false
-	return &EnvError{l.spec.Name, l.seed, l.number, l.now.Steps, fmt.Sprintf(format, args...)}
+	return &EnvError{Name: l.spec.Name, Seed: l.seed, Episode: l.number, Step: l.now.Steps, What: fmt.Sprintf(format, args...)}
 }
 
 func (l *Loop) recovered(err *error) {
@@ -184,7 +194,9 @@ func (l *Loop) recovered(err *error) {
 		l.on = false
 		*err = r
 	default:
-		*err = l.wrong("panic: %v", r)
+		e := l.wrong("panic: %v", r)
+		e.Trace = string(debug.Stack())
+		*err = e
 	}
 }
 
@@ -215,7 +227,7 @@ func worldsOn[A Action](make func(ctx context.Context, seed uint64) Env[A]) make
 		if env == nil {
 			panic("no environment was made")
 		}
-		return &world{env.Spec, env.Reset, func(i int, v []float32) Step {
+		return &world{vector, env.Spec, env.Reset, func(i int, v []float32) Step {
 			action := any(i)
 			if vector {
 				action = v

@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -31,14 +32,21 @@ type Plan struct {
 	Dir string
 	// Every is after how many steps of the environment a Point is made: a fiftieth of Steps unless set.
 	Every int
-	// Evaluate has every Point measured by fresh episodes. Unless set only those are at which the Stop may be reached, and the last.
+	// Evaluate has Points measured by fresh episodes, as Episodes says. Unless set only those are at which the Stop may be reached, and the last.
 	Evaluate bool
+	// Episodes are what each measurement has: that of random actions, that of a Point and that of the end. What is given is played, whatever it costs.
+	// Unless set it is 10, and fewer where steps are dear: the measurements of Points make a tenth of the steps of training at most, so that a Point that
+	// has no room for an episode is not measured, and all that is no training a fifth of them. One episode is played at the end always. An
+	// environment whose Spec has Random is not measured for that, and one of a short run that has not, maybe not at all: NaN.
+	Episodes int
 	// Log is a file that gets a line for each Point as it is made: CSV, or JSON where its name ends in .jsonl. Empty: none. A run
 	// that goes on by its Name or Dir adds its lines to those of before, where those after the checkpoint come again, and its Points are the new ones. One
 	// of them that begins anew leaves the lines of an older run in a file beside: run.csv becomes run.1.csv.
 	Log string
 	// TensorBoard is a folder that gets the points as a file of events, which TensorBoard reads beside those of other folders: tensorboard --logdir of
-	// the folder above. The wall time of a point is that at which it was made. Each call of Train adds a file. Empty: none.
+	// the folder above. The wall time of a point is that at which it was made. A run that goes on adds a file, which has TensorBoard drop the points
+	// after the checkpoint, as they come again. One that begins anew leaves the events of an older run in a folder beside: runs/lift becomes
+	// runs/lift.1. Empty: none.
 	TensorBoard string
 	// Progress gets a line on how the run goes, again and again, as progress.NewLine shows it: the standard error where it is a terminal, unless set.
 	// io.Discard: none.
@@ -52,14 +60,14 @@ type Stop struct {
 }
 
 // MeanReturn is reached when so many fresh episodes, played as well as the agent can, have a mean return of goal at least, and as many more have too. It
-// is measured when a Point is made, once the returns of training come near.
+// is measured when a Point is made, once the returns of training come near: by Plan.Episodes first, and by these where their mean is at the goal.
 func MeanReturn(episodes int, goal float64) Stop { return Stop{episodes, goal} }
 
 // Goal is what MeanReturn was given; no episodes where there is no such end.
 func (s Stop) Goal() (episodes int, goal float64) { return s.episodes, s.goal }
 
-// evaluated is how many episodes an evaluation has, unless Stop says otherwise.
-const evaluated = 100
+// fewEpisodes is what a measurement has unless Plan.Episodes is given.
+const fewEpisodes = 10
 
 func (p Plan) complete() (Plan, error) {
 	bad := func(format string, args ...any) (Plan, error) {
@@ -74,6 +82,8 @@ func (p Plan) complete() (Plan, error) {
 		return bad("Plan.Actors is %d: give 0 or more", p.Actors)
 	case p.Every < 0:
 		return bad("Plan.Every is %d: give 0 or more", p.Every)
+	case p.Episodes < 0:
+		return bad("Plan.Episodes is %d: give 0 or more", p.Episodes)
 	case p.Stop.episodes < 0, p.Stop == Stop{} != (p.Stop.episodes == 0), math.IsNaN(p.Stop.goal):
 		return bad("Plan.Stop is MeanReturn(%d, %v): give 1 episode or more, and a number", p.Stop.episodes, p.Stop.goal)
 	}
@@ -93,13 +103,20 @@ func (p Plan) complete() (Plan, error) {
 	if p.Every == 0 {
 		p.Every = max(1, p.Steps/50)
 	}
+	p.Every = min(p.Every, p.Steps)
 	return p, nil
 }
 
-// episodes is how many an evaluation has.
-func (p *Plan) episodes() int {
-	if p.Stop.episodes > 0 {
-		return p.Stop.episodes
+// asked reports whether measurements are played whatever they cost.
+func (p *Plan) asked() bool { return p.Episodes > 0 }
+
+// episodes is how many a measurement has at most.
+func (p *Plan) episodes() int { return cmp.Or(p.Episodes, fewEpisodes) }
+
+// most is how many steps an episode of an evaluation has that no MaxSteps bounds.
+func (p *Plan) most() int {
+	if p.asked() {
+		return p.Steps
 	}
-	return evaluated
+	return max(1, p.Steps/pointShare)
 }

@@ -42,6 +42,13 @@ func newProgress(name string, p *Plan, random float64) *progress {
 	return &progress{line: line, name: name, steps: p.Steps, random: random, now: time.Now, evaluated: math.NaN()}
 }
 
+// begin draws a line that is live before the first step, which may take long.
+func (g *progress) begin(p *Point) {
+	if g.last = *p; g.line.Live() {
+		g.line.Draw(g.text())
+	}
+}
+
 // look draws the line where it is time to.
 func (g *progress) look(p *Point) {
 	now := g.now()
@@ -77,10 +84,13 @@ func (g *progress) add(p *Point) {
 
 // end draws the line a last time, and leaves it.
 func (g *progress) end() {
-	if g.line.Live() && !g.since.IsZero() {
-		g.line.Draw(g.text())
-		g.line.End()
+	if !g.line.Live() {
+		return
 	}
+	if !g.since.IsZero() {
+		g.line.Draw(g.text())
+	}
+	g.line.End()
 }
 
 // measure measures the steps per second.
@@ -103,7 +113,9 @@ func (g *progress) text() string {
 	if finite64(g.evaluated) {
 		s += ", evaluated " + brief(g.evaluated)
 	}
-	s += " (random " + brief(g.random) + ")"
+	if finite64(g.random) {
+		s += " (random " + brief(g.random) + ")"
+	}
 	if p.LearnerSteps > 0 {
 		s += fmt.Sprintf(", %s learner steps/step, age %d", brief(ratio(p.LearnerSteps, p.Steps)), p.Age)
 	}

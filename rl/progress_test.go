@@ -179,7 +179,7 @@ func TestDueShows(t *testing.T) {
 }
 
 func TestCloseTwice(t *testing.T) {
-	r, err := newRecord("x", &Plan{Steps: 1, Log: t.TempDir() + "/run.csv", Progress: io.Discard}, 0, false)
+	r, err := newRecord("x", &Plan{Steps: 1, Log: t.TempDir() + "/run.csv", Progress: io.Discard}, &Point{})
 	if err != nil {
 		t.Fatal(err)
 	}

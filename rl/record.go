@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,19 +22,45 @@ type record struct {
 	progress *progress    // nil: nothing is shown
 }
 
-// newRecord makes one, and a log where the plan wants one: a new one, or one to which a run that goes on adds. random is the mean return of random
-// actions.
-func newRecord(name string, p *Plan, random float64, goesOn bool) (r *record, err error) {
-	r = &record{progress: newProgress(name, p, random), form: formOf(p.Log)}
+// newRecord makes one, and a log where the plan wants one: a new one, or one to which a run that goes on from a point adds. The live line is there from now
+// on.
+func newRecord(name string, p *Plan, from *Point) (r *record, err error) {
+	r = &record{progress: newProgress(name, p, math.NaN()), form: formOf(p.Log)}
 	if p.TensorBoard != "" {
-		if r.events, err = events.Create(p.TensorBoard); err != nil {
+		if r.events, err = openEvents(p.TensorBoard, from.Steps); err != nil {
 			return nil, fmt.Errorf("Plan.TensorBoard: %w", err)
 		}
 	}
-	if err := r.open(p, goesOn); err != nil {
+	if err := r.open(p, from.Steps > 0); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
+	if r.progress != nil {
+		r.progress.begin(from)
+	}
 	return r, nil
+}
+
+// openEvents begins a file in a folder. Points of a run that goes on come again from after these steps on.
+func openEvents(folder string, steps int) (*events.File, error) {
+	if steps == 0 {
+		if err := events.SetAside(folder); err != nil {
+			return nil, err
+		}
+	}
+	f, err := events.Create(folder)
+	if err == nil && steps > 0 {
+		if err = f.Restart(time.Now(), steps+1); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return f, err
+}
+
+// random is what random actions return, once that is known.
+func (r *record) random(mean float64) {
+	if r.progress != nil {
+		r.progress.random = mean
+	}
 }
 
 // open opens the log.

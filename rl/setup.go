@@ -38,7 +38,9 @@ type Experiment struct {
 	here  bool  // it is a Variant
 
 	memory *inMemory
-	warned *sync.Map // names of runs of which the log says that they are not kept
+	warned *sync.Map // names of runs of which the log says that they are not kept, and hugeSaid
+
+	baselines *sync.Map // mean returns of random actions, by baselineKey
 
 	replay   replay.Server[Trajectory]
 	learners grains.Kind[learnerGrain]
@@ -74,7 +76,7 @@ func Variant[A Action](e *Experiment, s Setup[A]) *Experiment {
 
 // adopt has e be an experiment of that setup.
 func adopt[A Action](e *Experiment, s *Setup[A]) {
-	e.make, e.agent = nil, s.Agent
+	e.make, e.agent, e.baselines = nil, s.Agent, &sync.Map{}
 	if s.Env != nil {
 		e.make = worlds(s.Env)
 	} else if s.EnvOn != nil {
@@ -143,7 +145,8 @@ func (x *Experience) complete() error {
 // It fails with ErrPlan where plan or setup cannot be meant, or the name is that of a run of another seed, with an *EnvError where an environment or a
 // policy breaks the rules, with ErrDiverged where a loss is not a number, and with ErrModel where the checkpoint that it would go on from is of another
 // net. What a node's death takes away comes back, and is no error, but for the death of the caller's own. An evaluation, or a first episode, that has not
-// ended after 10 s is a line in the log; where the Spec has no MaxSteps, an episode of an evaluation is cut after Plan.Steps.
+// ended after 10 s is a line in the log; where the Spec has no MaxSteps, an episode of an evaluation is cut after a tenth of Plan.Steps, or after Plan.Steps
+// where Plan.Episodes is given.
 func (e *Experiment) Train(ctx context.Context, plan Plan) (*Run, error) {
 	plan, err := plan.complete()
 	if err == nil {

@@ -28,7 +28,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.open(); err != nil {
+	if err := c.open(ctx); err != nil {
 		return nil, err
 	}
 	defer c.record.close()
@@ -88,6 +88,7 @@ func (s *single) prepare(ctx context.Context) (err error) {
 	if s.loop, err = newLoop(ctx, s.e.make, seedOf(s.plan.Seed, uint64(s.now.Steps)<<32), policy, &s.e.x); err != nil {
 		return err
 	}
+	s.loop.huge = s.e.warnHuge(ctx)
 	return s.loop.Load(s.weights())
 }
 
@@ -100,20 +101,20 @@ func (s *single) resume(ctx context.Context) error {
 	if err := errors.Join(c.of(s.plan.named(), s.plan.Seed), c.restore(ctx, s.learner)); err != nil {
 		return err
 	}
-	s.goOnFrom(c.EnvSteps, c.Episodes, c.Steps)
+	s.goOnFrom(c.EnvSteps, c.Episodes, c.Steps, c.Seconds, c.Random)
 	return nil
 }
 
 // measure makes a point.
 func (s *single) measure(ctx context.Context) error {
-	m := unmeasured
+	p, m := s.mark(), unmeasured
 	if s.evaluates() {
 		var err error
-		if m, err = s.e.measure(ctx, s.weights(), s.question()); err != nil {
+		if m, err = s.e.measure(ctx, s.weights(), s.question(false)); err != nil {
 			return err
 		}
 	}
-	return s.point(m)
+	return s.point(p, m)
 }
 
 // keep makes a checkpoint of a run that is kept: each time a point is made. Before the first step of the learner it has nothing that a run that begins anew
@@ -128,6 +129,7 @@ func (s *single) keep(ctx context.Context) error {
 	}
 	c := checkpoint{
 		Model: s.learner.Model(), Seed: s.plan.Seed, Learner: data, Steps: s.now.LearnerSteps, EnvSteps: s.now.Steps, Episodes: s.now.Episodes,
+		Seconds: s.seconds(), Random: s.known(),
 	}
 	return s.e.store(ctx, &s.plan, c)
 }

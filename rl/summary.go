@@ -6,7 +6,7 @@ import (
 )
 
 // MarshalJSON writes what came of the run in one object, without its points and weights: name, seed, actors, solved, mean_return, random_return, steps,
-// learner_steps, episodes, seconds. A return that is not a number is null.
+// learner_steps, episodes, baseline_steps, evaluation_steps, seconds. A return that is not a number is null.
 func (r Run) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Name         string   `json:"name"`
@@ -18,9 +18,12 @@ func (r Run) MarshalJSON() ([]byte, error) {
 		Steps        int      `json:"steps"`
 		LearnerSteps int      `json:"learner_steps"`
 		Episodes     int      `json:"episodes"`
+		Baseline     int      `json:"baseline_steps"`
+		Evaluation   int      `json:"evaluation_steps"`
 		Seconds      float64  `json:"seconds"`
 	}{
-		r.Name, r.Seed, r.Actors, r.Solved, orNull(r.MeanReturn), orNull(r.RandomReturn), r.Steps, r.LearnerSteps, r.Episodes, r.Took.Seconds(),
+		r.Name, r.Seed, r.Actors, r.Solved, orNull(r.MeanReturn), orNull(r.RandomReturn), r.Steps, r.LearnerSteps, r.Episodes,
+		r.BaselineSteps, r.EvaluationSteps, r.Took.Seconds(),
 	})
 }
 
@@ -37,9 +40,17 @@ func (r Run) String() string {
 	if r.Took > 0 {
 		speed = fmt.Sprintf(", %s steps/s", brief(float64(r.Steps-r.Resumed)/r.Took.Seconds()))
 	}
-	return fmt.Sprintf("%s on %s, seed %d, %s\nmean return %s, random %s%s\n%d steps in %s s%s, %d episodes\n%d learner steps, %s per step",
-		r.Name, r.Env.Name, r.Seed, plural(r.Actors, "actor"), brief(r.MeanReturn), brief(r.RandomReturn), how,
-		r.Steps, brief(r.Took.Seconds()), speed, r.Episodes, r.LearnerSteps, brief(ratio(r.LearnerSteps, r.Steps)))
+	beside := ""
+	if r.BaselineSteps+r.EvaluationSteps > 0 {
+		beside = fmt.Sprintf("; %d more of random actions, %d of evaluations", r.BaselineSteps, r.EvaluationSteps)
+	}
+	random := "not known"
+	if finite64(r.RandomReturn) {
+		random = brief(r.RandomReturn)
+	}
+	return fmt.Sprintf("%s on %s, seed %d, %s\nmean return %s, random %s%s\n%d steps in %s s%s, %d episodes%s\n%d learner steps, %s per step",
+		r.Name, r.Env.Name, r.Seed, plural(r.Actors, "actor"), brief(r.MeanReturn), random, how,
+		r.Steps, brief(r.Took.Seconds()), speed, r.Episodes, beside, r.LearnerSteps, brief(ratio(r.LearnerSteps, r.Steps)))
 }
 
 // aim is the goal of the run, or the threshold of its environment: 0 where there is neither.

@@ -41,8 +41,8 @@ var (
 )
 
 func (m *meter) start(ctx context.Context, of measurement) error {
-	args := map[string]any{"vectorization_mode": of.Mode}
-	if err := m.Start(ctx, process.Config{Gym: "CartPole-v1", Envs: of.Envs, Args: args}); err != nil {
+	args := map[string]any{"envs": of.Envs, "mode": of.Mode}
+	if err := m.Start(ctx, process.Config{Script: alonePy, New: "vector", Envs: of.Envs, Args: args}); err != nil {
 		return err
 	}
 	_, err := m.Reset(ctx, 1)
@@ -83,8 +83,7 @@ func stepping(of measurement, step func(process.Tensor) error) (measured, error)
 // turn. A ratio is of one round, and all are medians.
 func rates(ctx context.Context, envs, rounds int, seconds float64, w io.Writer) error {
 	fmt.Fprintf(w, "%-20s %4s %14s %14s %6s %14s %6s\n", "vector", "envs", "Python alone/s", "in a turn/s", "ratio", "by calls/s", "ratio")
-	for _, mode := range []string{"sync", "vector_entry_point"} {
-		of := measurement{envs, mode, seconds}
+	for _, of := range []measurement{{1, "sync", seconds}, {envs, "sync", seconds}, {envs, "vector_entry_point", seconds}, {8, "images", seconds}} {
 		var got [3][]float64
 		for range rounds {
 			g := meters.Get("meter")
@@ -105,7 +104,7 @@ func rates(ctx context.Context, envs, rounds int, seconds float64, w io.Writer) 
 				got[i] = append(got[i], m.Rate)
 			}
 		}
-		fmt.Fprintf(w, "%-20s %4d %14.0f %14.0f %6.2f %14.0f %6.2f\n", mode, envs, median(got[0]), median(got[1]), median(ratios(got[1], got[0])),
+		fmt.Fprintf(w, "%-20s %4d %14.0f %14.0f %6.2f %14.0f %6.2f\n", of.Mode, of.Envs, median(got[0]), median(got[1]), median(ratios(got[1], got[0])),
 			median(got[2]), median(ratios(got[2], got[0])))
 	}
 	n, begun := 0, time.Now()

@@ -10,6 +10,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -49,8 +50,19 @@ type Config struct {
 
 	// Envs makes N environments, for a Vector: New makes one of them, with gymnasium's methods reset and step, or a VectorEnv of gymnasium.
 	Envs int
-	// Gym is an environment that gymnasium knows, such as "CartPole-v1", in the place of New. Args are those of gymnasium.make_vec.
+	// Gym is an environment that gymnasium knows, such as "CartPole-v1", in the place of New: N of it are made by gymnasium.make, which gets
+	// Args, and stepped one after the other; with Args["vectorization_mode"] "async" by gymnasium.make_vec. An id such as
+	// "ale_py:ALE/Pong-v5" imports the package that registers it first.
 	Gym string
+	// Own takes the vector that the environment of Gym brings along, such as those of CartPole and Atari. It is faster, and its episodes are others:
+	// their seeds are not seed+i, they change with Envs, and settings may differ, such as rewards of Atari that are clipped to 1.
+	Own bool
+	// Autoreset says when a VectorEnv begins the next episode of an environment, where it does not say so itself, or wrongly: "next_step",
+	// "same_step" or "disabled", as gymnasium's AutoresetMode. Steps have one form for all of them. With same_step and a vector that resets no
+	// single environment (those of gymnasium do from 1.1 on) an episode begins with the observation after its first step.
+	Autoreset string
+	// Flatten makes one array of observations that are a Dict or a Tuple, as gymnasium's FlattenObservation does.
+	Flatten bool
 }
 
 // check says what of c cannot be meant.
@@ -69,6 +81,12 @@ func (c *Config) check() error {
 		return errors.New("give Script, New, Gym or Command")
 	case c.Gym != "" && (c.Envs == 0 || c.New != ""):
 		return errors.New("with Gym give Envs, and no New: it is for a Vector")
+	case c.Own && c.Gym == "":
+		return errors.New("Own is of the environment of Gym: give Gym")
+	case (c.Flatten || c.Autoreset != "") && c.Envs == 0:
+		return errors.New("Flatten and Autoreset are for a Vector: give Envs")
+	case !slices.Contains([]string{"", "next_step", "same_step", "disabled"}, c.Autoreset):
+		return fmt.Errorf("bad Autoreset %q: give next_step, same_step or disabled", c.Autoreset)
 	case c.Envs < 0 || c.MaxFrame < 0 || c.MaxFrame > math.MaxInt32 || c.Start < 0:
 		return fmt.Errorf("bad Envs %d, MaxFrame %d, or Start %v", c.Envs, c.MaxFrame, c.Start)
 	}
@@ -99,6 +117,11 @@ type beginning struct {
 	Envs   int            `json:"envs"`
 	Gym    string         `json:"gym"`
 	Limit  int            `json:"max_frame"` // of a result: what is larger is a failure, with its length
+
+	Vectors   string `json:"vectors,omitempty"` // the source of vectors.py, where Envs is set
+	Own       bool   `json:"own"`
+	Autoreset string `json:"autoreset"`
+	Flatten   bool   `json:"flatten"`
 }
 
 // Child is a child process with an object whose methods are called. The zero Child has none. Embed it in the struct of a grain, whose

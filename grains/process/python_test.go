@@ -192,14 +192,14 @@ func TestPythonRaises(t *testing.T) {
 		t.Error(e.Traceback)
 	}
 	for what, err := range map[string]error{
-		"TypeError: value returned int: return a dict":       second(value.Call(ctx, a, none{}).Get(ctx)),
-		"TypeError: elements of format 'h'":                  second(odd.Call(ctx, a, none{}).Get(ctx)),
-		"ValueError: Out of range float values":              second(nan.Call(ctx, a, none{}).Get(ctx)),
-		"AttributeError: 'Box' object has no attribute":      second(absent.Call(ctx, a, none{}).Get(ctx)),
-		"the value does not fit: the tensor does not fit":    second(listed.Call(ctx, a, none{}).Get(ctx)),
-		"AttributeError: 'NoneType' object has no attribute": second(untold.Call(ctx, a, scaling{}).Get(ctx)),
-		`"y" is an array, float32[6]`:                        second(untold.Call(ctx, a, scaling{X: process.Of([]float32{1, 2, 3, 4, 5, 6}, 2, 3)}).Get(ctx)),
-		"float32[1] is inside a field":                       second(wrong.Call(ctx, a, misplaced{struct{ X process.Tensor }{process.Of([]float32{1})}}).Get(ctx)),
+		"TypeError: value returned int: return a dict":                       second(value.Call(ctx, a, none{}).Get(ctx)),
+		"TypeError: 'y' in the result of strange has elements of format 'h'": second(odd.Call(ctx, a, none{}).Get(ctx)),
+		"ValueError: Out of range float values":                              second(nan.Call(ctx, a, none{}).Get(ctx)),
+		"AttributeError: 'Box' object has no attribute":                      second(absent.Call(ctx, a, none{}).Get(ctx)),
+		"the value does not fit: the tensor does not fit":                    second(listed.Call(ctx, a, none{}).Get(ctx)),
+		"AttributeError: 'NoneType' object has no attribute":                 second(untold.Call(ctx, a, scaling{}).Get(ctx)),
+		`"y" is an array, float32[6]`:                                        second(untold.Call(ctx, a, scaling{X: process.Of([]float32{1, 2, 3, 4, 5, 6}, 2, 3)}).Get(ctx)),
+		"float32[1] is inside a field":                                       second(wrong.Call(ctx, a, misplaced{struct{ X process.Tensor }{process.Of([]float32{1})}}).Get(ctx)),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %s", err, what)

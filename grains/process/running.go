@@ -24,8 +24,12 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-//go:embed worker.py
-var worker string
+var (
+	//go:embed worker.py
+	worker string
+	//go:embed vectors.py
+	vectors string
+)
 
 // bootstrap reads worker.py from descriptor 3, so that no file is needed and the list of processes stays readable. It takes the working
 // directory, from which Python would import first, out of the path: worker.py brings it back behind its own imports.
@@ -34,6 +38,9 @@ const bootstrap = "import sys; folder = sys.path.pop(0) if sys.path[:1] == [''] 
 
 // outputDelay is how long the output of a child that has ended is waited for. A process that it has left behind may hold it.
 const outputDelay = time.Second
+
+// usualPipe is what a pipe holds by itself.
+const usualPipe = 64 << 10
 
 // starts bounds how many children start at the same time: each takes a CPU or more for that. A process is a node, but for tests.
 var starts = make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -62,6 +69,7 @@ type running struct {
 	ended    <-chan struct{} // closed by subprocess: it has ended
 	gone     chan struct{}   // closed by wait: its group, too
 	broken   bool            // it is of no use any more
+	wide     bool            // the pipe from it was widened
 }
 
 // launch starts a child for the grain of ctx: the turn may end before the child is up.
@@ -127,10 +135,14 @@ func (r *running) start(life context.Context, cfg *Config, env []string, stdout 
 
 // begin sends the first message to the child, which makes the object.
 func (r *running) begin(life context.Context, cfg *Config) error {
-	values, err := json.Marshal(beginning{
+	first := beginning{
 		Script: cfg.Script, New: cfg.New, Args: cfg.Args, Seed: cfg.seed(r.name), Envs: cfg.Envs, Gym: cfg.Gym, Limit: r.limit,
-		Beat: max(cfg.heartbeat().Seconds()/4, 0),
-	})
+		Beat: max(cfg.heartbeat().Seconds()/4, 0), Own: cfg.Own, Autoreset: cfg.Autoreset, Flatten: cfg.Flatten,
+	}
+	if cfg.Envs > 0 && len(cfg.Command) == 0 {
+		first.Vectors = vectors
+	}
+	values, err := json.Marshal(first)
 	if err != nil {
 		return err
 	}
@@ -287,6 +299,10 @@ func (r *running) exchange(ctx context.Context, m *message) (message, error) {
 			break
 		}
 		r.heard(body)
+	}
+	if len(body) > usualPipe && !r.wide {
+		r.wide = true
+		subprocess.WidenPipe(r.from)
 	}
 	var reply message
 	if err == nil && kind == callFrame {

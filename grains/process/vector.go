@@ -2,9 +2,11 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/raysys/raysys/grains"
 )
@@ -13,7 +15,7 @@ import (
 // it is, or use DefineVector. Only turns of the grain use it.
 type Vector struct {
 	child Child
-	like  Tensor // an observation: its type and shape
+	like  []Part // an observation: types and shapes, without data
 	reset bool   // the environments have been reset
 	seed  int64
 	step  int
@@ -23,32 +25,25 @@ type Vector struct {
 // action and returns the first observation and a reward of 0: gymnasium's AutoresetMode.NEXT_STEP.
 type Steps struct {
 	Observations Tensor // N of them: float32, or uint8 where the environment has that
-	Rewards      []float32
-	Terminated   []bool // the episode has ended
-	Truncated    []bool // the episode was cut off, for example by a limit of its length
+	// Parts has the observations where they are a Dict or a Tuple, in the order of its space, each of the type that it has in the environment.
+	Parts      []Part
+	Rewards    []float32
+	Terminated []bool // the episode has ended
+	Truncated  []bool // the episode was cut off, for example by a limit of its length
 }
 
-type (
-	resetArgs struct {
-		Seed int64 `json:"seed"`
-	}
-	stepArgs struct {
-		Actions Tensor `json:"actions"`
-	}
-	stepped struct {
-		Observations Tensor `json:"observations"`
-		Rewards      Tensor `json:"rewards"`
-		Terminated   Tensor `json:"terminated"`
-		Truncated    Tensor `json:"truncated"`
-	}
-)
+// Part is what N observations have under a name: that in a Dict, or the number in a Tuple. Of a Dict in a Dict it is as "inner.key".
+type Part struct {
+	Name string
+	Tensor
+}
 
 // Start starts the child with cfg.Envs environments, in the place of one that v has. Reset comes next.
 func (v *Vector) Start(ctx context.Context, cfg Config) error {
 	if cfg.Envs <= 0 {
 		return fmt.Errorf("start a child process: %w", errEnvs)
 	}
-	v.reset = false
+	v.reset, v.like = false, nil
 	return v.child.Start(ctx, cfg)
 }
 
@@ -58,21 +53,39 @@ var errEnvs = errors.New("a Vector needs Envs of 1 or more")
 func (v *Vector) OnDeactivate(ctx context.Context) error { return v.child.OnDeactivate(ctx) }
 
 // Reset begins new episodes in all environments and returns the first observations. Environment i gets seed+i, so that the same seed
-// and the same actions give the same steps, also in a child that was started anew.
+// and the same actions give the same steps, also in a child that was started anew. Observations with Parts are refused: Begin returns them.
 func (v *Vector) Reset(ctx context.Context, seed int64) (Tensor, error) {
+	s, err := v.Begin(ctx, seed)
+	if err != nil || len(s.Parts) == 0 {
+		return s.Observations, err
+	}
+	v.reset = false
+	return Tensor{}, fmt.Errorf("%s: %w: the observations have parts, %v: Begin returns them; for one array set Config.Flatten, or wrap the environment in gymnasium's FlattenObservation",
+		nameOf(ctx), ErrShape, named(s.Parts))
+}
+
+// Begin is Reset for observations with Parts, too. The Steps have no rewards.
+func (v *Vector) Begin(ctx context.Context, seed int64) (s Steps, err error) {
 	v.reset, v.seed, v.step = false, seed, 0
-	r, err := Call[resetArgs, stepped](ctx, &v.child, "reset", resetArgs{seed})
+	values, err := json.Marshal(map[string]int64{"seed": seed})
 	if err != nil {
-		return Tensor{}, v.at(err)
+		return s, err
 	}
-	if v.like.IsZero() && len(r.Observations.Shape) > 0 {
-		v.like = Tensor{DType: r.Observations.DType, Shape: r.Observations.Shape[1:]}
+	if s, err = v.exchange(ctx, &message{Method: "reset", Values: values}); err != nil {
+		return Steps{}, err
 	}
-	if err := v.check(r.Observations); err != nil {
-		return Tensor{}, err
+	if v.like == nil {
+		for _, p := range s.all() {
+			if len(p.Shape) > 0 {
+				v.like = append(v.like, Part{p.Name, Tensor{DType: p.DType, Shape: p.Shape[1:]}})
+			}
+		}
+	}
+	if err := v.check(s.all()); err != nil {
+		return Steps{}, err
 	}
 	v.reset = true
-	return r.Observations, nil
+	return s, nil
 }
 
 // Step makes a step in all environments: actions has one for each of them, int64 where they are numbered, or a row of float32. It fails
@@ -88,15 +101,68 @@ func (v *Vector) Step(ctx context.Context, actions Tensor) (s Steps, err error) 
 		return s, fmt.Errorf("%s: actions: %w", nameOf(ctx), actions.valid())
 	}
 	v.step++
-	r, err := Call[stepArgs, stepped](ctx, &v.child, "step", stepArgs{actions})
+	s, err = v.exchange(ctx, &message{Method: "step", Tensors: []described{{"actions", actions.DType, actions.Shape, actions.Data}}})
+	if err == nil && (len(s.Rewards) != n || len(s.Terminated) != n || len(s.Truncated) != n) {
+		err = fmt.Errorf("%s: the result of step: %w: %d rewards, %d and %d ends of %d environments", nameOf(ctx), ErrTensor, len(s.Rewards), len(s.Terminated), len(s.Truncated), n)
+	}
+	if i := slices.IndexFunc(s.Rewards, func(r float32) bool { return r != r }); err == nil && i >= 0 {
+		err = v.fault(i, fmt.Errorf("the reward: %w", ErrNaN))
+	}
 	if err == nil {
-		s, err = v.steps(ctx, r)
+		err = v.check(s.all())
 	}
 	if err != nil {
 		v.reset = false
-		return Steps{}, v.at(err)
+		return Steps{}, err
 	}
 	return s, nil
+}
+
+// partPrefix begins the name of a part in a frame.
+const partPrefix = "observations/"
+
+// exchange calls a method of the environments, and reads what it returns.
+func (v *Vector) exchange(ctx context.Context, m *message) (s Steps, err error) {
+	reply, err := v.child.call(ctx, m)
+	if err != nil {
+		return s, v.at(err)
+	}
+	for _, d := range reply.Tensors {
+		switch name, part := strings.CutPrefix(d.Name, partPrefix); {
+		case part:
+			s.Parts = append(s.Parts, Part{name, d.tensor()})
+		case d.Name == "observations":
+			s.Observations = d.tensor()
+		case d.Name == "rewards":
+			s.Rewards, err = Values[float32](d.tensor())
+		case d.Name == "terminated":
+			s.Terminated, err = Values[bool](d.tensor())
+		case d.Name == "truncated":
+			s.Truncated, err = Values[bool](d.tensor())
+		default:
+			err = fmt.Errorf("%w: %q is no tensor of a step", ErrValue, d.Name)
+		}
+		if err != nil {
+			return s, fmt.Errorf("%s: the result of %s: %w", nameOf(ctx), m.Method, err)
+		}
+	}
+	return s, nil
+}
+
+// all are the observations in parts: one without a name where they are one array.
+func (s *Steps) all() []Part {
+	if len(s.Parts) > 0 {
+		return s.Parts
+	}
+	return []Part{{"", s.Observations}}
+}
+
+func named(parts []Part) string {
+	var list []string
+	for _, p := range parts {
+		list = append(list, strings.TrimPrefix(p.Name+" "+p.String(), " "))
+	}
+	return strings.Join(list, ", ")
 }
 
 func (v *Vector) envs() int {
@@ -106,35 +172,21 @@ func (v *Vector) envs() int {
 	return v.child.cfg.Envs
 }
 
-// steps checks what a step has returned.
-func (v *Vector) steps(ctx context.Context, r stepped) (s Steps, err error) {
-	s.Observations = r.Observations
-	if s.Rewards, err = Values[float32](r.Rewards); err == nil {
-		if s.Terminated, err = Values[bool](r.Terminated); err == nil {
-			s.Truncated, err = Values[bool](r.Truncated)
-		}
-	}
-	n := v.envs()
-	if err == nil && (len(s.Rewards) != n || len(s.Terminated) != n || len(s.Truncated) != n) {
-		err = fmt.Errorf("%w: %d rewards, %d and %d ends of %d environments", ErrTensor, len(s.Rewards), len(s.Terminated), len(s.Truncated), n)
-	}
-	if err != nil {
-		return s, fmt.Errorf("%s: the result of step: %w", nameOf(ctx), err)
-	}
-	if i := r.Rewards.nan(); i >= 0 {
-		return s, v.fault(i, fmt.Errorf("the reward: %w", ErrNaN))
-	}
-	return s, v.check(s.Observations)
-}
-
 // check checks the observations of all environments.
-func (v *Vector) check(o Tensor) error {
-	if want := (Tensor{DType: v.like.DType, Shape: append([]int{v.envs()}, v.like.Shape...)}); o.DType != want.DType || !slices.Equal(o.Shape, want.Shape) {
-		return v.fault(-1, fmt.Errorf("%w: observations %v, want %v", ErrShape, o, want))
+func (v *Vector) check(parts []Part) error {
+	want := make([]Part, len(v.like))
+	for i, p := range v.like {
+		want[i] = Part{p.Name, Tensor{DType: p.DType, Shape: append([]int{v.envs()}, p.Shape...)}}
 	}
-	if i := o.nan(); i >= 0 {
-		row := len(o.Data) / o.DType.size() / v.envs()
-		return v.fault(i/row, fmt.Errorf("element %d of the observation: %w", i%row, ErrNaN))
+	same := func(a, b Part) bool { return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) }
+	if !slices.EqualFunc(parts, want, same) {
+		return v.fault(-1, fmt.Errorf("%w: observations %s, want %s", ErrShape, named(parts), named(want)))
+	}
+	for _, p := range parts {
+		if i := p.nan(); i >= 0 {
+			row := len(p.Data) / p.DType.size() / v.envs()
+			return v.fault(i/row, fmt.Errorf("%s of the observation: %w", strings.TrimSuffix(fmt.Sprintf("element %d of %s", i%row, p.Name), " of "), ErrNaN))
+		}
 	}
 	return nil
 }
@@ -160,6 +212,7 @@ func (v *Vector) at(err error) error {
 type Vectors struct {
 	grains.Kind[Vector]
 	Reset grains.Func[Vector, int64, Tensor]
+	Begin grains.Func[Vector, int64, Steps]
 	Step  grains.Func[Vector, Tensor, Steps]
 }
 
@@ -177,6 +230,10 @@ func DefineVector(name string, cfg Config, opts ...grains.Option) Vectors {
 		Reset: grains.Method(k, "reset", func(v *Vector, ctx context.Context, seed int64) (Tensor, error) {
 			v.child.use(&cfg)
 			return v.Reset(ctx, seed)
+		}),
+		Begin: grains.Method(k, "begin", func(v *Vector, ctx context.Context, seed int64) (Steps, error) {
+			v.child.use(&cfg)
+			return v.Begin(ctx, seed)
 		}),
 		Step: grains.Method(k, "step", (*Vector).Step),
 	}

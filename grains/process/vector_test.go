@@ -24,12 +24,7 @@ var (
 	arms    = process.DefineVector("arm", process.Config{Script: envsPy, New: "Arm", Envs: 2})
 	carts   = process.DefineVector("cart", process.Config{Gym: "CartPole-v1", Envs: 4})
 	sync    = process.DefineVector("cart.sync", process.Config{Gym: "CartPole-v1", Envs: 4, Args: map[string]any{"vectorization_mode": "sync"}})
-	same    = process.DefineVector("cart.same", process.Config{Script: `
-import gymnasium
-def make():
-    same = gymnasium.vector.AutoresetMode.SAME_STEP
-    return gymnasium.make_vec("CartPole-v1", num_envs=4, vectorization_mode="sync", vector_kwargs={"autoreset_mode": same})
-`, New: "make", Envs: 4})
+	native  = process.DefineVector("cart.own", process.Config{Gym: "CartPole-v1", Envs: 4, Own: true})
 )
 
 // walk makes steps with alternate actions, and returns all that it sees.
@@ -176,7 +171,7 @@ func TestVectorOfNumbers(t *testing.T) {
 // alone takes the steps of walk in Python, without raysys.
 const alone = `
 import sys, gymnasium, numpy
-v = gymnasium.make_vec("CartPole-v1", num_envs=4, vectorization_mode=sys.argv[1] or None)
+v = gymnasium.make_vec("CartPole-v1", num_envs=4, vectorization_mode=sys.argv[1])
 o, _ = v.reset(seed=1)
 ended = 0
 for i in range(60):
@@ -191,8 +186,11 @@ func TestGymnasium(t *testing.T) {
 	python := needs(t, "gymnasium", "numpy")
 	k := testkit.New(t)
 	ctx := k.Context()
-	for mode, v := range map[string]process.Vectors{"": carts, "sync": sync} {
-		walk(t, k, v, 1, 59)
+	for mode, list := range map[string][]process.Vectors{"sync": {carts, sync}, "vector_entry_point": {native}} {
+		v := list[0]
+		if first, all := walk(t, k, v, 1, 59), list; len(all) > 1 && !slices.Equal(first, walk(t, k, all[1], 1, 59)) {
+			t.Errorf("mode %q is not what Gym is alone", mode)
+		}
 		s, err := v.Step.Call(ctx, v.Get("a"), process.Of([]int64{1, 0, 1, 0})).Get(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -202,12 +200,13 @@ func TestGymnasium(t *testing.T) {
 			t.Errorf("mode %q: %s, want %s %v", mode, got, want, err)
 		}
 	}
-	if _, err := same.Reset.Call(ctx, same.Get("a"), 1).Get(ctx); err == nil || !strings.Contains(err.Error(), "make it with AutoresetMode.NEXT_STEP") {
-		t.Error(err)
-	}
 	// 3 is no action of CartPole
-	_, err := carts.Step.Call(ctx, carts.Get("a"), process.Of([]int64{0, 1, 3, 0})).Get(ctx)
-	if e, ok := errors.AsType[*process.Error](err); !ok || e.Type != "AssertionError" || errors.Is(err, raysys.ErrPanic) {
-		t.Error(err)
+	for v, env := range map[*process.Vectors]int{&carts: 2, &native: -1} {
+		_, err := v.Step.Call(ctx, v.Get("a"), process.Of([]int64{0, 1, 3, 0})).Get(ctx)
+		raised, ok := errors.AsType[*process.Error](err)
+		e, named := errors.AsType[*process.EnvError](err)
+		if !ok || raised.Type != "AssertionError" || errors.Is(err, raysys.ErrPanic) || !named || e.Env != env || e.Seed != int64(1+max(env, 0)) {
+			t.Error(err)
+		}
 	}
 }

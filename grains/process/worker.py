@@ -59,9 +59,17 @@ class Script:
 sys.meta_path.insert(0, Script())
 """
 
-encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
-replies = os.fdopen(4, "wb")
-sending = threading.Lock()  # guards replies
+def number(v):
+    """Is what json makes of a value that it does not know: a scalar of numpy or torch."""
+    if hasattr(v, "item") and getattr(v, "size", 1) in (0, 1) or hasattr(v, "numel") and v.numel() == 1:
+        return v.item()
+    raise TypeError(f"{type(v).__name__} is no value of JSON: {type(v).__module__}.{type(v).__name__} inside a list or a dict; only a key of the result may be an array")
+
+
+encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=number).encode
+
+
+sending = threading.Lock()  # guards descriptor 4
 working = False  # a call runs
 starting = True  # the object is not made yet
 limit = 0  # of the frame of a result
@@ -92,10 +100,21 @@ def send(kind, text, tensors=()):
     size = 1 + sum(map(len, parts))
     if kind == RESULT and size > limit:
         raise TooLarge(size)
-    body = b"".join(parts)
+    parts.insert(0, struct.pack("<IB", size, kind))
+    if size < 64 << 10:  # then a copy is cheaper than a list
+        parts = [b"".join(parts)]
     with sending:
-        replies.write(struct.pack("<IB", 1 + len(body), kind) + body)
-        replies.flush()
+        write([memoryview(p) for p in parts if len(p)])
+
+
+def write(parts):
+    """Writes bytes to descriptor 4, without a copy of them."""
+    while parts:
+        n = os.writev(4, parts[:512])  # it takes 1024 at most
+        while parts and n >= len(parts[0]):
+            n -= len(parts.pop(0))
+        if n:
+            parts[0] = parts[0][n:]
 
 
 def doing():
@@ -159,21 +178,37 @@ def receive():
     return header, tensors
 
 
-def tensor(v):
-    """Returns dtype, shape and bytes of an array, None for another value."""
+def plain(v, what):
+    """Returns an array of another library, such as torch, jax or pandas, as one of numpy, and other values as they are. what() names it in an error."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and hasattr(v, "detach"):  # of torch
-        v = v.detach().cpu().numpy()
+    if numpy is None or isinstance(v, (numpy.ndarray, numpy.generic)):
+        if numpy is not None and isinstance(v, numpy.ma.MaskedArray):
+            raise TypeError(f"{what()} is a masked array: fill it, or send the mask beside it")
+        return v
+    try:
+        if hasattr(v, "detach"):  # of torch
+            return v.detach().cpu().numpy()
+        if hasattr(v, "__array__"):
+            return numpy.asarray(v)
+        return numpy.from_dlpack(v) if hasattr(v, "__dlpack__") else v
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise TypeError(f"{what()} is a {type(v).__module__}.{type(v).__name__} of {getattr(v, 'dtype', 'no dtype')}, and no array of numpy: {e}") from None
+
+
+def tensor(v, what):
+    """Returns dtype, shape and the memory of an array, None for another value."""
+    numpy, v = sys.modules.get("numpy"), plain(v, what)
     if numpy is not None and isinstance(v, numpy.ndarray):
         dtype = NUMPY.get(v.dtype.str)
         if dtype is None:
-            raise TypeError(f"an array of {v.dtype}: elements are of {', '.join(FORMATS)}, little-endian")
-        return dtype, v.shape, v.tobytes()
+            raise TypeError(f"{what()} is an array of {v.dtype}: elements are of {', '.join(FORMATS)}, little-endian")
+        large = v.nbytes > 16 << 10 and v.flags.c_contiguous
+        return dtype, v.shape, v.reshape(-1).view("u1").data if large else v.tobytes()
     if isinstance(v, (array.array, bytes, bytearray, memoryview)):
         v = memoryview(v)
         dtype = DTYPES.get((v.format, v.itemsize))
         if dtype is None:
-            raise TypeError(f"elements of format {v.format!r}: use {', '.join(FORMATS)}")
+            raise TypeError(f"{what()} has elements of format {v.format!r}: use {', '.join(FORMATS)}")
         return dtype, v.shape, v.tobytes()
     return None
 
@@ -185,7 +220,7 @@ def answer(method, result):
         raise TypeError(f"{method} returned {type(result).__name__}: return a dict, whose keys are the fields of the result")
     values, described, data = {}, [], []
     for name, v in result.items():
-        t = tensor(v)
+        t = tensor(v, lambda: f"{name!r} in the result of {method}")
         if t is None:
             values[name] = v.item() if hasattr(v, "item") else v
         elif not t[1]:  # a scalar in an array
@@ -218,7 +253,7 @@ def shown(make):
 
 def fail(e):
     tb = e.__traceback__
-    while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename == "worker.py":
+    while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename in ("worker.py", "vectors.py"):
         tb = tb.tb_next
     trace = shown(lambda: "".join(traceback.format_exception(type(e), e, tb)))
     f = {"type": type(e).__name__[:200], "message": shown(lambda: str(e)), "traceback": trace}
@@ -227,94 +262,6 @@ def fail(e):
     if hasattr(e, "raysys_env"):
         f["env"], f["shape"] = e.raysys_env, getattr(e, "raysys_shape", False)
     send(FAILURE, encode({"failure": f}).encode())
-
-
-class Vector:
-    """Environments with gymnasium's interface, stepped together, or one VectorEnv of gymnasium.
-
-    An environment whose episode has ended is reset by the next step, which ignores its action: gymnasium's AutoresetMode.NEXT_STEP.
-    """
-
-    def __init__(self, n, make):
-        first = make()
-        self.vector = first if hasattr(first, "num_envs") else None
-        if self.vector is None:
-            self.envs = [first] + [make() for _ in range(n - 1)]
-            self.over = [False] * n
-            self.shape = None  # of an observation
-            return
-        mode = first.metadata.get("autoreset_mode")
-        if first.num_envs != n:
-            raise ValueError(f"the vector has {first.num_envs} environments, and Config.Envs is {n}")
-        if mode is not None and getattr(mode, "name", mode) != "NEXT_STEP":
-            raise ValueError(f"the vector has autoreset mode {mode}: make it with AutoresetMode.NEXT_STEP")
-
-    def reset(self, seed):
-        if self.vector is not None:
-            return self.batch(self.vector.reset(seed=seed)[0])
-        self.over = [False] * len(self.envs)
-        observations = []
-        for i, env in enumerate(self.envs):
-            try:
-                observations.append(env.reset(seed=seed + i)[0])
-            except BaseException as e:
-                e.raysys_env = i
-                raise
-        return self.batch(observations)
-
-    def step(self, actions):
-        if self.vector is not None:
-            observations, rewards, terminated, truncated, _ = self.vector.step(actions)
-            return self.batch(observations, rewards, terminated, truncated)
-        numpy = sys.modules.get("numpy")
-        actions = actions.tolist() if numpy is None or actions.ndim == 1 else list(actions)
-        observations, rewards, terminated, truncated = [], [], [], []
-        for i, env in enumerate(self.envs):
-            try:
-                if self.over[i]:
-                    o, r, te, tr = env.reset()[0], 0.0, False, False
-                else:
-                    o, r, te, tr, _ = env.step(actions[i])
-                self.over[i] = bool(te or tr)
-                rewards.append(float(r))
-            except BaseException as e:
-                e.raysys_env = i
-                raise
-            observations.append(o)
-            terminated.append(bool(te))
-            truncated.append(bool(tr))
-        return self.batch(observations, array.array("f", rewards), bytes(terminated), bytes(truncated))
-
-    def batch(self, observations, rewards=None, terminated=None, truncated=None):
-        numpy = sys.modules.get("numpy")
-        if self.vector is not None:
-            out = {"observations": self.floats(observations)}
-            if rewards is not None:
-                out["rewards"] = numpy.asarray(rewards, "float32")
-                out["terminated"], out["truncated"] = numpy.asarray(terminated, "bool"), numpy.asarray(truncated, "bool")
-            return out
-        for i, o in enumerate(observations):
-            shape = numpy.shape(o) if numpy is not None else (len(o),) if hasattr(o, "__len__") else ()
-            if self.shape is None:
-                self.shape = shape
-            elif shape != self.shape:
-                e = ValueError(f"an observation of shape {shape}, and the first had {self.shape}")
-                e.raysys_env, e.raysys_shape = i, True
-                raise e
-        if numpy is not None:
-            out = {"observations": self.floats(numpy.stack(observations))}
-        else:
-            flat = array.array("f", [x for o in observations for x in (o if self.shape else (o,))])
-            out = {"observations": memoryview(flat).cast("B").cast("f", (len(observations), *self.shape)) if flat else flat}
-        if rewards is not None:
-            out["rewards"] = rewards
-            out["terminated"], out["truncated"] = memoryview(terminated).cast("?"), memoryview(truncated).cast("?")
-        return out
-
-    @staticmethod
-    def floats(a):
-        """Leaves bytes, such as those of images, as they are."""
-        return a if a.dtype.str in ("<f4", "|u1") else a.astype("float32")
 
 
 def target(start):
@@ -329,9 +276,11 @@ def target(start):
         linecache.cache["script.py"] = (len(start["script"]), None, start["script"].splitlines(True), "script.py")
         exec(compile(start["script"], "script.py", "exec"), module.__dict__)
     make, args = module, start["args"] or {}
+    vectors = types.ModuleType("vectors")
+    if start["envs"]:
+        exec(compile(start["vectors"], "vectors.py", "exec"), vectors.__dict__)
     if start["gym"]:
-        gymnasium = importlib.import_module("gymnasium")
-        make = lambda: gymnasium.make_vec(start["gym"], num_envs=start["envs"], **args)
+        make = vectors.gym_maker(start, args)
     elif start["new"]:
         where, _, name = start["new"].rpartition(":")
         new = getattr(importlib.import_module(where) if where else module, name)
@@ -346,7 +295,7 @@ def target(start):
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(start["seed"])
     if start["envs"]:
-        return Vector(start["envs"], make)
+        return vectors.vector(start, make, plain)
     return make() if callable(make) else make
 
 

@@ -20,7 +20,7 @@ func (a *activation) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 	if d.era != era || d.again.Load() {
 		d.mu.Unlock()
 		if t.last && t.writes() {
-			a.lastLost(t, errors.New("a turn before it is not stored"))
+			lastLost(a, t, errors.New("a turn before it is not stored"))
 		}
 		a.repeat(t.call)
 		return
@@ -202,7 +202,7 @@ func (a *activation) discard(err error) {
 	for _, t := range all {
 		switch {
 		case t.last: // OnActivate runs again
-			a.lastLost(t, err)
+			lastLost(a, t, err)
 		case t.call == nil:
 		case again, fenced && t.call.inbound() != nil:
 			a.repeat(t.call)
@@ -213,7 +213,7 @@ func (a *activation) discard(err error) {
 }
 
 // lastLost reports what OnDeactivate left, which is not stored.
-func (a *activation) lastLost(t *endedTurn, err error) {
+func lastLost(a *activation, t *endedTurn, err error) {
 	reportUnseen(a, "OnDeactivate", fmt.Errorf("its changes of States, %d, and its Tells, %d, are not stored: %w", len(t.states), len(t.tells), err))
 }
 

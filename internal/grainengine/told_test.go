@@ -208,7 +208,9 @@ func TestLostLastWords(t *testing.T) {
 	nodetest.Eventually(t, "lost words are said", func() bool {
 		h.net.mu.Lock()
 		defer h.net.mu.Unlock()
-		return slices.ContainsFunc(a.unseen, func(line string) bool { return strings.Contains(line, "herald/x.OnDeactivate: its changes of States, 0, and its Tells, 1, are not stored") })
+		return slices.ContainsFunc(a.unseen, func(line string) bool {
+			return strings.Contains(line, "herald/x.OnDeactivate: its changes of States, 0, and its Tells, 1, are not stored")
+		})
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Needed are the futures that the records of this node's tasks name: large recipes, what the arguments refer to, and what those values
 // refer to. Whichever node takes such a task over needs them.
-func (l *Lineage) Needed() map[*core.Future]bool {
+func Needed(l *Lineage) map[*core.Future]bool {
 	var inputs []*core.Future
 	needed := map[*core.Future]bool{}
 	l.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/remote"
 	"github.com/raysys/raysys/internal/tlsfiles"
@@ -246,9 +247,9 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	}
 	var recorded map[*core.Future]bool
 	if c.Lineage != nil {
-		recorded = c.Lineage.Needed()
+		recorded = lineage.Needed(c.Lineage)
 	}
-	c.objects.LetGo(ctx, recorded)
+	objects.LetGo(ctx, c.objects, recorded)
 	err := errors.Join(c.Shards.handOverAll(ctx), c.Member.Leave(ctx))
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.Mesh.Close(ctx))

@@ -106,7 +106,7 @@ const letGoLimit = 2 * time.Second
 // LetGo tells other nodes that this one is about to leave in good order and does not need the copies which they keep for it. Names and
 // States keep a copy as before. A copy stays for orphanGrace, as after a death, where another node holds a reference to the object, where
 // a State of this node lists it, or where it is one of recorded: the record of a task that may go on elsewhere names it.
-func (o *Objects) LetGo(ctx context.Context, recorded map[*core.Future]bool) {
+func LetGo(ctx context.Context, o *Objects, recorded map[*core.Future]bool) {
 	if o.dir == nil {
 		return
 	}

@@ -51,7 +51,8 @@ func (c Config) complete() (Config, error) {
 
 // Plan says how long a run goes.
 type Plan struct {
-	// Steps of the environment are made before the last update at least. Those of measurements do not count.
+	// Steps of the environment are made before the last update at least. Those of measurements do not count: a tenth as many, and 10 episodes at the end, 100
+	// for a Goal. Random plays the weights that it may keep 20 times more.
 	Steps int
 	// Workers play at the same time: 1 unless set.
 	Workers int

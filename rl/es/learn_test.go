@@ -3,15 +3,23 @@ package es_test
 import (
 	"cmp"
 	"errors"
+	"math"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/rl/envs"
 	"github.com/raysys/raysys/rl/es"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -119,6 +127,58 @@ type broken struct{ rl.Env[int] }
 func (broken) Step(int) rl.Step { panic("enough") }
 
 var breaks = es.Define("es-test-broken", func(seed uint64) rl.Env[int] { return broken{envs.CartPole(seed)} }, es.Config{})
+
+// TestAllAreHeard: where the environments of all players break, the failure that the run ends with is the one of which anybody hears: the log has none that
+// nobody looked at.
+func TestAllAreHeard(t *testing.T) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	k := testkit.New(t, testkit.Nodes(1), testkit.Loose(), testkit.Each(func(_ int, cfg *system.Config) { cfg.Logger = zap.New(core) }))
+	for i := range 3 {
+		func() { // the frame's references go with it
+			if _, err := breaks.Train(raysys.Branch(k.Context(), i), es.Plan{Steps: 1, Workers: 21}); err == nil {
+				t.Error("the run has no error")
+			}
+		}()
+	}
+	for range 10 {
+		runtime.GC()
+	}
+	if list := logs.FilterMessage("failure nobody looked at").All(); len(list) > 0 {
+		t.Errorf("%d failures that nobody looked at: %v", len(list), list[0].ContextMap())
+	}
+}
+
+// TestEvaluationSteps: a run says how many steps beside those of training it has made: a tenth, and ten episodes at its end, and what random actions return where
+// the Spec says it.
+func TestEvaluationSteps(t *testing.T) {
+	for s, random := range map[*es.Search]float64{poles: 22.3, unknown: math.NaN()} {
+		r, err := s.Train(testkit.New(t).Context(), es.Plan{Steps: 2000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 0.0 // a step of CartPole has reward 1
+		for _, p := range r.Points {
+			most += 6 * p.Evaluated
+		}
+		if most += 10 * r.MeanReturn; math.Abs(most-float64(r.EvaluationSteps)) > 0.5 || r.Solved {
+			t.Errorf("%d steps of evaluations, want %v", r.EvaluationSteps, most)
+		}
+		if r.RandomReturn != random && !math.IsNaN(random) || math.IsNaN(r.RandomReturn) != math.IsNaN(random) {
+			t.Errorf("random actions return %v, want %v", r.RandomReturn, random)
+		}
+	}
+}
+
+// strange has a Spec that does not say what random actions return.
+type strange struct{ rl.Env[int] }
+
+func (s strange) Spec() rl.Spec {
+	spec := s.Env.Spec()
+	spec.Random = 0
+	return spec
+}
+
+var unknown = es.Define("es-test-unknown", func(seed uint64) rl.Env[int] { return strange{envs.CartPole(seed)} }, es.Config{})
 
 func TestBadInput(t *testing.T) {
 	ctx := testkit.New(t).Context()

@@ -58,23 +58,28 @@ func (h *heard) add(o heard) {
 }
 
 // play asks the players below, plays the own share, and adds up in the order of the tree: so the bits do not hang on who was faster.
+// Where one fails the others end, and all are heard of.
 func (s *Search) play(ctx context.Context, o order) (heard, error) {
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var below []raysys.Ref[heard]
 	for i := range s.config.Fanout {
 		if child := o.Player*s.config.Fanout + 1 + i; child < o.Workers {
 			next := o
 			next.Player = child
-			below = append(below, s.ask(ctx, next))
+			below = append(below, s.ask(work, next))
 		}
 	}
 	h, err := s.share(ctx, o)
 	for _, r := range below {
 		if err != nil {
-			break
+			cancel()
 		}
-		var part heard
-		if part, err = r.Get(ctx); err == nil {
+		part, failed := r.Get(ctx)
+		if err == nil && failed == nil {
 			h.add(part)
+		} else if err == nil {
+			err = failed
 		}
 	}
 	return h, err

@@ -111,11 +111,12 @@ func (s *Search) Random(ctx context.Context, p Plan) (*rl.Run, error) {
 		c.count(h)
 		kept := c.params
 		c.params = s.fresh(c.plan.Seed, h.BestOf)
-		if h, err = c.ask(weights, measured); err != nil {
+		mean, err := c.evaluate(chosen)
+		if err != nil {
 			return err
 		}
-		if h.Returns > best {
-			best = h.Returns
+		if mean > best {
+			best = mean
 		} else {
 			c.params = kept
 		}
@@ -123,9 +124,11 @@ func (s *Search) Random(ctx context.Context, p Plan) (*rl.Run, error) {
 	})
 }
 
-// Episodes of a measurement, and of one that has to confirm it.
+// Times that the weights are played to measure them: to choose among those that were drawn, at the end, and where that has to confirm a goal. At a Point it is
+// a tenth of the candidates of an update.
 const (
-	measured  = 20
+	chosen    = 20
+	measured  = 10
 	confirmed = 100
 )
 
@@ -152,6 +155,9 @@ func (s *Search) run(ctx context.Context, p Plan, round func(*course) error) (*r
 	}
 	c := &course{Search: s, ctx: ctx, plan: p, key: rand.Text(), params: s.fresh(p.Seed, math.MaxUint64)}
 	c.Run = &rl.Run{Name: s.name, Env: s.spec, Seed: p.Seed, Actors: p.Workers, Goal: p.Goal, RandomReturn: s.spec.Random}
+	if s.spec.Random == 0 {
+		c.RandomReturn = math.NaN()
+	}
 	begin := time.Now()
 	for err == nil && c.Steps < p.Steps && !c.Solved {
 		if err = round(c); err == nil {
@@ -189,27 +195,40 @@ func (c *course) count(h heard) {
 	})
 }
 
+// evaluate plays the weights so many times, and returns the mean.
+func (c *course) evaluate(times int) (float64, error) {
+	h, err := c.ask(weights, times)
+	if err != nil {
+		return 0, err
+	}
+	c.next += uint64(max(0, chosen-times)) // the next candidates hang on their numbers, and not on how few episodes measured the last
+	c.EvaluationSteps += h.Steps
+	return h.Returns / float64(h.Episodes), nil
+}
+
 // measure completes the last point.
 func (c *course) measure(begin time.Time) error {
-	h, err := c.ask(weights, measured)
+	mean, err := c.evaluate(max(1, 2*c.config.Pairs/10))
 	if err != nil {
 		return err
 	}
 	at := &c.Points[len(c.Points)-1]
-	at.Seconds, at.Evaluated = time.Since(begin).Seconds(), h.Returns/float64(h.Episodes)
-	if c.plan.Goal == 0 || at.Evaluated < c.plan.Goal {
+	at.Seconds, at.Evaluated = time.Since(begin).Seconds(), mean
+	if c.plan.Goal == 0 || mean < c.plan.Goal {
 		return nil
 	}
 	return c.confirm()
 }
 
 // confirm measures the weights by more episodes.
-func (c *course) confirm() error {
-	h, err := c.ask(weights, confirmed)
-	if err != nil {
+func (c *course) confirm() (err error) {
+	times := measured
+	if c.plan.Goal != 0 {
+		times = confirmed
+	}
+	if c.MeanReturn, err = c.evaluate(times); err != nil {
 		return err
 	}
-	c.MeanReturn = h.Returns / float64(h.Episodes)
 	c.Solved = c.plan.Goal != 0 && c.MeanReturn >= c.plan.Goal
 	return nil
 }

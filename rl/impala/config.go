@@ -30,7 +30,8 @@ type Config struct {
 	// Gamma is the discount of a step: 0.99 unless set.
 	Gamma float64
 
-	// Lambda weighs bias against variance in the targets of the value net: 1 unless set, as in the paper.
+	// Lambda weighs bias against variance in the targets of the value net: 1 unless set, as in the paper. Below 1 the advantage of the policy is still the
+	// paper's, by the whole target of the next step. rlax takes Lambda times that target and 1 - Lambda times the value there: its advantages differ then.
 	Lambda float64
 
 	// Rho bounds the importance weight of a step, and with it which policy is valued: the smaller it is, the nearer to that which acted, and the less

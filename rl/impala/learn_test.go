@@ -27,7 +27,7 @@ func learnedAt(t *testing.T, e *rl.Experiment, actors int, goal float64, seeds u
 	var all []int
 	for seed := range seeds {
 		k := testkit.New(t, testkit.Nodes(0), testkit.Loose())
-		run, err := e.Train(k.Context(), rl.Plan{Steps: 400_000, Actors: actors, Seed: seed + 1, Every: 500, Stop: rl.MeanReturn(100, goal), Progress: io.Discard})
+		run, err := e.Train(k.Context(), rl.Plan{Steps: 400_000, Actors: actors, Seed: seed + 1, Every: 500, Episodes: 100, Stop: rl.MeanReturn(100, goal), Progress: io.Discard})
 		if err != nil || !run.Solved {
 			t.Fatalf("%d actors, seed %d: %v %v", actors, seed+1, run, err)
 		}

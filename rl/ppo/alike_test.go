@@ -15,7 +15,7 @@ func solvedAt(t *testing.T, actors, steps int, seeds uint64) (median, least, mos
 	var all []int
 	for seed := range seeds {
 		k := testkit.New(t, testkit.Nodes(0), testkit.Loose())
-		run, err := onNodes.Train(k.Context(), rl.Plan{Steps: steps, Actors: actors, Seed: seed + 1, Every: 500, Stop: rl.MeanReturn(20, 475), Progress: io.Discard})
+		run, err := onNodes.Train(k.Context(), rl.Plan{Steps: steps, Actors: actors, Seed: seed + 1, Every: 500, Episodes: 20, Stop: rl.MeanReturn(20, 475), Progress: io.Discard})
 		if err != nil || !run.Solved {
 			t.Fatalf("%d actors, seed %d: %v %v", actors, seed+1, run, err)
 		}

@@ -21,6 +21,8 @@ type Plan struct {
 	Search Search
 	// Stop ends the sweep when a trial reaches it, as it ends a run of rl. Unless set all trials are made.
 	Stop rl.Stop
+	// Episodes measure a trial at the end of each rung, as rl.Plan says: 10 at most unless set.
+	Episodes int
 	// Parallel trials run at the same time: one for each CPU of the nodes unless set.
 	Parallel int
 	// Seed decides which settings are drawn, and all chance of each trial: 1 unless set.
@@ -65,6 +67,8 @@ func (p Plan) complete() (Plan, error) {
 		return bad("Plan.Trials is %d: give 1 or more", p.Trials)
 	case p.Steps < 1 || p.Steps > math.MaxInt32:
 		return bad("Plan.Steps is %d: give 1 or more, and %d at most", p.Steps, math.MaxInt32)
+	case p.Episodes < 0:
+		return bad("Plan.Episodes is %d: give 0 or more", p.Episodes)
 	case p.Parallel < 0:
 		return bad("Plan.Parallel is %d: give 0 or more", p.Parallel)
 	case s != Search{} && (s.eta < 2 || s.least < 1 || s.least > p.Steps):

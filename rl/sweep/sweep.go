@@ -45,12 +45,13 @@ func (k *keeper) keep(ctx context.Context, b board) error {
 
 // order is a job for the node that does it.
 type order struct {
-	Run     string // the name of the trial's
-	Setting Setting
-	Steps   int
-	Until   int
-	Seed    uint64
-	Stop    []float64 // episodes and goal; empty where there is none
+	Run      string // the name of the trial's
+	Setting  Setting
+	Steps    int
+	Until    int
+	Seed     uint64
+	Episodes int       // number of them that measure it; 0: the default
+	Stop     []float64 // episodes and goal; empty where there is none
 }
 
 // came is what came of it.
@@ -95,7 +96,7 @@ func Define[A rl.Action](name string, space Space, setup func(Setting) rl.Setup[
 		if err != nil {
 			return came{}, err
 		}
-		plan := rl.Plan{Name: o.Run, Steps: o.Steps, Until: o.Until, Seed: o.Seed, Progress: io.Discard}
+		plan := rl.Plan{Name: o.Run, Steps: o.Steps, Until: o.Until, Seed: o.Seed, Episodes: o.Episodes, Progress: io.Discard}
 		if len(o.Stop) > 0 {
 			plan.Stop = rl.MeanReturn(int(o.Stop[0]), o.Stop[1])
 		}
@@ -239,7 +240,7 @@ func (g *going) order(j job) order {
 	p := &g.plan
 	o := order{
 		Run: runName(g.key, j.Trial), Setting: g.board.Trials[j.Trial].Setting, Steps: p.Steps, Until: p.Search.rungs(p.Steps)[j.Rung],
-		Seed: p.Seed<<20 + uint64(j.Trial) + 1,
+		Seed: p.Seed<<20 + uint64(j.Trial) + 1, Episodes: p.Episodes,
 	}
 	if episodes, goal := p.Stop.Goal(); episodes > 0 {
 		o.Stop = []float64{float64(episodes), goal}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -213,5 +214,50 @@ func TestBadSweeps(t *testing.T) {
 	}
 	if err := sweep.Plot("x.svg"); err == nil {
 		t.Error("no results are plotted")
+	}
+}
+
+// walk counts the steps of all its kind; an episode has 20.
+type walk struct{ n int }
+
+var walked atomic.Int64
+
+func (w *walk) Spec() rl.Spec    { return rl.Spec{Name: "walk", Obs: []int{1}, Actions: 2, MaxSteps: 20} }
+func (w *walk) Reset() []float32 { w.n = 0; return []float32{0} }
+func (w *walk) Step(action int) rl.Step {
+	w.n++
+	walked.Add(1)
+	return rl.Step{Obs: []float32{1}, Reward: float32(action), Truncated: w.n == 20}
+}
+
+var walks = sweep.Define("sweep-test-walks", sweep.Space{"rate": sweep.Log(1e-6, 1)}, func(s sweep.Setting) rl.Setup[int] {
+	return rl.Setup[int]{Env: func(uint64) rl.Env[int] { return &walk{} }, Agent: dqn.New(dqn.Config{LearningRate: s.Float("rate"), MinSize: 100, Hidden: []int{4}})}
+})
+
+// TestCost: a sweep plays what it says. What random actions return is measured once for a trial, and each rung once: a fifth of the steps at most, unless
+// Episodes asks for more.
+func TestCost(t *testing.T) {
+	p := sweep.Plan{Trials: 9, Steps: 3600, Search: sweep.ASHA(3, 400), Progress: io.Discard}
+	for _, p.Episodes = range []int{0, 30} {
+		walked.Store(0)
+		r, err := walks.Run(testkit.New(t, testkit.Nodes(0)).Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rungs := 0
+		for i := range r.Trials {
+			rungs += len(r.Trials[i].Rungs)
+		}
+		most := r.Steps * 6 / 5
+		if p.Episodes > 0 {
+			most = r.Steps + 30*20*(len(r.Trials)+rungs)
+		}
+		if all := int(walked.Load()); all > most || all <= r.Steps || p.Episodes > 0 && all != most {
+			t.Errorf("%d episodes: %d steps of training in %d rungs make %d, want %d at most", p.Episodes, r.Steps, rungs, all, most)
+		}
+	}
+	p.Episodes = -1
+	if _, err := walks.Run(t.Context(), p); !errors.Is(err, rl.ErrPlan) || !strings.Contains(err.Error(), "Plan.Episodes is -1") {
+		t.Error(err)
 	}
 }

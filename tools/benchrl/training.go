@@ -44,7 +44,7 @@ func train(seed string) error {
 		return err
 	}
 	run, err := experiment.Train(context.Background(), rl.Plan{
-		Steps: most, Every: apart, Stop: rl.MeanReturn(evaluated, goal), Seed: n, Progress: io.Discard,
+		Steps: most, Every: apart, Episodes: evaluated, Stop: rl.MeanReturn(evaluated, goal), Seed: n, Progress: io.Discard,
 	})
 	if err != nil {
 		return err

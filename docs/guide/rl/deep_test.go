@@ -63,7 +63,7 @@ func TestSeeds(t *testing.T) {
 	ctx, file := t.Context(), filepath.Join(t.TempDir(), "lift.svg")
 	var runs []*rl.Run
 	for seed := range uint64(3) {
-		run, err := lift.Train(ctx, rl.Plan{Steps: 8000, Seed: seed + 1, Evaluate: true, Every: 1000})
+		run, err := lift.Train(ctx, rl.Plan{Steps: 8000, Seed: seed + 1, Evaluate: true, Every: 1000, Episodes: 20})
 		if err != nil {
 			t.Fatal(err)
 		}

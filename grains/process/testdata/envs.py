@@ -45,7 +45,7 @@ class Arm:
 class Grows:
     """A vector of numpy, whose observations get longer."""
 
-    num_envs, metadata = 2, {}
+    num_envs, metadata = 2, {"autoreset_mode": "next_step"}
 
     def reset(self, seed=None):
         self.n = 2
@@ -56,4 +56,4 @@ class Grows:
         return numpy.zeros((2, max(3, self.n - 1)), "uint8")
 
     def step(self, actions):
-        return self.observations(), numpy.array([1.0, 2.0]), numpy.array([False, False]), numpy.array([False, True]), {}
+        return self.observations(), numpy.array([1.0, 2.0]), numpy.array([False, False]), numpy.array([False, False]), {}

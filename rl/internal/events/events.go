@@ -2,11 +2,15 @@ package events
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,7 +31,7 @@ func Create(folder string) (*File, error) {
 	now := time.Now()
 	host, _ := os.Hostname() // a name that is unknown is empty
 	for n := 0; ; n++ {
-		name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d", now.Unix(), filepath.Base(host), os.Getpid(), now.Nanosecond()+n)
+		name := fmt.Sprintf(eventFiles+"%010d.%s.%d.%d", now.Unix(), filepath.Base(host), os.Getpid(), now.Nanosecond()+n)
 		f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if os.IsExist(err) {
 			continue
@@ -41,6 +45,47 @@ func Create(folder string) (*File, error) {
 		}
 		return file, nil
 	}
+}
+
+// eventFiles are those that TensorBoard reads of a folder.
+const eventFiles = "events.out.tfevents."
+
+// SetAside moves the files of events of a folder, where it has some, to a folder beside: run.1 or the next that there is not. Nothing else that is there
+// moves.
+func SetAside(folder string) error {
+	folder, err := filepath.Abs(folder) // it may be "."
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.IsDir() || !strings.HasPrefix(e.Name(), eventFiles) })
+	if len(entries) == 0 {
+		return nil
+	}
+	aside := ""
+	for n := 1; ; n++ {
+		aside = fmt.Sprintf("%s.%d", folder, n)
+		if err := os.Mkdir(aside, 0o777); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	for _, e := range entries {
+		err = errors.Join(err, os.Rename(filepath.Join(folder, e.Name()), filepath.Join(aside, e.Name())))
+	}
+	return err
+}
+
+// Restart says that what follows begins with a step: TensorBoard drops what it has read of this step, and of later ones. The event has a SessionLog, field 7,
+// of status START.
+func (f *File) Restart(at time.Time, step int) error {
+	return f.write(bytesField(event(at, step), 7, []byte{1 << 3, 1}))
 }
 
 // Add writes numbers of a step, whole and at once. One that is NaN or infinite is left out.
