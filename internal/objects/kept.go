@@ -130,9 +130,18 @@ func (kept *keptObjects) find(oid raysys.TaskID) (future *core.Future, obj *obje
 	return nil, nil
 }
 
-// unkeep takes a reason away, and frees the object with the last.
+// unkeep takes a reason away, and frees the object with the last. The copies that the caretaker had made are for the names: they go with the last name.
 func (o *Objects) unkeep(oid raysys.TaskID, change func(*reasons)) {
-	o.end(o.kept.drop(oid, change))
+	var copies []core.NodeKey
+	o.end(o.kept.drop(oid, func(k *reasons) {
+		change(k)
+		if k.caretaker != (core.NodeKey{}) && k.caretaker == o.self() && len(k.names()) == 0 {
+			copies, k.replicas, k.want, k.caretaker = k.replicas, nil, 0, core.NodeKey{}
+		}
+	}))
+	for _, at := range copies {
+		o.free(at, oid)
+	}
 }
 
 // end frees an object that nothing here needs any more: in the store, in the directory, and its replicas. nil ends

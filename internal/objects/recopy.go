@@ -182,6 +182,9 @@ func (r *recopying) recopyOne(oid raysys.TaskID) error {
 			return nil
 		}
 	}
+	if slices.ContainsFunc(e.copies, func(k core.NodeKey) bool { return !o.mesh.Alive(k) }) {
+		r.recopy([]raysys.TaskID{oid}) // it died before NodeGone could see that it has a copy
+	}
 	if len(e.copies) < want {
 		return errors.Join(errs...)
 	}

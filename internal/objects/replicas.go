@@ -158,6 +158,7 @@ func (k *reasons) names() (names []string) {
 			names = append(names, key)
 		}
 	}
+	slices.Sort(names) // all who keep the object begin with the same one
 	return names
 }
 
