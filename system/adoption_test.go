@@ -146,15 +146,25 @@ func (f *fleet) node(name raysys.NodeID) *system.Node {
 }
 
 // kill kills a node, and waits until d knows that.
-func (f *fleet) kill(name raysys.NodeID) {
+// kill kills nodes at once: none of them hears of the end of another.
+func (f *fleet) kill(names ...raysys.NodeID) {
 	f.t.Helper()
-	if err := f.node(name).Kill(context.Background(), errShort); err != nil {
-		f.t.Error(err)
+	var all sync.WaitGroup
+	for _, name := range names {
+		n := f.node(name)
+		all.Go(func() {
+			if err := n.Kill(context.Background(), errShort); err != nil {
+				f.t.Error(err)
+			}
+		})
 	}
-	settles(f.t, "the node is known to be dead", func() bool {
-		_, known := system.Known(f.node("d"), name)
-		return !known
-	})
+	all.Wait()
+	for _, name := range names {
+		settles(f.t, "the node is known to be dead", func() bool {
+			_, known := system.Known(f.node("d"), name)
+			return !known
+		})
+	}
 }
 
 func hold(ctx context.Context, t *testing.T, at raysys.NodeID, list ...raysys.Handle[int]) {

@@ -258,13 +258,12 @@ func TestLargeArgumentLost(t *testing.T) {
 	asked := raysys.NodeID("w2")
 	for _, w := range []raysys.NodeID{"w1", "w2", "w3"} {
 		if f.stored(w) > 0 {
-			if f.kill(w); w == asked {
+			if f.kill(w, "s"); w == asked { // of one after the other the submitter would have had another copy made
 				asked = "w3"
 			}
 			break
 		}
 	}
-	f.kill("s")
 	openGate(gate)
 	n, err := holderSum.Call(ctx, holders.Get(string(asked))).Get(ctx)
 	if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "the result of measure cannot be made again: its recipe") {
