@@ -128,6 +128,7 @@ func (d *driver) together(ctx context.Context) error {
 	defer cancel()
 	actors := max(1, d.plan.Actors)
 	first := uint64(d.now.Steps) // a run that goes on has made fewer turns than steps
+	d.hold(false)                // before actors take their first steps
 	for i := range actors {
 		branch := raysys.Branch(ctx, i)
 		all.Go(func() { d.report(ctx, d.actor(branch, i, first)) })
