@@ -34,6 +34,7 @@ var (
 	final   = gyms("final", process.Config{New: "sync", Args: map[string]any{"mode": "NEXT_STEP"}, Autoreset: "same_step"})
 	odds    = map[string]process.Vectors{}
 	unknown = process.DefineVector("gyms.unknown", process.Config{Gym: "CartPoll-v1", Envs: 1})
+	latest  = process.DefineVector("gyms.latest", process.Config{Gym: "CartPole", Envs: 1})
 	atari   = process.DefineVector("gyms.atari", process.Config{Gym: "ALE/Pong-v5", Envs: 1})
 )
 
@@ -222,11 +223,14 @@ func TestOddObservations(t *testing.T) {
 	}
 }
 
-// TestUnknownGym: the error says what is near, or which package has it.
+// TestUnknownGym: the error says what is near, or which package has it. An id without a version is that of the newest.
 func TestUnknownGym(t *testing.T) {
 	needs(t, "gymnasium", "numpy")
 	k := testkit.New(t, testkit.Nodes(1))
 	ctx := k.Context()
+	if o, err := latest.Reset.Call(ctx, latest.Get("a"), 1).Get(ctx); err != nil || o.String() != "float32[1 4]" {
+		t.Error(o, err)
+	}
 	for want, v := range map[string]process.Vectors{"CartPole": unknown, `Give Gym "ale_py:ALE/Pong-v5"`: atari} {
 		if _, err := v.Reset.Call(ctx, v.Get("a"), 1).Get(ctx); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

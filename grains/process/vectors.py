@@ -7,7 +7,6 @@ import array
 import importlib
 import importlib.util
 import math
-import re
 import sys
 
 FINAL = "final_obs", "final_observation", "terminal_observation"  # of gymnasium 1, of those before, of Stable-Baselines3 and SuperSuit
@@ -27,23 +26,22 @@ def gym_maker(start, args):
     """Returns what makes an environment that gymnasium knows, or a vector of them."""
     gymnasium, name = importlib.import_module("gymnasium"), start["gym"]
     mode = args.pop("vectorization_mode", "vector_entry_point" if start["own"] else None)
-    if ":" not in name:
-        register(gymnasium, name)
-    if mode is None and "vector_kwargs" not in args:
-        return lambda: gymnasium.make(name, **args)
-    return lambda: gymnasium.make_vec(name, num_envs=start["envs"], vectorization_mode=mode or "sync", **args)
+    make = lambda: gymnasium.make(name, **args)
+    if mode is not None or "vector_kwargs" in args:
+        make = lambda: gymnasium.make_vec(name, num_envs=start["envs"], vectorization_mode=mode or "sync", **args)
+    return lambda: registered(gymnasium, name, make)
 
 
-def register(gymnasium, name):
-    """Imports the package that registers an environment where it has the name of the id's namespace, and names it where it has not."""
+def registered(gymnasium, name, make):
+    """Makes an environment. It imports the package that registers it where that has the name of the id's namespace, and names it where it has not."""
     try:
-        return gymnasium.spec(name)
+        return make()
     except gymnasium.error.UnregisteredEnv as e:
         unknown = e
     space = name.rpartition("/")[0].lower().replace("-", "_")
     if space.isidentifier() and importlib.util.find_spec(space):
         importlib.import_module(space)
-        return gymnasium.spec(name)
+        return make()
     for begin, package in REGISTER.items():
         if name.startswith(begin):
             there = "" if importlib.util.find_spec(package) else ", which is not installed here"
