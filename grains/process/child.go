@@ -82,9 +82,9 @@ func (c *Config) check() error {
 	case c.Gym != "" && (c.Envs == 0 || c.New != ""):
 		return errors.New("with Gym give Envs, and no New: it is for a Vector")
 	case c.Own && c.Gym == "":
-		return errors.New("Own is of the environment of Gym: give Gym")
+		return errors.New("with Own give Gym: it is of that environment")
 	case (c.Flatten || c.Autoreset != "") && c.Envs == 0:
-		return errors.New("Flatten and Autoreset are for a Vector: give Envs")
+		return errors.New("with Flatten or Autoreset give Envs: they are for a Vector")
 	case !slices.Contains([]string{"", "next_step", "same_step", "disabled"}, c.Autoreset):
 		return fmt.Errorf("bad Autoreset %q: give next_step, same_step or disabled", c.Autoreset)
 	case c.Envs < 0 || c.MaxFrame < 0 || c.MaxFrame > math.MaxInt32 || c.Start < 0:

@@ -216,7 +216,7 @@ func TestLostLastWords(t *testing.T) {
 
 // clockwork is a durable grain with timers, which note their ticks.
 type clockwork struct {
-	n    grains.State[int]
+	N    grains.State[int] // a Durable kind has one
 	stop func()
 }
 
