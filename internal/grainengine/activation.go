@@ -44,7 +44,7 @@ type passivate struct {
 func newActivation(k *boundKind, key string, in core.Bundle) *activation {
 	a := &activation{kind: k, key: key}
 	if k.def.holds() || in.Group != "" {
-		a.holding = &holding{bundle: in}
+		a.holding = &holding{a: a, bundle: in}
 	}
 	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
 		a.tenure = &tenure{}
@@ -64,9 +64,9 @@ func (a *activation) spawn() {
 	case h == nil:
 		a.start()
 	case h.bundle.Group != "":
-		a.enter()
+		a.holding.enter()
 	default:
-		a.kind.engine.cfg.Line.Push(a.kind.def.Need, a)
+		a.kind.engine.cfg.Line.Push(a.kind.def.Need, h)
 		a.kind.engine.dropWaiting() // Close and Drain look at the line after they set what Over reads
 	}
 }
@@ -123,14 +123,14 @@ func (a *activation) context(what string) (context.Context, *core.Turn) {
 	e := a.kind.engine
 	t := core.NewTurn(core.TurnSpec{
 		Kind: core.TurnGrain, Name: a.kind.def.name + "/" + shown(a.key) + "." + what,
-		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Attached: a, Slot: a.slot(),
+		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Attached: a, Slot: a.holding.slot(),
 	})
 	return core.HookContext(t), t
 }
 
 // activate makes the G and prepares it.
 func (a *activation) activate() {
-	if a.denied() {
+	if a.holding.denied() {
 		return
 	}
 	g := a.kind.def.make()
@@ -238,9 +238,9 @@ func (a *activation) close() {
 	if a.holding != nil && len(a.holding.unserved) > 0 {
 		calls = append(a.holding.unserved, calls...)
 	}
-	in := a.bundle()
-	ended, calls := a.orphans(calls)
-	if a.evicted() != nil && len(calls) > 0 {
+	in := a.holding.takenFrom()
+	ended, calls := a.holding.orphans(calls)
+	if a.holding.evictedBy() != nil && len(calls) > 0 {
 		in = calls[0].bundle()
 	}
 	var next *activation
@@ -270,7 +270,7 @@ func (a *activation) close() {
 	}
 	s.Unlock()
 	for _, c := range ended {
-		c.Future.Fail(fmt.Errorf("%s/%s: %w", k.def.name, shown(a.key), a.evicted()))
+		c.Future.Fail(fmt.Errorf("%s/%s: %w", k.def.name, shown(a.key), a.holding.evictedBy()))
 	}
 	if r == nil {
 		defer a.parting.Load().end()
@@ -321,14 +321,14 @@ func (a *activation) perform(c *call) (panicked any) {
 	if a.tenure != nil && !a.ready(c, false) {
 		return nil
 	}
-	if a.state == nil && a.evicted() == nil {
+	if a.state == nil && a.holding.evictedBy() == nil {
 		a.failCall(c, a.failed)
 		return nil
 	}
 	a.used.Store(a.kind.ticks.Load())
 	a.current.Store(&c.Future)
 	defer a.endTurn()
-	if a.holding != nil && a.refusesEvicted(c, false) {
+	if a.holding != nil && a.holding.refusesEvicted(c, false) {
 		return nil
 	}
 	return c.do(a)

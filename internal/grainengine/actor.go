@@ -53,7 +53,7 @@ func (h *kindActor) Receive(ctx actor.Context) {
 			ctx.Stop(ctx.Self())
 		}
 	case early:
-		if a := h.find(ctx.Self()); a != nil && a.goesEarly(a.ought) {
+		if a := h.find(ctx.Self()); a != nil && a.holding.goesEarly(a.holding.oughtToGo) {
 			ctx.Stop(ctx.Self())
 		}
 	case *actor.Started:
@@ -91,7 +91,7 @@ func (h *kindActor) stopping(ctx actor.Context, a *activation) {
 func (a *activation) ended() {
 	a.timers.Load().end()
 	a.abandonCalls("its activation has ended")
-	a.giveBack()
+	a.holding.giveBack()
 	a.leave()
 }
 

@@ -81,36 +81,36 @@ func (r *route) withoutBundle(err error) bool {
 }
 
 // need is what the activation asks for, of the node or of its bundle.
-func (a *activation) need() ledger.Need {
-	n := a.kind.def.Need
-	n.Bundle = a.bundle()
+func (h *holding) need() ledger.Need {
+	n := h.a.kind.def.Need
+	n.Bundle = h.takenFrom()
 	return n
 }
 
-// bundle is the one that the activation is in; zero for none.
-func (a *activation) bundle() core.Bundle {
-	if a.holding == nil {
+// takenFrom is the bundle that the activation is in; zero for none.
+func (h *holding) takenFrom() core.Bundle {
+	if h == nil {
 		return core.Bundle{}
 	}
-	return a.holding.bundle
+	return h.bundle
 }
 
 // enter has the activation take what its kind asks for from its bundle, or wait there. While this node has the bundle by its record,
 // and not yet by its ledger, the activation waits for that; without a cluster also while the bundle has no node. Then it stays, as
 // work in a line does, when all its calls have passed their deadlines.
-func (a *activation) enter() {
-	e, h := a.kind.engine, a.holding
-	need := a.need()
-	if a.Over() {
-		a.Grant(nil)
+func (h *holding) enter() {
+	e := h.a.kind.engine
+	need := h.need()
+	if h.Over() {
+		h.Grant(nil)
 		return
 	}
-	pushed, never := e.cfg.Line.PushIn(need, a)
+	pushed, never := e.cfg.Line.PushIn(need, h)
 	if pushed {
 		e.dropWaiting() // Close and Drain look at the line after they set what Over reads
 		return
 	}
-	at, err := e.cfg.Bundle(graindir.ID{}, h.bundle, a.kind.def.Needs)
+	at, err := e.cfg.Bundle(graindir.ID{}, h.bundle, h.a.kind.def.Needs)
 	own := e.cfg.Cluster == nil || err == nil && at == e.cfg.Cluster.Self()
 	if err == nil && own && !never.Empty() {
 		err = fmt.Errorf("%w: it asks for more than its bundle has (%w)", raysys.ErrNoCapacity, never.Err())
@@ -119,29 +119,29 @@ func (a *activation) enter() {
 	case err != nil && !errors.Is(err, raysys.ErrOverloaded):
 		h.evicted.Store(&err)
 	case own:
-		e.entering.Store(a, nil)
+		e.entering.Store(h.a, nil)
 		rt := e.cfg.Hooks.Runtime()
-		h.alarm.At, h.alarm.Ring = rt.Now()+int64(bundlePause), a.enterAgain
+		h.alarm.At, h.alarm.Ring = rt.Now()+int64(bundlePause), h.enterAgain
 		rt.SetAlarm(&h.alarm)
 		return
 	default:
 		h.moved.Store(true)
 	}
-	a.Grant(nil)
+	h.Grant(nil)
 }
 
-func (a *activation) enterAgain() {
-	if _, waits := a.kind.engine.entering.LoadAndDelete(a); waits {
-		a.kind.engine.cfg.Pool.Go(goroutines.Func(a.enter))
+func (h *holding) enterAgain() {
+	if _, waits := h.a.kind.engine.entering.LoadAndDelete(h.a); waits {
+		h.a.kind.engine.cfg.Pool.Go(goroutines.Func(h.enter))
 	}
 }
 
 // dropEntering has the activations that wait for their bundle, and need not any more, go on without.
 func (e *Engine) dropEntering() {
 	e.entering.Range(func(k, _ any) bool {
-		if a := k.(*activation); a.Over() {
+		if a := k.(*activation); a.holding.Over() {
 			if _, waits := e.entering.LoadAndDelete(a); waits {
-				a.Grant(nil)
+				a.holding.Grant(nil)
 			}
 		}
 		return true
@@ -149,12 +149,11 @@ func (e *Engine) dropEntering() {
 }
 
 // Evict implements ledger.Evictable: the group was removed, or the bundle was moved, or the devices are sick.
-func (a *activation) Evict(cause error, begun bool) {
-	h := a.holding
-	if e := a.kind.engine; cause == nil && e.cfg.Cluster == nil && !begun {
-		sick := e.cfg.Line.Unwell(a.need())
+func (h *holding) Evict(cause error, begun bool) {
+	if e := h.a.kind.engine; cause == nil && e.cfg.Cluster == nil && !begun {
+		sick := e.cfg.Line.Unwell(h.need())
 		if sick == nil { // they are well again
-			a.spawn()
+			h.a.spawn()
 			return
 		}
 		cause = fmt.Errorf("%w: %w", raysys.ErrNoCapacity, sick)
@@ -165,26 +164,26 @@ func (a *activation) Evict(cause error, begun bool) {
 		h.moved.Store(true)
 	}
 	if !begun {
-		a.Grant(nil)
+		h.Grant(nil)
 		return
 	}
 	if cause != nil {
-		if t := a.hook.Load(); t != nil {
+		if t := h.a.hook.Load(); t != nil {
 			t.Cancel(cause)
 		}
-		for _, c := range a.calls() {
+		for _, c := range h.a.calls() {
 			c.Cancel(cause)
 		}
 	}
-	a.post(&mail{msg: passivate{force: true}})
+	h.a.post(&mail{msg: passivate{force: true}})
 }
 
-// evicted is why the activation goes and its calls fail, nil while they do not.
-func (a *activation) evicted() error {
-	if a.holding == nil {
+// evictedBy is why the activation goes and its calls fail, nil while they do not.
+func (h *holding) evictedBy() error {
+	if h == nil {
 		return nil
 	}
-	if cause := a.holding.evicted.Load(); cause != nil {
+	if cause := h.evicted.Load(); cause != nil {
 		return *cause
 	}
 	return nil
@@ -192,25 +191,25 @@ func (a *activation) evicted() error {
 
 // refusesEvicted reports whether a call does not run since the activation was evicted, and puts it aside; inner says that it is in the
 // mailbox still. Evict cancels what it finds in its turn; so a call is entered there before this looks.
-func (a *activation) refusesEvicted(c *call, inner bool) bool {
-	if a.evicted() == nil {
+func (h *holding) refusesEvicted(c *call, inner bool) bool {
+	if h.evictedBy() == nil {
 		return false
 	}
 	if !inner && !c.method.tick {
-		a.holding.unserved = append(a.holding.unserved, c)
+		h.unserved = append(h.unserved, c)
 	}
 	return true
 }
 
 // orphans splits the calls that an activation leaves which was evicted: those that name its group end with it. On a node of a cluster
 // the routes find that out, also for calls of other nodes.
-func (a *activation) orphans(calls []*call) (ended, others []*call) {
-	if a.evicted() == nil || a.kind.engine.cfg.Cluster != nil {
+func (h *holding) orphans(calls []*call) (ended, others []*call) {
+	if h.evictedBy() == nil || h.a.kind.engine.cfg.Cluster != nil {
 		return nil, calls
 	}
-	sick := errors.Is(a.evicted(), raysys.ErrDeviceSick)
+	sick := errors.Is(h.evictedBy(), raysys.ErrDeviceSick)
 	for _, c := range calls {
-		if c.bundle().Group == a.holding.bundle.Group && !(sick && a.kind.waitsFor(c)) {
+		if c.bundle().Group == h.bundle.Group && !(sick && h.a.kind.waitsFor(c)) {
 			ended = append(ended, c)
 		} else {
 			others = append(others, c)
@@ -219,8 +218,8 @@ func (a *activation) orphans(calls []*call) (ended, others []*call) {
 	return ended, others
 }
 
-// moved reports whether the grain is to follow its bundle to another node.
-func (a *activation) moved() bool { return a.holding != nil && a.holding.moved.Load() }
+// followsBundle reports whether the grain is to follow its bundle to another node.
+func (h *holding) followsBundle() bool { return h != nil && h.moved.Load() }
 
 // calls are those in their turn.
 func (a *activation) calls() (list []*core.Future) {

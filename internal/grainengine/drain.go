@@ -105,7 +105,7 @@ func (e *Engine) pokeDrain() {
 // routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
 func (a *activation) routeLocked(s *stripe, calls []*call) *route {
 	k := a.kind
-	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: graindir.Place{NodeKey: k.engine.cfg.Cluster.Self(), Token: a.tenure.token}, moves: a.moved(), parting: a.parting.Load()}
+	r := &route{kind: k, key: a.key, bundle: a.holding.takenFrom(), state: routeReleasing, avoid: graindir.Place{NodeKey: k.engine.cfg.Cluster.Self(), Token: a.tenure.token}, moves: a.holding.followsBundle(), parting: a.parting.Load()}
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}

@@ -21,8 +21,20 @@ import (
 //	                ├──► Grant(nil): the node closes or drains, or the grain is elsewhere: the calls go on without it
 //	                └──► Evict: another node has room: the placement is removed, and the calls follow the grain as in a drain
 
-// holding is what an activation of such a kind has.
+// What the ledger and a turn ask for by assertion.
+var (
+	_ ledger.Mover     = (*holding)(nil)
+	_ ledger.Evictable = (*holding)(nil)
+	_ ledger.Keeper    = (*holding)(nil)
+	_ ledger.Yielder   = (*holding)(nil)
+	_ core.Holder      = (*activation)(nil)
+)
+
+// holding is what an activation of such a kind has. The methods slot, takenFrom, giveBack, denied, evictedBy, refusesEvicted, orphans and
+// followsBundle take nil for an activation that holds nothing.
 type holding struct {
+	a *activation // whose it is
+
 	hold  atomic.Pointer[ledger.Hold] // nil while it waits, and where it was not to be
 	pulls bool                        // of a pool: it was told of calls, and has not looked; guarded by pool.mu
 	asked atomic.Bool                 // to go early, since others wait for what it holds
@@ -40,92 +52,93 @@ type holding struct {
 
 // slot returns what one turn gives back while it waits, the CPU that its activation holds, with the group of what it submits; nil
 // for neither.
-func (a *activation) slot() *core.CPUSlot {
-	if a.holding == nil {
+func (h *holding) slot() *core.CPUSlot {
+	if h == nil {
 		return nil
 	}
-	h, within := a.holding.hold.Load(), a.holding.bundle.Children()
-	if h == nil || h.Need().CPU == 0 && within == nil {
+	got, within := h.hold.Load(), h.bundle.Children()
+	if got == nil || got.Need().CPU == 0 && within == nil {
 		return nil
 	}
-	return &core.CPUSlot{CPU: h.Need().CPU, Pool: h.Pool(), Within: within}
+	return &core.CPUSlot{CPU: got.Need().CPU, Pool: got.Pool(), Within: within}
 }
 
 // early asks an activation that holds what others wait for to go once it is idle.
 type early struct{}
 
 // Over implements ledger.Work.
-func (a *activation) Over() bool {
-	e := a.kind.engine
-	return e.closed.Load() || a.pool != nil && a.pool.waiting() <= 0 || a.tenure != nil && a.tenure.stale.Load() || e.draining.Load() && !a.kind.def.Stateless
+func (h *holding) Over() bool {
+	e := h.a.kind.engine
+	return e.closed.Load() || h.a.pool != nil && h.a.pool.waiting() <= 0 || h.a.tenure != nil && h.a.tenure.stale.Load() || e.draining.Load() && !h.a.kind.def.Stateless
 }
 
 // Begins implements ledger.Work.
-func (a *activation) Begins(*ledger.Need) bool { return true }
+func (h *holding) Begins(*ledger.Need) bool { return true }
 
 // Class implements ledger.Work.
-func (*activation) Class() core.Class { return core.Normal }
+func (h *holding) Class() core.Class { return core.Normal }
 
 // Job implements ledger.Work: an activation serves callers of several jobs, and outlives them.
-func (*activation) Job() *core.Job { return nil }
+func (h *holding) Job() *core.Job { return nil }
 
 // Grant implements ledger.Work.
-func (a *activation) Grant(h *ledger.Hold) {
-	if h != nil {
-		a.holding.hold.Store(h)
-		a.kind.engine.holders.Store(a, nil)
-		if a.yieldsCPU(h) {
-			a.kind.engine.cfg.Line.Yields()
+func (h *holding) Grant(got *ledger.Hold) {
+	line := h.a.kind.engine.cfg.Line
+	if got != nil {
+		h.hold.Store(got)
+		h.a.kind.engine.holders.Store(h.a, nil)
+		if h.yieldsCPU(got) {
+			line.Yields()
 		}
 	}
-	a.start()
-	if h != nil && a.kind.engine.cfg.Line.Sick(h) { // since it was granted
-		a.kind.engine.Short()
+	h.a.start()
+	if got != nil && line.Sick(got) { // since it was granted
+		h.a.kind.engine.Short()
 	}
 }
 
-// yieldsCPU reports whether the activation, which has h, gives back CPU of the node once it is idle and tasks wait for it.
-func (a *activation) yieldsCPU(h *ledger.Hold) bool {
-	return h.Need().CPU > 0 && a.Yields()
+// yieldsCPU reports whether the activation, which has got, gives back CPU of the node once it is idle and tasks wait for it.
+func (h *holding) yieldsCPU(got *ledger.Hold) bool {
+	return got.Need().CPU > 0 && h.Yields()
 }
 
 // Keeps implements ledger.Keeper.
-func (a *activation) Keeps() bool { return a.kind.def.Keep }
+func (h *holding) Keeps() bool { return h.a.kind.def.Keep }
 
 // Yields implements ledger.Yielder.
-func (a *activation) Yields() bool { return !a.kind.def.Keep && a.holding.bundle.Group == "" }
+func (h *holding) Yields() bool { return !h.a.kind.def.Keep && h.bundle.Group == "" }
 
 // Idle implements ledger.Yielder.
-func (a *activation) Idle() bool {
-	return !a.kind.def.Keep && !a.busy.Load() && a.inner.Load() == 0 && a.keptCalls() == 0
+func (h *holding) Idle() bool {
+	return !h.a.kind.def.Keep && !h.a.busy.Load() && h.a.inner.Load() == 0 && h.a.keptCalls() == 0
 }
 
 // Leaves implements ledger.Mover.
-func (a *activation) Leaves() bool {
-	if k := a.kind; k.engine.cfg.Cluster == nil {
-		return a.pool == nil && a.bundle().Group == "" && !k.engine.cfg.Line.Could(k.def.Need)
+func (h *holding) Leaves() bool {
+	if k := h.a.kind; k.engine.cfg.Cluster == nil {
+		return h.a.pool == nil && h.takenFrom().Group == "" && !k.engine.cfg.Line.Could(k.def.Need)
 	}
-	if a.tenure == nil || a.tenure.wanted == nil {
+	if h.a.tenure == nil || h.a.tenure.wanted == nil {
 		return false // of a stateless kind, whose calls go (pool.move), or nowhere to go
 	}
-	id := graindir.ID{Kind: a.kind.def.name, Key: a.key}
-	if need := a.need(); need.Roams() {
-		return a.kind.engine.cfg.RoomInGroup(id, need)
+	id := graindir.ID{Kind: h.a.kind.def.name, Key: h.a.key}
+	if need := h.need(); need.Roams() {
+		return h.a.kind.engine.cfg.RoomInGroup(id, need)
 	}
-	return a.kind.goesElsewhere(id, *a.tenure.wanted)
+	return h.a.kind.goesElsewhere(id, *h.a.tenure.wanted)
 }
 
 // Alike implements ledger.Mover.
-func (a *activation) Alike() any {
-	if in := a.bundle(); in.Group != "" {
-		return alikeIn{a.kind, in.Group}
+func (h *holding) Alike() any {
+	if in := h.takenFrom(); in.Group != "" {
+		return alikeIn{h.a.kind, in.Group}
 	}
-	if a.tenure != nil && a.tenure.wanted != nil {
-		if w := a.tenure.wanted; w.Bound || len(w.Labels) > len(a.kind.def.Labels) || len(w.Nodes) > 0 {
-			return a // the labels, or the conditions, are a call's
+	if h.a.tenure != nil && h.a.tenure.wanted != nil {
+		if w := h.a.tenure.wanted; w.Bound || len(w.Labels) > len(h.a.kind.def.Labels) || len(w.Nodes) > 0 {
+			return h // the labels, or the conditions, are a call's
 		}
 	}
-	return a.kind
+	return h.a.kind
 }
 
 // alikeIn is the grains of a kind in a group.
@@ -135,31 +148,31 @@ type alikeIn struct {
 }
 
 // giveBack is called when no code of the activation runs any more.
-func (a *activation) giveBack() {
-	if a.holding == nil {
+func (h *holding) giveBack() {
+	if h == nil {
 		return
 	}
-	if h := a.holding.hold.Swap(nil); h != nil {
-		e := a.kind.engine
-		e.holders.Delete(a)
-		if a.yieldsCPU(h) {
+	if got := h.hold.Swap(nil); got != nil {
+		e := h.a.kind.engine
+		e.holders.Delete(h.a)
+		if h.yieldsCPU(got) {
 			e.cfg.Line.Yielding.Add(-1)
 		}
-		e.cfg.Line.Return(h)
+		e.cfg.Line.Return(got)
 	}
 }
 
 // denied reports whether the activation has not got what its kind asks for, which its calls are told.
-func (a *activation) denied() bool {
-	if a.holding == nil || a.holding.hold.Load() != nil {
+func (h *holding) denied() bool {
+	if h == nil || h.hold.Load() != nil {
 		return false
 	}
 	err := error(raysys.ErrNotDelivered)
-	if a.kind.engine.closed.Load() {
+	if h.a.kind.engine.closed.Load() {
 		err = raysys.ErrClosed
 	}
-	a.failed = fmt.Errorf("%s/%s: %w: it waited for %v", a.kind.def.name, shown(a.key), err, a.kind.def.Need)
-	a.post(&mail{msg: passivate{force: true}})
+	h.a.failed = fmt.Errorf("%s/%s: %w: it waited for %v", h.a.kind.def.name, shown(h.a.key), err, h.a.kind.def.Need)
+	h.a.post(&mail{msg: passivate{force: true}})
 	return true
 }
 
@@ -178,8 +191,8 @@ func (e *Engine) dropWaiting() {
 		return
 	}
 	for _, w := range e.cfg.Line.Remove(func(w ledger.Work) bool {
-		a, ok := w.(*activation)
-		return ok && a.kind.engine == e && a.Over()
+		h, ok := w.(*holding)
+		return ok && h.a.kind.engine == e && h.Over()
 	}) {
 		w.Grant(nil)
 	}
@@ -188,15 +201,15 @@ func (e *Engine) dropWaiting() {
 // Short is called when work waits for resources, or a device is sick: activations that hold those go once they are idle.
 func (e *Engine) Short() {
 	e.holders.Range(func(k, _ any) bool {
-		k.(*activation).askEarly()
+		k.(*activation).holding.askEarly()
 		return true
 	})
 }
 
 // askEarly asks the activation, which has what its kind asks for, to go once it is idle, where it ought to.
-func (a *activation) askEarly() {
-	if !a.kind.def.Keep && a.ought() && a.holding.asked.CompareAndSwap(false, true) {
-		a.post(&mail{msg: early{}})
+func (h *holding) askEarly() {
+	if !h.a.kind.def.Keep && h.oughtToGo() && h.asked.CompareAndSwap(false, true) {
+		h.a.post(&mail{msg: early{}})
 	}
 }
 
@@ -235,27 +248,27 @@ func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
 	}
 }
 
-// ought reports whether what the activation holds would better be given back.
-func (a *activation) ought() bool {
-	h := a.holding.hold.Load()
-	line := a.kind.engine.cfg.Line.Of(h)
-	return a.holding.gives.Load() || line.Owes(h) || line.Sick(h)
+// oughtToGo reports whether what the activation holds would better be given back.
+func (h *holding) oughtToGo() bool {
+	got := h.hold.Load()
+	line := h.a.kind.engine.cfg.Line.Of(got)
+	return h.gives.Load() || line.Owes(got) || line.Sick(got)
 }
 
 // goesEarly reports whether the activation, which was asked to, is to go now: it ought to, and has done the calls that wait in its
 // mailbox.
-func (a *activation) goesEarly(ought func() bool) bool {
-	a.holding.asked.Store(false) // before it looks: what becomes short after that asks again
+func (h *holding) goesEarly(ought func() bool) bool {
+	h.asked.Store(false) // before it looks: what becomes short after that asks again
 	switch {
 	case !ought():
 		return false
-	case a.keptCalls() > 0: // the last of them asks again
-		a.holding.gives.Store(false)
+	case h.a.keptCalls() > 0: // the last of them asks again
+		h.gives.Store(false)
 		return false
-	case a.pool == nil && a.pushed.Load()&^closedBit > a.popped.Load():
-		a.holding.gives.Store(false) // it is not idle, as that took it to be
-		if a.holding.asked.CompareAndSwap(false, true) {
-			a.post(&mail{msg: early{}})
+	case h.a.pool == nil && h.a.pushed.Load()&^closedBit > h.a.popped.Load():
+		h.gives.Store(false) // it is not idle, as that took it to be
+		if h.asked.CompareAndSwap(false, true) {
+			h.a.post(&mail{msg: early{}})
 		}
 		return false
 	}

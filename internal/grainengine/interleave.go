@@ -159,11 +159,11 @@ func (a *activation) interleaved(g *gate, p *passage, c *call) {
 		a.failCall(c, a.failed)
 		return
 	}
-	if a.holding != nil && a.refusesEvicted(c, true) {
+	if a.holding != nil && a.holding.refusesEvicted(c, true) {
 		return
 	}
 	// The turn that waits has given the CPU of the kind back.
-	if s := a.slot(); s != nil {
+	if s := a.holding.slot(); s != nil {
 		pool := s.Pool
 		if pool == nil {
 			pool = a.kind.engine.cfg.Line

@@ -138,7 +138,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		}
 		c.Future.Fail(err)
 	}()
-	if s := a.slot(); s != nil {
+	if s := a.holding.slot(); s != nil {
 		c.Future.SetSlot(s)
 	}
 	if of.Timed(stripe) {

@@ -299,7 +299,7 @@ func (l *Later) leave() {
 	}
 	a.used.Store(a.kind.ticks.Load()) // a call that was kept does not count as idle time
 	if idle && a.holding != nil && a.holding.hold.Load() != nil {
-		a.askEarly()
+		a.holding.askEarly()
 	}
 }
 

@@ -22,7 +22,7 @@ func (k *boundKind) waitsFor(c *call) bool {
 // sought is called when an activation has been given a call, maybe by what Line.Move does.
 func (a *activation) sought(c *call) {
 	e := a.kind.engine
-	if a.holding == nil || a.need().GPU == 0 || !e.cfg.Line.Ill() || a.kind.waitsFor(c) {
+	if a.holding == nil || a.holding.need().GPU == 0 || !e.cfg.Line.Ill() || a.kind.waitsFor(c) {
 		return
 	}
 	e.cfg.Pool.Go(goroutines.Func(e.cfg.Line.Move))

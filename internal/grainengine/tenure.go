@@ -39,7 +39,7 @@ func (a *activation) ready(c *call, inner bool) bool {
 	switch {
 	case inner && (m.stale.Load() || m.durable != nil && m.durable.again.Load()):
 		return false // it is still in the mailbox
-	case m.stale.Load(), a.moved(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
+	case m.stale.Load(), a.holding.followsBundle(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
 		if !c.method.tick {
 			m.unserved = append(m.unserved, c)
 		}
@@ -77,7 +77,7 @@ func (a *activation) ready(c *call, inner bool) bool {
 
 // stays reports whether calls that came while the activation stopped may get another one on this node at once.
 func (a *activation) stays() bool {
-	return a.kind.engine.cfg.Cluster == nil || !a.moved() && a.parting.Load() == nil && a.evicted() == nil && (a.tenure == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load())
+	return a.kind.engine.cfg.Cluster == nil || !a.holding.followsBundle() && a.parting.Load() == nil && a.holding.evictedBy() == nil && (a.tenure == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load())
 }
 
 // mayAnswer is called before a reply leaves (rule C20); err is what the method returned. The reply may leave when the turn's

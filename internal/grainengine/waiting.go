@@ -186,7 +186,7 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 			if a.tenure != nil && a.tenure.wanted != nil {
 				want = *a.tenure.wanted
 			}
-			for _, w := range e.cfg.Line.Waiting(func(w ledger.Work) bool { return w == a }) {
+			for _, w := range e.cfg.Line.Waiting(func(w ledger.Work) bool { return w == a.holding }) {
 				add(w.Explain(e.cfg.Now()))
 			}
 			continue
