@@ -47,10 +47,10 @@ func newActivation(k *boundKind, key string, in core.Bundle) *activation {
 		a.holding = &holding{a: a, bundle: in}
 	}
 	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
-		a.tenure = &tenure{}
+		a.tenure = &tenure{a: a}
 	}
 	if k.def.Durable {
-		a.tenure.durable = &durable{}
+		a.tenure.durable = &durable{a: a}
 	}
 	a.id = k.def.name + "/" + key + "$" + strconv.FormatUint(k.engine.serial.Add(1), 36)
 	a.mailbox.init(a)
@@ -160,7 +160,7 @@ func (a *activation) deactivate() {
 		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}
 	if a.tenure != nil && a.tenure.durable != nil {
-		a.flush()
+		a.tenure.durable.flush()
 		a.tenure.durable.settled()
 	}
 	a.state = nil
@@ -197,7 +197,7 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 	if a.tenure == nil || a.tenure.durable == nil {
 		err = core.Sound(f(ctx))
 	} else if era, ok := a.tenure.durable.begin(); ok {
-		err = a.hookEnded(t, era, name == "OnDeactivate", core.Sound(f(ctx)))
+		err = a.tenure.durable.hookEnded(t, era, name == "OnDeactivate", core.Sound(f(ctx)))
 	}
 	normal = true
 	return err
@@ -318,7 +318,7 @@ func (a *activation) perform(c *call) (panicked any) {
 	if a.inner.Load() > 0 {
 		a.waitInner()
 	}
-	if a.tenure != nil && !a.ready(c, false) {
+	if a.tenure != nil && !a.tenure.mayRun(c, false) {
 		return nil
 	}
 	if a.state == nil && a.holding.evictedBy() == nil {

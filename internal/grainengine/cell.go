@@ -78,7 +78,7 @@ func (a *activation) loadStates(g any) error {
 	a.tenure.cells, a.tenure.committedBy = nil, nil
 	load := a.load
 	if a.tenure.durable != nil {
-		load = a.restore
+		load = a.tenure.durable.restore
 	}
 	if err := load(cells); err != nil {
 		return err
@@ -104,10 +104,10 @@ func (a *activation) load(cells []*cell) error {
 		err = fmt.Errorf("the store answers with %d records for %d", len(records), len(cells))
 	}
 	if errors.Is(err, raysys.ErrMoved) {
-		a.goStale()
+		a.tenure.goStale()
 	}
 	if err == nil {
-		err = a.fetch(cells, records)
+		err = a.tenure.fetchObjects(cells, records)
 	}
 	if err != nil {
 		return fmt.Errorf("load state of %s/%s: %w", a.kind.def.name, a.key, err)
@@ -178,9 +178,9 @@ func (c *cell) write(t *core.Turn) error {
 	}
 	if err == nil && len(data) > maxRecord {
 		var k keptState
-		if data, k, err = c.act.keep(c.def.name, data); err == nil {
+		if data, k, err = c.act.tenure.keepAsObject(c.def.name, data); err == nil {
 			err = c.save(t, data)
-			c.act.kept([]keptState{k}, err)
+			c.act.tenure.tellKept([]keptState{k}, err)
 			return err
 		}
 	}
@@ -237,7 +237,7 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 // attempt may have been stored before that.
 func (c *cell) movedAway(err error, open bool) error {
 	c.act.tenure.open = c.act.tenure.open || open
-	c.act.goStale()
+	c.act.tenure.goStale()
 	if open {
 		return fmt.Errorf("write state %s: %w: then %w", c.name(), raysys.ErrOutcomeUnknown, err)
 	}

@@ -31,6 +31,7 @@ import (
 //	a call id               has one reply, which is what every repetition gets
 //	a commit that is refused takes every turn after it along, and the activation begins anew
 type durable struct {
+	a     *activation // whose it is
 	again atomic.Bool // it changes under mu: what is in memory counts for nothing: the next turn begins with what is stored
 
 	mu      sync.Mutex // guards the rest
@@ -84,29 +85,29 @@ func (t *endedTurn) size(key int) (n int) {
 }
 
 // recordKey is about the length of a record's key in the shard.
-func (a *activation) recordKey() int { return len(a.kind.def.name) + len(a.key) + 64 }
+func (d *durable) recordKey() int { return len(d.a.kind.def.name) + len(d.a.key) + 64 }
 
 // restore reads what is stored into the States of a new G.
-func (a *activation) restore(cells []*cell) error {
-	d, s := a.tenure.durable, a.kind.engine.cfg.States
+func (d *durable) restore(cells []*cell) error {
+	s := d.a.kind.engine.cfg.States
 	if s == nil {
-		return fmt.Errorf("restore %s/%s: %w: this node was given no store for grains.State", a.kind.def.name, a.key, raysys.ErrNoRuntime)
+		return fmt.Errorf("restore %s/%s: %w: this node was given no store for grains.State", d.a.kind.def.name, d.a.key, raysys.ErrNoRuntime)
 	}
 	d.settled()
 	names := make([]string, len(cells))
 	for i, c := range cells {
 		names[i] = c.def.name
 	}
-	id := graindir.ID{Kind: a.kind.def.name, Key: a.key}
-	r, err := wait(func(done func(graindir.Restored, error)) { s.Restore(id, names, a.tenure.token, done) })
+	id := graindir.ID{Kind: d.a.kind.def.name, Key: d.a.key}
+	r, err := wait(func(done func(graindir.Restored, error)) { s.Restore(id, names, d.a.tenure.token, done) })
 	if err == nil && len(r.States) != len(cells) {
 		err = fmt.Errorf("the store answers with %d records for %d", len(r.States), len(cells))
 	}
 	if errors.Is(err, raysys.ErrMoved) {
-		a.goStale()
+		d.a.tenure.goStale()
 	}
 	if err == nil {
-		err = a.fetch(cells, r.States)
+		err = d.a.tenure.fetchObjects(cells, r.States)
 	}
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", id, err)
@@ -153,18 +154,18 @@ func (d *durable) settled() {
 	<-idle
 }
 
-// renew begins the activation anew with what is stored, after turns were discarded.
-func (a *activation) renew() {
-	a.waitInner()
-	a.timers.Load().end()
-	a.state = nil
-	a.activate()
+// beginAnew begins the activation anew with what is stored, after turns were discarded.
+func (d *durable) beginAnew() {
+	d.a.waitInner()
+	d.a.timers.Load().end()
+	d.a.state = nil
+	d.a.activate()
 }
 
 // changes returns what the turn in progress left in the States that differs from what they held before.
-func (a *activation) changes() (list []graindir.StateChange, err error) {
+func (d *durable) changes() (list []graindir.StateChange, err error) {
 	size := 0
-	for _, c := range a.tenure.cells {
+	for _, c := range d.a.tenure.cells {
 		data, err := c.sealed()
 		if err != nil {
 			return nil, err
@@ -186,10 +187,10 @@ func (a *activation) changes() (list []graindir.StateChange, err error) {
 }
 
 // acceptChanges makes list what the States are until the next turn, whose end takes back no timers of this one.
-func (a *activation) acceptChanges(list []graindir.StateChange) {
-	a.timers.Load().settle(false)
+func (d *durable) acceptChanges(list []graindir.StateChange) {
+	d.a.timers.Load().settle(false)
 	for _, s := range list {
-		for _, c := range a.tenure.cells {
+		for _, c := range d.a.tenure.cells {
 			if c.def.name != s.Name {
 				continue
 			}
@@ -200,20 +201,19 @@ func (a *activation) acceptChanges(list []graindir.StateChange) {
 			}
 		}
 	}
-	for _, c := range a.tenure.cells {
+	for _, c := range d.a.tenure.cells {
 		c.zero = nil
 	}
 }
 
 // rollBack takes the turn back: the States and timers are what they were when it began, and its Tells are dropped. The turn is nil where
 // nothing has asked for it.
-func (a *activation) rollBack(turn *core.Turn) {
-	a.timers.Load().settle(true)
+func (d *durable) rollBack(turn *core.Turn) {
+	d.a.timers.Load().settle(true)
 	bad := false
-	for _, c := range a.tenure.cells {
+	for _, c := range d.a.tenure.cells {
 		bad = bad || c.rollBack() != nil
 	}
-	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.takeTells(turn)
@@ -243,17 +243,17 @@ func (c *cell) sealed() ([]byte, error) {
 }
 
 // hookEnded commits what a hook changed and told others, which began in that era; err is the hook's.
-func (a *activation) hookEnded(turn *core.Turn, era uint64, last bool, err error) error {
+func (d *durable) hookEnded(turn *core.Turn, era uint64, last bool, err error) error {
 	turn.End() // a goroutine that outlives the hook keeps no further Tell
 	if err == nil {
 		var list []graindir.StateChange
-		if list, err = a.changes(); err == nil {
-			a.acceptChanges(list)
-			a.conclude(turn, &endedTurn{states: list, last: last}, era)
+		if list, err = d.changes(); err == nil {
+			d.acceptChanges(list)
+			d.conclude(turn, &endedTurn{states: list, last: last}, era)
 			return nil
 		}
 	}
-	a.rollBack(turn)
+	d.rollBack(turn)
 	return err
 }
 
@@ -262,12 +262,11 @@ func (a *activation) hookEnded(turn *core.Turn, era uint64, last bool, err error
 const fewReplies = 8
 
 // flush has the replies removed that nobody can ask for any more, before the activation ends, unless they are few.
-func (a *activation) flush() {
-	d := a.tenure.durable
+func (d *durable) flush() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.replies.Forget) > 0 && len(d.replies.ByCall) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
+	if len(d.replies.Forget) > 0 && len(d.replies.ByCall) > fewReplies && !d.again.Load() && !d.a.tenure.stale.Load() {
 		d.ended = append(d.ended, &endedTurn{})
-		a.commitLocked()
+		d.commitLocked()
 	}
 }

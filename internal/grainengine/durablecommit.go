@@ -13,16 +13,15 @@ import (
 
 // conclude hands on a turn that has ended; era is that of its beginning, and turn has its Tells. A turn that neither changed anything nor
 // told others something, with no commit on its way, is answered at once.
-func (a *activation) conclude(turn *core.Turn, t *endedTurn, era uint64) {
-	d := a.tenure.durable
+func (d *durable) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 	d.mu.Lock()
 	t.tells = d.takeTells(turn)
 	if d.era != era || d.again.Load() {
 		d.mu.Unlock()
 		if t.last && t.writes() {
-			lastLost(a, t, errors.New("a turn before it is not stored"))
+			lastLost(d.a, t, errors.New("a turn before it is not stored"))
 		}
-		a.repeat(t.call)
+		d.a.repeat(t.call)
 		return
 	}
 	switch {
@@ -35,13 +34,13 @@ func (a *activation) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 		d.flight = append(d.flight, t)
 	default:
 		d.mu.Unlock()
-		a.answerRead(t)
+		d.answerRead(t)
 		return
 	}
 	if p := t.reply; p != nil && p.Pending {
 		d.replies.Add(p)
 	}
-	a.commitLocked()
+	d.commitLocked()
 	d.mu.Unlock()
 	if t.large() { // the turns that follow would fill the memory with versions of the State
 		d.settled()
@@ -49,18 +48,18 @@ func (a *activation) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 }
 
 // commitLocked has the turns that have ended committed. The caller has d.mu locked.
-func (a *activation) commitLocked() {
-	if d := a.tenure.durable; !d.working {
+func (d *durable) commitLocked() {
+	if !d.working {
 		d.working = true
-		a.kind.engine.cfg.Pool.Go((*committer)(a))
+		d.a.kind.engine.cfg.Pool.Go((*committer)(d))
 	}
 }
 
 // answerRead answers a read that saw nothing but what is stored, unless another node may have been given the grain.
-func (a *activation) answerRead(t *endedTurn) {
-	switch err := a.mayAnswer(t.call, nil); {
+func (d *durable) answerRead(t *endedTurn) {
+	switch err := d.a.tenure.mayAnswer(t.call, nil); {
 	case errors.Is(err, raysys.ErrMoved):
-		a.repeat(t.call)
+		d.a.repeat(t.call)
 	case err != nil:
 		t.call.Future.Fail(err)
 	default:
@@ -68,13 +67,12 @@ func (a *activation) answerRead(t *endedTurn) {
 	}
 }
 
-// committer is an activation whose turns are being committed.
-type committer activation
+// committer is a durable activation whose turns are being committed.
+type committer durable
 
 // Run implements goroutines.Work: it commits until no turn is left.
 func (w *committer) Run() {
-	a := (*activation)(w)
-	d := a.tenure.durable
+	d := (*durable)(w)
 	for {
 		d.mu.Lock()
 		if len(d.ended) == 0 {
@@ -86,11 +84,11 @@ func (w *committer) Run() {
 			d.mu.Unlock()
 			return
 		}
-		c := d.takeLocked(time.Now(), a.recordKey())
+		c := d.takeLocked(time.Now(), d.recordKey())
 		d.mu.Unlock()
-		version, err := a.commit(&c)
+		version, err := d.commit(&c)
 		if err != nil {
-			a.discard(err)
+			d.discardTurns(err)
 			continue
 		}
 		d.mu.Lock()
@@ -103,7 +101,7 @@ func (w *committer) Run() {
 		}
 		d.mu.Unlock()
 		for _, t := range done {
-			t.committed(a)
+			t.committed(d)
 		}
 	}
 }
@@ -160,10 +158,10 @@ func (d *durable) release(call raysys.TaskID) {
 }
 
 // committed answers the call of a turn that is stored.
-func (t *endedTurn) committed(a *activation) {
+func (t *endedTurn) committed(d *durable) {
 	wanted := t.call != nil && !t.call.Future.Settled()
 	if t.reply != nil && t.call.inbound() == nil {
-		a.kind.replied(t.call, a.key, nil)
+		d.a.kind.replied(t.call, d.a.key, nil)
 	}
 	if t.answer != nil {
 		t.answer()
@@ -175,13 +173,12 @@ func (t *endedTurn) committed(a *activation) {
 		return
 	}
 	if v := t.call.inbound(); v != nil && !wanted && t.reply.Until == 0 && !v.peer.gone.Load() {
-		a.tenure.durable.release(t.reply.Call) // the driver wants no answer any more; when the way to it breaks, it asks again
+		d.release(t.reply.Call) // the driver wants no answer any more; when the way to it breaks, it asks again
 	}
 }
 
-// discard gives up the turns that are not stored: the commit was refused, or cannot be made now.
-func (a *activation) discard(err error) {
-	d := a.tenure.durable
+// discardTurns gives up the turns that are not stored: the commit was refused, or cannot be made now.
+func (d *durable) discardTurns(err error) {
 	d.mu.Lock()
 	all := append(d.flight, d.ended...)
 	d.flight, d.ended = nil, nil
@@ -194,7 +191,7 @@ func (a *activation) discard(err error) {
 	}
 	d.mu.Unlock()
 	if errors.Is(err, raysys.ErrMoved) {
-		a.goStale()
+		d.a.tenure.goStale()
 	}
 	// A caller on another node makes its call again also when this node is over: the grain goes to another one.
 	again := errors.Is(err, raysys.ErrMoved) || errors.Is(err, graindir.ErrETag)
@@ -202,10 +199,10 @@ func (a *activation) discard(err error) {
 	for _, t := range all {
 		switch {
 		case t.last: // OnActivate runs again
-			lastLost(a, t, err)
+			lastLost(d.a, t, err)
 		case t.call == nil:
 		case again, fenced && t.call.inbound() != nil:
-			a.repeat(t.call)
+			d.a.repeat(t.call)
 		default:
 			t.call.Future.Fail(fmt.Errorf("%s: %w", t.call.Name(), err))
 		}
@@ -271,13 +268,13 @@ func (a *activation) repeat(c *call) {
 // maxCommits bounds how often one commit is tried.
 const maxCommits = 100
 
-// store has c committed. An error other than raysys.ErrMoved and ErrETag that matches raysys.ErrOutcomeUnknown says that
+// storeCommit has c committed. An error other than raysys.ErrMoved and ErrETag that matches raysys.ErrOutcomeUnknown says that
 // it may have been; after any other error it was not.
-func (a *activation) store(c *graindir.Commit) (graindir.ETag, error) {
-	s, id, token := a.kind.engine.cfg.States, graindir.ID{Kind: a.kind.def.name, Key: a.key}, a.tenure.token
+func (d *durable) storeCommit(c *graindir.Commit) (graindir.ETag, error) {
+	s, id, token := d.a.kind.engine.cfg.States, graindir.ID{Kind: d.a.kind.def.name, Key: d.a.key}, d.a.tenure.token
 	open := false
 	for try := 1; ; try++ {
-		v, err := awaited(a, func(done func(graindir.ETag, error)) { s.Commit(id, token, *c, done) })
+		v, err := awaited(d, func(done func(graindir.ETag, error)) { s.Commit(id, token, *c, done) })
 		switch {
 		case err == nil:
 			return v, nil
@@ -286,14 +283,14 @@ func (a *activation) store(c *graindir.Commit) (graindir.ETag, error) {
 		case errors.Is(err, raysys.ErrOutcomeUnknown):
 			open = true
 		case errors.Is(err, raysys.ErrOverloaded) && try < maxCommits:
-			if err := a.pause(commitPause); err == nil || open {
+			if err := d.pauseFor(commitPause); err == nil || open {
 				continue
 			}
 			return graindir.ETag{}, err
 		case !open && !errors.Is(err, graindir.ErrETag):
 			return graindir.ETag{}, fmt.Errorf("commit: %w", err)
 		}
-		r, back := awaited(a, func(done func(graindir.Restored, error)) { s.Restore(id, nil, token, done) })
+		r, back := awaited(d, func(done func(graindir.Restored, error)) { s.Restore(id, nil, token, done) })
 		switch {
 		case errors.Is(back, raysys.ErrMoved):
 			return graindir.ETag{}, back
@@ -306,7 +303,7 @@ func (a *activation) store(c *graindir.Commit) (graindir.ETag, error) {
 		case try >= maxCommits:
 			return graindir.ETag{}, fmt.Errorf("commit: %w: tried %d times: %w", raysys.ErrOutcomeUnknown, try, err)
 		}
-		if err := a.pause(commitPause); err != nil {
+		if err := d.pauseFor(commitPause); err != nil {
 			return graindir.ETag{}, fmt.Errorf("commit: %w: %w", raysys.ErrOutcomeUnknown, err)
 		}
 	}
@@ -315,11 +312,11 @@ func (a *activation) store(c *graindir.Commit) (graindir.ETag, error) {
 // commitPause is how long after a commit that the store did not take the next attempt comes.
 const commitPause = 20 * time.Millisecond
 
-// pause returns after d on the runtime's clock, or when the node closes.
-func (a *activation) pause(d time.Duration) error {
-	hooks := a.kind.engine.cfg.Hooks
+// pauseFor returns after that long on the runtime's clock, or when the node closes.
+func (d *durable) pauseFor(long time.Duration) error {
+	hooks := d.a.kind.engine.cfg.Hooks
 	over := make(chan struct{})
-	alarm := core.Alarm{At: core.After(hooks.Runtime().Now(), d), Ring: func() { close(over) }}
+	alarm := core.Alarm{At: core.After(hooks.Runtime().Now(), long), Ring: func() { close(over) }}
 	hooks.Runtime().SetAlarm(&alarm)
 	select {
 	case <-over:
@@ -334,18 +331,18 @@ func (a *activation) pause(d time.Duration) error {
 const leaseLook = time.Second
 
 // awaited is wait for a commit: once the node's lease is out, the callers hear so.
-func awaited[T any](a *activation, start func(done func(T, error))) (T, error) {
+func awaited[T any](d *durable, start func(done func(T, error))) (T, error) {
 	type outcome struct {
 		v   T
 		err error
 	}
 	ch := make(chan outcome, 1)
 	start(func(v T, err error) { ch <- outcome{v, err} })
-	if a.kind.engine.cfg.Cluster == nil {
+	if d.a.kind.engine.cfg.Cluster == nil {
 		o := <-ch
 		return o.v, o.err
 	}
-	rt := a.kind.engine.cfg.Hooks.Runtime()
+	rt := d.a.kind.engine.cfg.Hooks.Runtime()
 	for {
 		look := make(chan struct{})
 		alarm := core.Alarm{At: rt.Now() + int64(leaseLook), Ring: func() { close(look) }}
@@ -355,16 +352,15 @@ func awaited[T any](a *activation, start func(done func(T, error))) (T, error) {
 			rt.ClearAlarm(&alarm)
 			return o.v, o.err
 		case <-look:
-			if err := a.kind.engine.cfg.Cluster.Suspended(); errors.Is(err, raysys.ErrSuspended) {
-				a.giveUp(err)
+			if err := d.a.kind.engine.cfg.Cluster.Suspended(); errors.Is(err, raysys.ErrSuspended) {
+				d.giveUp(err)
 			}
 		}
 	}
 }
 
 // giveUp fails the calls whose commit waits for a store that is away. It may still be made: the replies are kept then.
-func (a *activation) giveUp(err error) {
-	d := a.tenure.durable
+func (d *durable) giveUp(err error) {
 	d.mu.Lock()
 	all := append(append([]*endedTurn(nil), d.flight...), d.ended...)
 	d.mu.Unlock()

@@ -244,7 +244,7 @@ func (v *inboundCall) handTo(a *activation) bool {
 		return true
 	case v.token.Newer(token):
 		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
-		a.goStale()
+		a.tenure.goStale()
 	}
 	ok, err := a.accept(v.call, &v.call.mail)
 	switch {

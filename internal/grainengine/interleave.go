@@ -152,7 +152,7 @@ func (a *activation) interleaved(g *gate, p *passage, c *call) {
 		g.inner = slices.Delete(g.inner, i, i+1)
 		g.leave(p)
 	}()
-	if a.tenure != nil && !a.ready(c, true) {
+	if a.tenure != nil && !a.tenure.mayRun(c, true) {
 		return
 	}
 	if a.state == nil {

@@ -31,7 +31,7 @@ func (c *call) do(a *activation) (panicked any) {
 		return panicked
 	}
 	if a.tenure != nil {
-		err = a.mayAnswer(c, err)
+		err = a.tenure.mayAnswer(c, err)
 	}
 	if t := c.Future.OwnTurn(); t != nil {
 		t.End()
@@ -123,7 +123,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		switch {
 		case a.tenure == nil || a.tenure.durable == nil:
 		case c.method.transacts():
-			a.rollBack(c.Future.OwnTurn())
+			a.tenure.durable.rollBack(c.Future.OwnTurn())
 		default: // a read, maybe beside a transaction that waits
 			a.tenure.durable.dropTells(c.Future.OwnTurn())
 		}

@@ -51,24 +51,24 @@ type keptState struct {
 	object raysys.TaskID
 }
 
-// keep makes an object of a State that is too large for its record, and returns that record.
-func (a *activation) keep(name string, data []byte) (record []byte, k keptState, err error) {
+// keepAsObject makes an object of a State that is too large for its record, and returns that record.
+func (m *tenure) keepAsObject(name string, data []byte) (record []byte, k keptState, err error) {
 	type kept struct {
 		written []byte
 		object  raysys.TaskID
 	}
-	keeper := a.kind.engine.cfg.Retainer
+	keeper := m.a.kind.engine.cfg.Retainer
 	if keeper == nil {
 		return nil, k, fmt.Errorf("%d bytes encoded are an object: %w", len(data), raysys.ErrNoStore)
 	}
 	start := func(done func(kept, error)) {
-		keeper.KeepState(graindir.ID{Kind: a.kind.def.name, Key: a.key}, name, data, func(written []byte, object raysys.TaskID, err error) {
+		keeper.KeepState(graindir.ID{Kind: m.a.kind.def.name, Key: m.a.key}, name, data, func(written []byte, object raysys.TaskID, err error) {
 			done(kept{written, object}, err)
 		})
 	}
 	var o kept
-	if a.tenure.durable != nil {
-		o, err = awaited(a, start)
+	if m.durable != nil {
+		o, err = awaited(m.durable, start)
 	} else {
 		o, err = wait(start)
 	}
@@ -115,44 +115,44 @@ func (t *endedTurn) large() bool {
 	return size > maxRecord
 }
 
-// kept tells what became of the commit of objects.
-func (a *activation) kept(list []keptState, err error) {
+// tellKept tells what became of the commit of objects.
+func (m *tenure) tellKept(list []keptState, err error) {
 	for _, k := range list {
-		a.kind.engine.cfg.Retainer.KeptState(graindir.ID{Kind: a.kind.def.name, Key: a.key}, k.name, k.object, err)
+		m.a.kind.engine.cfg.Retainer.KeptState(graindir.ID{Kind: m.a.kind.def.name, Key: m.a.key}, k.name, k.object, err)
 	}
 }
 
-// commit is store, after it has made objects of the States in c that are too large for their records, or together for one
+// commit is storeCommit, after it has made objects of the States in c that are too large for their records, or together for one
 // commit.
-func (a *activation) commit(c *graindir.Commit) (version graindir.ETag, err error) {
+func (d *durable) commit(c *graindir.Commit) (version graindir.ETag, err error) {
 	var list []keptState
-	for _, i := range objects(c, a.recordKey()) {
+	for _, i := range objects(c, d.recordKey()) {
 		s := c.States[i]
 		var k keptState
-		if c.States[i].Data, k, err = a.keep(s.Name, s.Data); err != nil {
-			a.kept(list, err)
-			return graindir.ETag{}, fmt.Errorf("write state %s/%s.%s: %w", a.kind.def.name, a.key, s.Name, err)
+		if c.States[i].Data, k, err = d.a.tenure.keepAsObject(s.Name, s.Data); err != nil {
+			d.a.tenure.tellKept(list, err)
+			return graindir.ETag{}, fmt.Errorf("write state %s/%s.%s: %w", d.a.kind.def.name, d.a.key, s.Name, err)
 		}
 		list = append(list, k)
 	}
-	version, err = a.store(c)
-	a.kept(list, err)
+	version, err = d.storeCommit(c)
+	d.a.tenure.tellKept(list, err)
 	return version, err
 }
 
-// fetch replaces the records of States that are objects by what these have.
-func (a *activation) fetch(cells []*cell, records []graindir.Record) error {
+// fetchObjects replaces the records of States that are objects by what these have.
+func (m *tenure) fetchObjects(cells []*cell, records []graindir.Record) error {
 	for i := range records {
 		written, large := staterecord.Large(records[i].Data)
 		if !large {
 			continue
 		}
-		keeper := a.kind.engine.cfg.Retainer
+		keeper := m.a.kind.engine.cfg.Retainer
 		if keeper == nil {
 			return fmt.Errorf("read state %s: it is an object: %w", cells[i].name(), raysys.ErrNoStore)
 		}
 		data, err := wait(func(done func([]byte, error)) {
-			keeper.FetchState(graindir.ID{Kind: a.kind.def.name, Key: a.key}, cells[i].def.name, written, done)
+			keeper.FetchState(graindir.ID{Kind: m.a.kind.def.name, Key: m.a.key}, cells[i].def.name, written, done)
 		})
 		if errors.Is(err, raysys.ErrObjectLost) {
 			err = fmt.Errorf("%w: %w", graindir.ErrUnreadable, err)

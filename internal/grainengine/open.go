@@ -141,8 +141,7 @@ func (d *durable) answered() {
 }
 
 // roomFor is durable.known for the call of a driver, where half of the room is taken: it asks, and where there is none it waits for that.
-func (a *activation) roomFor(c *call, p *replies.Reply) (known *replies.Reply, err error) {
-	d := a.tenure.durable
+func (d *durable) roomFor(c *call, p *replies.Reply) (known *replies.Reply, err error) {
 	var limit *time.Timer
 	for {
 		d.mu.Lock()
@@ -156,7 +155,7 @@ func (a *activation) roomFor(c *call, p *replies.Reply) (known *replies.Reply, e
 		freed := d.asked.freed
 		d.mu.Unlock()
 		for owner, calls := range ask {
-			a.ask(owner, calls, c.method.entry)
+			d.askWhichOpen(owner, calls, c.method.entry)
 		}
 		if !full || calm {
 			return known, err
@@ -195,9 +194,9 @@ func (d *durable) askLocked(full bool) map[core.NodeKey][]raysys.TaskID {
 	return list
 }
 
-// ask asks a node which of the calls of its drivers are open, by a method that it has.
-func (a *activation) ask(owner core.NodeKey, calls []raysys.TaskID, by *core.Entry) {
-	e, d := a.kind.engine, a.tenure.durable
+// askWhichOpen asks a node which of the calls of its drivers are open, by a method that it has.
+func (d *durable) askWhichOpen(owner core.NodeKey, calls []raysys.TaskID, by *core.Entry) {
+	e := d.a.kind.engine
 	answer := func(open func(raysys.TaskID) bool) {
 		for i, id := range calls {
 			if !open(id) {
@@ -223,7 +222,7 @@ func (a *activation) ask(owner core.NodeKey, calls []raysys.TaskID, by *core.Ent
 		switch {
 		case errors.Is(err, raysys.ErrNodeDead):
 			answer(func(raysys.TaskID) bool { return false })
-		case err == nil && p != nil && p.askOpen(by, a.key, calls) == nil:
+		case err == nil && p != nil && p.askOpen(by, d.a.key, calls) == nil:
 		default:
 			answer(func(raysys.TaskID) bool { return true })
 		}

@@ -12,6 +12,7 @@ import (
 // tenure is what an activation knows of its right to be the grain: its token on a node of a cluster, and its States,
 // which are stored under that token. The activation of a grain without States in a single process has none.
 type tenure struct {
+	a       *activation // whose it is
 	token   graindir.Token
 	stale   atomic.Bool      // the grain has a newer placement: the activation stops, and runs no further call
 	durable *durable         // of a durable kind
@@ -25,21 +26,21 @@ type tenure struct {
 }
 
 // goStale ends an activation whose token is not current.
-func (a *activation) goStale() {
-	if a.tenure.stale.CompareAndSwap(false, true) {
-		a.post(&mail{msg: passivate{force: true}})
-		a.kind.engine.dropWaiting()
+func (m *tenure) goStale() {
+	if m.stale.CompareAndSwap(false, true) {
+		m.a.post(&mail{msg: passivate{force: true}})
+		m.a.kind.engine.dropWaiting()
 	}
 }
 
-// ready reports whether c may run now; else it has settled c or put it aside. inner says that c would run between the
+// mayRun reports whether c may run now; else it has settled c or put it aside. inner says that c would run between the
 // waits of another turn.
-func (a *activation) ready(c *call, inner bool) bool {
-	m, e := a.tenure, a.kind.engine
+func (m *tenure) mayRun(c *call, inner bool) bool {
+	e := m.a.kind.engine
 	switch {
 	case inner && (m.stale.Load() || m.durable != nil && m.durable.again.Load()):
 		return false // it is still in the mailbox
-	case m.stale.Load(), a.holding.followsBundle(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
+	case m.stale.Load(), m.a.holding.followsBundle(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
 		if !c.method.tick {
 			m.unserved = append(m.unserved, c)
 		}
@@ -51,25 +52,25 @@ func (a *activation) ready(c *call, inner bool) bool {
 	}
 	if !m.token.IsZero() {
 		if err := e.cfg.Cluster.Suspended(); err != nil {
-			a.failCall(c, fmt.Errorf("%s: %w", c.Name(), err))
+			m.a.failCall(c, fmt.Errorf("%s: %w", c.Name(), err))
 			return false
 		}
 	}
 	if m.durable != nil {
 		if m.durable.again.Load() {
-			a.renew()
-			if a.state == nil && !m.stale.Load() {
+			m.durable.beginAnew()
+			if m.a.state == nil && !m.stale.Load() {
 				return true // the call fails with the reason
 			}
-			return a.ready(c, inner)
+			return m.mayRun(c, inner)
 		}
 		return true
 	}
-	if err := a.reload(); err != nil {
+	if err := m.a.reload(); err != nil {
 		if m.stale.Load() {
-			return a.ready(c, inner)
+			return m.mayRun(c, inner)
 		}
-		a.failCall(c, fmt.Errorf("%s: %w", c.Name(), err))
+		m.a.failCall(c, fmt.Errorf("%s: %w", c.Name(), err))
 		return false
 	}
 	return true
@@ -83,8 +84,7 @@ func (a *activation) stays() bool {
 // mayAnswer is called before a reply leaves (rule C20); err is what the method returned. The reply may leave when the turn's
 // last operation on a State was a commit, or while this node's lease holds: then no other node can have been given the
 // grain. Then mayAnswer returns err. Otherwise it returns the error that the caller gets in place of the reply.
-func (a *activation) mayAnswer(c *call, err error) error {
-	m := a.tenure
+func (m *tenure) mayAnswer(c *call, err error) error {
 	if len(m.cells) == 0 {
 		return err
 	}
@@ -98,7 +98,7 @@ func (a *activation) mayAnswer(c *call, err error) error {
 		m.committedBy = nil
 		return err
 	}
-	if lease := a.kind.engine.cfg.States.Lease(); lease != nil {
+	if lease := m.a.kind.engine.cfg.States.Lease(); lease != nil {
 		return fmt.Errorf("%s: %w", c.Name(), lease)
 	}
 	return err
