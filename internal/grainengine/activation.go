@@ -23,15 +23,12 @@ type activation struct {
 	failed  error  // OnActivate's, for the calls that wait
 	pool    *pool  // of a stateless worker
 	used    atomic.Uint32
-	inner   atomic.Int32                // interleaved turns that have not ended
-	current atomic.Pointer[core.Future] // the call whose turn it is
-	hook    atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
-	gate    atomic.Pointer[gate]        // made by the first turn that waits
-	tenure  *tenure                     // nil for a plain grain of a single process
-	holding *holding                    // nil for a kind that asks for no resources
-	laters  atomic.Pointer[laters]      // made by the first call of a LaterMethod
-	timers  atomic.Pointer[timers]      // made by the first timer
-	parting atomic.Pointer[parting]     // made by Unload
+	turns                           // in progress
+	tenure  *tenure                 // nil for a plain grain of a single process
+	holding *holding                // nil for a kind that asks for no resources
+	laters  atomic.Pointer[laters]  // made by the first call of a LaterMethod
+	timers  atomic.Pointer[timers]  // made by the first timer
+	parting atomic.Pointer[parting] // made by Unload
 }
 
 // passivate asks an idle activation to go.
@@ -43,6 +40,7 @@ type passivate struct {
 // newActivation makes an activation for the kind's table; spawn gives it its actor.
 func newActivation(k *boundKind, key string, in core.Bundle) *activation {
 	a := &activation{kind: k, key: key}
+	a.turns.a = a
 	if k.def.holds() || in.Group != "" {
 		a.holding = &holding{a: a, bundle: in}
 	}
@@ -344,17 +342,17 @@ func (a *activation) endTurn() {
 	}
 }
 
-// turns returns the turns the activation is in.
-func (a *activation) turns() (ts []*core.Turn) {
-	if t := a.hook.Load(); t != nil {
+// inProgress returns the turns the activation is in.
+func (in *turns) inProgress() (ts []*core.Turn) {
+	if t := in.hook.Load(); t != nil {
 		ts = append(ts, t)
 	}
-	if c := a.current.Load(); c != nil {
+	if c := in.current.Load(); c != nil {
 		if t := c.OwnTurn(); t != nil {
 			ts = append(ts, t)
 		}
 	}
-	if g := a.gate.Load(); g != nil {
+	if g := in.gate.Load(); g != nil {
 		g.mu.Lock()
 		for _, p := range g.inner {
 			if t := p.call.OwnTurn(); t != nil {

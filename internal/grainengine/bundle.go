@@ -171,7 +171,7 @@ func (h *holding) Evict(cause error, begun bool) {
 		if t := h.a.hook.Load(); t != nil {
 			t.Cancel(cause)
 		}
-		for _, c := range h.a.calls() {
+		for _, c := range h.a.callsInTurn() {
 			c.Cancel(cause)
 		}
 	}
@@ -221,12 +221,12 @@ func (h *holding) orphans(calls []*call) (ended, others []*call) {
 // followsBundle reports whether the grain is to follow its bundle to another node.
 func (h *holding) followsBundle() bool { return h != nil && h.moved.Load() }
 
-// calls are those in their turn.
-func (a *activation) calls() (list []*core.Future) {
-	if c := a.current.Load(); c != nil {
+// callsInTurn are those in their turn.
+func (in *turns) callsInTurn() (list []*core.Future) {
+	if c := in.current.Load(); c != nil {
 		list = append(list, c)
 	}
-	if g := a.gate.Load(); g != nil {
+	if g := in.gate.Load(); g != nil {
 		g.mu.Lock()
 		for _, p := range g.inner {
 			list = append(list, p.call)

@@ -133,7 +133,7 @@ func (c *call) Waits() ([]*core.Turn, []*core.Future) {
 	if a == nil || c.method.later && !c.Future.Pending() { // anything may settle a call that is kept
 		return nil, nil
 	}
-	return a.turns(), nil
+	return a.inProgress(), nil
 }
 
 // Break implements core.Work: the call is part of a cycle of waits.

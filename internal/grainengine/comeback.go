@@ -29,16 +29,16 @@ type comeback struct {
 }
 
 // cameBack is called for each call that was queued, and notes one that came back.
-func (a *activation) cameBack(c *call) {
-	if up := c.Future.Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromElsewhere() || !a.above(up) {
+func (in *turns) cameBack(c *call) {
+	if up := c.Future.Up(); in.current.Load() == nil && in.inner.Load() == 0 || !up.FromElsewhere() || !in.isAbove(up) {
 		return
 	}
-	b := &comeback{act: a, call: c, pause: firstLook}
+	b := &comeback{act: in.a, call: c, pause: firstLook}
 	b.alarm.Ring = func() {
 		b.armed.Store(false)
 		b.look()
 	}
-	g := a.gated()
+	g := in.makeGate()
 	g.mu.Lock()
 	g.back = slices.DeleteFunc(g.back, (*comeback).over)
 	g.back = append(g.back, b)
@@ -46,9 +46,9 @@ func (a *activation) cameBack(c *call) {
 	b.look()
 }
 
-// above reports whether up was called over another node by a turn that a is in.
-func (a *activation) above(up *core.Turn) bool {
-	return slices.ContainsFunc(a.turns(), func(t *core.Turn) bool { return up.CalledUnder(t) })
+// isAbove reports whether up was called over another node by a turn that a is in.
+func (in *turns) isAbove(up *core.Turn) bool {
+	return slices.ContainsFunc(in.inProgress(), func(t *core.Turn) bool { return up.CalledUnder(t) })
 }
 
 func (b *comeback) over() bool { return !b.call.Future.Pending() || b.call.queuedAt() != b.act }
@@ -57,7 +57,7 @@ func (b *comeback) over() bool { return !b.call.Future.Pending() || b.call.queue
 // calls it again.
 func (b *comeback) look() {
 	up := b.call.Future.Up()
-	for _, t := range b.act.turns() {
+	for _, t := range b.act.inProgress() {
 		switch {
 		case b.over():
 			return

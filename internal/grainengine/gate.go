@@ -3,9 +3,19 @@ package grainengine
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/raysys/raysys/internal/core"
 )
+
+// turns are those that an activation is in: the mailbox's, which others may interleave with while it waits, or a hook.
+type turns struct {
+	a       *activation                 // whose they are
+	inner   atomic.Int32                // interleaved turns that have not ended
+	current atomic.Pointer[core.Future] // the call whose turn it is
+	hook    atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
+	gate    atomic.Pointer[gate]        // made by the first turn that waits
+}
 
 // gate keeps the turns of one activation apart once they may interleave. A turn opens it before it waits, and locks it
 // again before it goes on; an interleaved turn has it locked while it runs. The lock is a channel and not a mutex, so
@@ -29,23 +39,23 @@ type passage struct {
 	over   bool
 }
 
-func (a *activation) gated() *gate {
-	if g := a.gate.Load(); g != nil {
+func (in *turns) makeGate() *gate {
+	if g := in.gate.Load(); g != nil {
 		return g
 	}
 	g := &gate{lock: make(chan struct{}, 1)}
-	if !a.gate.CompareAndSwap(nil, g) {
-		return a.gate.Load()
+	if !in.gate.CompareAndSwap(nil, g) {
+		return in.gate.Load()
 	}
 	return g
 }
 
-// open is called by the turn t before it waits.
-func (a *activation) open(t *core.Turn) {
-	g := a.gated()
+// openGate is called by the turn t before it waits.
+func (in *turns) openGate(t *core.Turn) {
+	g := in.makeGate()
 	release := false
 	g.mu.Lock()
-	if p := a.passage(g, t); p != nil {
+	if p := in.passage(g, t); p != nil {
 		p.waits++
 		release, p.locked = p.locked, false
 	}
@@ -54,19 +64,19 @@ func (a *activation) open(t *core.Turn) {
 	if release {
 		<-g.lock
 	}
-	if a.currentReadOnly() {
-		a.admitReaders()
+	if in.currentReadOnly() {
+		in.admitReaders()
 	}
 	for _, b := range back {
 		b.look()
 	}
 }
 
-// shut is called by the turn t when its wait is over.
-func (a *activation) shut(t *core.Turn) {
-	g := a.gated()
+// shutGate is called by the turn t when its wait is over.
+func (in *turns) shutGate(t *core.Turn) {
+	g := in.makeGate()
 	g.mu.Lock()
-	p := a.passage(g, t)
+	p := in.passage(g, t)
 	if p == nil {
 		g.mu.Unlock()
 		return
@@ -97,8 +107,8 @@ func (a *activation) shut(t *core.Turn) {
 }
 
 // passage returns that of a turn in progress, nil once it is over. With g.mu held.
-func (a *activation) passage(g *gate, t *core.Turn) *passage {
-	if c := a.current.Load(); c != nil && c.OwnTurn() == t.Base() {
+func (in *turns) passage(g *gate, t *core.Turn) *passage {
+	if c := in.current.Load(); c != nil && c.OwnTurn() == t.Base() {
 		if g.main == nil {
 			g.main = &passage{call: c}
 		}

@@ -15,15 +15,15 @@ import (
 // admitChain lets c in, with the calls of the same turn that were queued before it, so that their order holds. It
 // returns false when c cannot come in: it is not in the mailbox, it waits for a hook, or readers are let in and a
 // writer is among them.
-func (a *activation) admitChain(c *call, readers bool) bool {
-	for c.Future.Pending() && c.queuedAt() == a {
-		list, found, all := a.upTo(c)
+func (in *turns) admitChain(c *call, readers bool) bool {
+	for c.Future.Pending() && c.queuedAt() == in.a {
+		list, found, all := in.upTo(c)
 		switch {
 		case found && readers && slices.ContainsFunc(list, func(q *call) bool { return !q.isReadOnly() }):
 			return false
 		case found:
 			// When it is not admitted, the turn that it waited for is over: it runs next, or waits for another.
-			return a.admit(list) || a.hook.Load() == nil
+			return in.admitCalls(list) || in.hook.Load() == nil
 		case all:
 			return false
 		}
@@ -34,13 +34,13 @@ func (a *activation) admitChain(c *call, readers bool) bool {
 
 // upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox, with every
 // call that has reserved room in it.
-func (a *activation) upTo(c *call) (list []*call, found, all bool) {
+func (in *turns) upTo(c *call) (list []*call, found, all bool) {
 	from := c.Future.Up().Base()
 	// The first mail is read already: it is the current turn's, or one that waits until interleaved turns end.
-	head := a.head.Load()
+	head := in.a.head.Load()
 	last, seen := head, 0
 	for e := head; e != nil; e = e.next.Load() {
-		if last = e; e != head && e != &a.stub {
+		if last = e; e != head && e != &in.a.stub {
 			seen++
 		}
 		// msg is the whole record of a call, of which c may be a part.
@@ -50,17 +50,17 @@ func (a *activation) upTo(c *call) (list []*call, found, all bool) {
 			}
 		}
 	}
-	return nil, false, a.head.Load() == head && a.tail.Load() == last && a.UserMessageCount() == seen
+	return nil, false, in.a.head.Load() == head && in.a.tail.Load() == last && in.a.UserMessageCount() == seen
 }
 
 // admitReaders lets in the read-only calls at the front of the mailbox.
-func (a *activation) admitReaders() {
-	if !a.onlyReaders() {
+func (in *turns) admitReaders() {
+	if !in.onlyReaders() {
 		return
 	}
 	var list []*call
-	for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
-		if e == &a.stub {
+	for e := in.a.head.Load().next.Load(); e != nil; e = e.next.Load() {
+		if e == &in.a.stub {
 			continue
 		}
 		q, ok := e.msg.(*call)
@@ -76,49 +76,49 @@ func (a *activation) admitReaders() {
 		list = append(list, q)
 	}
 	if len(list) > 0 {
-		a.admit(list)
+		in.admitCalls(list)
 	}
 }
 
-// admit runs list, in order, between the waits of the current turn. It fails when that turn is over.
-func (a *activation) admit(list []*call) bool {
-	cur := a.current.Load()
+// admitCalls runs list, in order, between the waits of the current turn. It fails when that turn is over.
+func (in *turns) admitCalls(list []*call) bool {
+	cur := in.current.Load()
 	if cur == nil {
-		return a.admitBehind(list)
+		return in.admitBehind(list)
 	}
 	// The mailbox's next turn publishes itself in current before it looks at inner; this looks the other way round. So
 	// either this sees that the turn has changed, or that turn waits for inner to end.
-	a.inner.Add(1)
-	if a.current.Load() != cur {
-		a.innerEnded()
+	in.inner.Add(1)
+	if in.current.Load() != cur {
+		in.innerEnded()
 		return false
 	}
-	go a.interleave(list)
+	go in.interleave(list)
 	return true
 }
 
-// admitBehind is admit when the mailbox's turn is over, but an interleaved one is not and the mailbox waits for it.
-func (a *activation) admitBehind(list []*call) bool {
-	g := a.gate.Load()
+// admitBehind is admitCalls when the mailbox's turn is over, but an interleaved one is not and the mailbox waits for it.
+func (in *turns) admitBehind(list []*call) bool {
+	g := in.gate.Load()
 	if g == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if a.inner.Load() == 0 {
+	if in.inner.Load() == 0 {
 		return false
 	}
-	a.inner.Add(1)
-	go a.interleave(list)
+	in.inner.Add(1)
+	go in.interleave(list)
 	return true
 }
 
 // onlyReaders reports whether all turns in progress are read-only.
-func (a *activation) onlyReaders() bool {
-	if c := a.current.Load(); c != nil && !readOnly(c) {
+func (in *turns) onlyReaders() bool {
+	if c := in.current.Load(); c != nil && !readOnly(c) {
 		return false
 	}
-	g := a.gate.Load()
+	g := in.gate.Load()
 	if g == nil {
 		return true
 	}
@@ -132,68 +132,68 @@ func readOnly(c *core.Future) bool {
 	return t != nil && t.isReadOnly()
 }
 
-func (a *activation) interleave(list []*call) {
-	g := a.gated()
-	defer a.innerEnded()
+func (in *turns) interleave(list []*call) {
+	g := in.makeGate()
+	defer in.innerEnded()
 	for _, c := range list {
 		g.lock <- struct{}{}
 		p := &passage{call: &c.Future, locked: true}
 		g.mu.Lock()
 		g.inner = append(g.inner, p)
 		g.mu.Unlock()
-		a.interleaved(g, p, c)
+		in.interleaved(g, p, c)
 	}
 }
 
-func (a *activation) interleaved(g *gate, p *passage, c *call) {
+func (in *turns) interleaved(g *gate, p *passage, c *call) {
 	defer func() {
 		g.mu.Lock()
 		i := slices.Index(g.inner, p)
 		g.inner = slices.Delete(g.inner, i, i+1)
 		g.leave(p)
 	}()
-	if a.tenure != nil && !a.tenure.mayRun(c, true) {
+	if in.a.tenure != nil && !in.a.tenure.mayRun(c, true) {
 		return
 	}
-	if a.state == nil {
-		a.failCall(c, a.failed)
+	if in.a.state == nil {
+		in.a.failCall(c, in.a.failed)
 		return
 	}
-	if a.holding != nil && a.holding.refusesEvicted(c, true) {
+	if in.a.holding != nil && in.a.holding.refusesEvicted(c, true) {
 		return
 	}
 	// The turn that waits has given the CPU of the kind back.
-	if s := a.holding.slot(); s != nil {
+	if s := in.a.holding.slot(); s != nil {
 		pool := s.Pool
 		if pool == nil {
-			pool = a.kind.engine.cfg.Line
+			pool = in.a.kind.engine.cfg.Line
 		}
 		pool.RetakeCPU(s.CPU)
 		defer pool.GiveCPU(s.CPU)
 	}
-	if panicked := c.do(a); panicked != nil && a.kind.def.OnPanic != KeepOnPanic {
-		a.PostSystemMessage(supervised{panicked}) // seen before any further call
+	if panicked := c.do(in.a); panicked != nil && in.a.kind.def.OnPanic != KeepOnPanic {
+		in.a.PostSystemMessage(supervised{panicked}) // seen before any further call
 	}
 }
 
-func (a *activation) innerEnded() {
-	g := a.gated()
+func (in *turns) innerEnded() {
+	g := in.makeGate()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if a.inner.Add(-1) == 0 && g.idle != nil {
+	if in.inner.Add(-1) == 0 && g.idle != nil {
 		close(g.idle)
 		g.idle = nil
 	}
 }
 
 // waitInner returns when the interleaved turns have ended; the mailbox's next turn begins with it.
-func (a *activation) waitInner() {
-	g := a.gate.Load()
+func (in *turns) waitInner() {
+	g := in.gate.Load()
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
-	if a.inner.Load() == 0 {
+	if in.inner.Load() == 0 {
 		g.mu.Unlock()
 		return
 	}
@@ -205,38 +205,38 @@ func (a *activation) waitInner() {
 	<-idle
 }
 
-func (a *activation) currentReadOnly() bool {
-	c := a.current.Load()
+func (in *turns) currentReadOnly() bool {
+	c := in.current.Load()
 	return c != nil && readOnly(c)
 }
 
 // admitReader lets c in, which was queued this moment, when it and the turn that waits are read-only.
-func (a *activation) admitReader(c *call) {
-	if !c.isReadOnly() || !a.currentReadOnly() {
+func (in *turns) admitReader(c *call) {
+	if !c.isReadOnly() || !in.currentReadOnly() {
 		return
 	}
-	g := a.gated()
+	g := in.makeGate()
 	g.mu.Lock()
 	waiting := g.main != nil && g.main.waits > 0
 	g.mu.Unlock()
 	if waiting {
-		a.admitReaders()
+		in.admitReaders()
 	}
 }
 
 // Block is called by the runtime before a grain's turn parks, Unblock after.
 func (e *Engine) Block(t *core.Turn) {
 	if a, ok := t.Attached().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
-		a.open(t)
+		a.openGate(t)
 	}
 }
 
 // Unblock is called on the goroutine of the turn when its wait is over.
 func (e *Engine) Unblock(t *core.Turn) {
 	if a, ok := t.Attached().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
-		a.shut(t)
+		a.shutGate(t)
 	}
 }
 
 // inTurn reports whether a call has its turn: a hook waits without opening the gate.
-func (a *activation) inTurn() bool { return a.current.Load() != nil || a.inner.Load() > 0 }
+func (in *turns) inTurn() bool { return in.current.Load() != nil || in.inner.Load() > 0 }

@@ -103,8 +103,8 @@ type oneTurn struct {
 	ended bool   // late for a moment also where the method has just returned an error
 }
 
-func (a *activation) turnNow(now int64) (t oneTurn) {
-	if f := a.current.Load(); f != nil {
+func (in *turns) turnNow(now int64) (t oneTurn) {
+	if f := in.current.Load(); f != nil {
 		c := callOf(f)
 		if c == nil {
 			return t
@@ -116,8 +116,8 @@ func (a *activation) turnNow(now int64) (t oneTurn) {
 		case f.Settled() && f.Failed():
 			t.late, t.ended = "given up by its caller", true
 		}
-	} else if h := a.hook.Load(); h != nil {
-		t = oneTurn{of: h, name: a.kind.def.name + h.Name()[strings.LastIndexByte(h.Name(), '.'):]}
+	} else if h := in.hook.Load(); h != nil {
+		t = oneTurn{of: h, name: in.a.kind.def.name + h.Name()[strings.LastIndexByte(h.Name(), '.'):]}
 	}
 	return t
 }
@@ -153,15 +153,18 @@ func GoroutineStacks() []string {
 	}
 }
 
-// stacks returns those of the goroutines in a's turn: the one that reads its mailbox, by its address among the arguments, and what the
+// stacks returns those of the goroutines in a's turn: the one that reads its mailbox, by its address or that of its turns among the arguments, and what the
 // methods on that stack have started. They are folded, the outermost function first, with what they wait for and their number.
 func (a *activation) stacks(all []string) []string {
 	count := map[string]int{}
-	addr := fmt.Sprintf("(%#x", uintptr(unsafe.Pointer(a)))
+	addrs := []string{fmt.Sprintf("(%#x", uintptr(unsafe.Pointer(a))), fmt.Sprintf("(%#x", uintptr(unsafe.Pointer(&a.turns)))}
 	var own []string // the names on its stacks
 	created := ""
 	for _, g := range all {
-		if _, rest, ok := strings.Cut(g, addr); ok && strings.IndexAny(rest[:1], ",)?") == 0 {
+		if slices.ContainsFunc(addrs, func(addr string) bool {
+			_, rest, ok := strings.Cut(g, addr)
+			return ok && strings.IndexAny(rest[:1], ",)?") == 0
+		}) {
 			folded, names := foldStack(g)
 			count[folded]++
 			own = append(own, names...)
