@@ -90,7 +90,7 @@ func (a *activation) post(e *mail) {
 // accept queues c as m; false when the activation has closed this moment.
 func (a *activation) accept(c *call, m *mail) (ok bool, err error) {
 	ok, closed := a.reserve(a.kind.def.Mailbox)
-	if ok && a.kind.def.later && a.keptCalls() > 0 && a.waits()+a.keptCalls() > a.kind.def.Mailbox {
+	if ok && a.kind.def.later && a.laters.Load().keptCalls() > 0 && a.waits()+a.laters.Load().keptCalls() > a.kind.def.Mailbox {
 		a.pushed.Add(^uint64(0))
 		ok = false
 	}
@@ -110,7 +110,7 @@ func (a *activation) accept(c *call, m *mail) (ok bool, err error) {
 		return false, nil
 	}
 	err = overloaded(a.kind.def.Mailbox)
-	if n := a.keptCalls(); n > 0 {
+	if n := a.laters.Load().keptCalls(); n > 0 {
 		err = fmt.Errorf("%w; the grain keeps %d of them, until it settles them", err, n)
 	}
 	return true, err

@@ -64,7 +64,7 @@ func (h *kindActor) Receive(ctx actor.Context) {
 		if a := h.find(ctx.Self()); a != nil {
 			a.waitInner()
 			a.timers.Load().end()
-			a.abandonCalls("a panic ended its activation")
+			a.laters.Load().abandonCalls("a panic ended its activation")
 			a.state = nil // it panicked: OnDeactivate must not run on a half-changed G
 		}
 	case *actor.Stopping:
@@ -90,7 +90,7 @@ func (h *kindActor) stopping(ctx actor.Context, a *activation) {
 // ended follows deactivate.
 func (a *activation) ended() {
 	a.timers.Load().end()
-	a.abandonCalls("its activation has ended")
+	a.laters.Load().abandonCalls("its activation has ended")
 	a.holding.giveBack()
 	a.leave()
 }

@@ -26,7 +26,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	e.kinds.Range(func(_, v any) bool {
 		if k := v.(*boundKind); !k.def.Stateless {
 			for _, a := range k.activations() {
-				a.abandonCalls("its node drains")
+				a.laters.Load().abandonCalls("its node drains")
 				a.post(&mail{msg: passivate{force: true}})
 			}
 		}

@@ -110,7 +110,7 @@ func (h *holding) Yields() bool { return !h.a.kind.def.Keep && h.bundle.Group ==
 
 // Idle implements ledger.Yielder.
 func (h *holding) Idle() bool {
-	return !h.a.kind.def.Keep && !h.a.busy.Load() && h.a.inner.Load() == 0 && h.a.keptCalls() == 0
+	return !h.a.kind.def.Keep && !h.a.busy.Load() && h.a.inner.Load() == 0 && h.a.laters.Load().keptCalls() == 0
 }
 
 // Leaves implements ledger.Mover.
@@ -229,7 +229,7 @@ func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
 		h, calls := a.holding, a.popped.Load()
 		switch hold := h.hold.Load(); {
 		case hold == nil || a.kind.def.Keep:
-		case a.busy.Load() || a.inner.Load() > 0 || a.keptCalls() > 0 || h.idle == 0 || h.calls != calls:
+		case a.busy.Load() || a.inner.Load() > 0 || a.laters.Load().keptCalls() > 0 || h.idle == 0 || h.calls != calls:
 			h.calls, h.idle = calls, max(now, 1)
 		case now-h.idle >= int64(idleFor):
 			idle[hold] = a
@@ -262,7 +262,7 @@ func (h *holding) goesEarly(ought func() bool) bool {
 	switch {
 	case !ought():
 		return false
-	case h.a.keptCalls() > 0: // the last of them asks again
+	case h.a.laters.Load().keptCalls() > 0: // the last of them asks again
 		h.gives.Store(false)
 		return false
 	case h.a.pool == nil && h.a.pushed.Load()&^closedBit > h.a.popped.Load():

@@ -26,7 +26,7 @@ func (k *boundKind) tick() {
 	k.timer.Unlock()
 	now := k.ticks.Add(1)
 	for _, a := range k.activations() {
-		if used := a.used.Load(); now-used > ticksPerIdle && !a.busy.Load() && a.keptCalls() == 0 {
+		if used := a.used.Load(); now-used > ticksPerIdle && !a.busy.Load() && a.laters.Load().keptCalls() == 0 {
 			a.post(&mail{msg: passivate{ticks: used}})
 		}
 	}

@@ -27,7 +27,7 @@ func (c *call) do(a *activation) (panicked any) {
 	}
 	panicked, err := c.invoke(a)
 	if err == errKept {
-		a.keepCall(c)
+		a.laters.Load().keepCall(c)
 		return panicked
 	}
 	if a.tenure != nil {
@@ -113,7 +113,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 				tell(c.Name(), err)
 			}
 			if c.method.later {
-				err = a.returned(c, err)
+				err = a.laters.Load().returned(c, err)
 			}
 			return
 		}
@@ -132,8 +132,8 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		if event != nil {
 			event.End(o, a.kind.engine.cfg.Now())
 		}
-		if c.method.later && a.returned(c, err) == errKept {
-			a.keepCall(c)
+		if c.method.later && a.laters.Load().returned(c, err) == errKept {
+			a.laters.Load().keepCall(c)
 			return
 		}
 		c.Future.Fail(err)
@@ -168,7 +168,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		event.End(o, a.kind.engine.cfg.Now())
 	}
 	if c.method.later {
-		err = a.returned(c, err)
+		err = a.laters.Load().returned(c, err)
 	}
 	return nil, err
 }
