@@ -217,7 +217,7 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 // and no other node looks after a task whose submitter lives.
 func (a *adoption) open(rec registry.TaskRecord) {
 	l := a.lineage
-	l.open(a.key, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
+	l.large.openRecipe(a.key, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
 		switch {
 		case err == nil:
 			rec.Recipe = recipe
@@ -272,8 +272,8 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 	}
 	owned := func() {
 		l.owns(a.key, t.Recipe, rec.Attempt, large)
-		if l.retainAll(a.key, rec.States); len(rec.States) == 0 && len(rec.Outcome) == 0 {
-			l.copyAgain(a.key)
+		if l.states.retainAll(a.key, rec.States); len(rec.States) == 0 && len(rec.Outcome) == 0 {
+			l.large.copyAgain(a.key)
 		}
 		l.noteObject(a.key, t.Future, rec.Object)
 		a.end(l.cfg.Self(), refs.Here(t.Future), nil)

@@ -113,12 +113,12 @@ func (d *departure) look(c *core.Future) {
 		d.inner(c)
 		if rec.Run() != 0 {
 			d.left.Add(1)
-			d.lineage.tell(rec, c, d.done)
+			d.lineage.records.tellOutcome(rec, c, d.done)
 		}
 		return
 	case rec != nil && rec.Run() == 0:
 		d.left.Add(1)
-		d.lineage.record(rec, func(err error) { d.recorded(rec, c, err) })
+		d.lineage.records.recordRecipe(rec, func(err error) { d.recorded(rec, c, err) })
 	case rec != nil:
 		d.left.Add(1)
 		d.recorded(rec, c, nil)

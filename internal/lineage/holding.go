@@ -46,7 +46,7 @@ func (h *holding) Resolved(*core.Waiter) {
 	case c.Object() && !c.Failed():
 		refs.WhenHere(c, func(_ any, err error) { l.cfg.Runner.Run(func() { h.publish(err) }) })
 	default:
-		l.tell(h.rec, c, h.settled)
+		l.records.tellOutcome(h.rec, c, h.settled)
 	}
 }
 
@@ -95,10 +95,10 @@ func (h *holding) publish(err error) {
 	})
 	l.mu.Unlock()
 	if err != nil {
-		l.settle(t, h.key, h.rec, appendFailure(nil, c.ID(), fmt.Errorf("keep the result of task %s: %w", h.rec.Name(), err)))
+		l.records.settleTask(t, h.key, h.rec, appendFailure(nil, c.ID(), fmt.Errorf("keep the result of task %s: %w", h.rec.Name(), err)))
 		return
 	}
-	l.settle(t, h.key, h.rec, out.appendNamed(nil))
+	l.records.settleTask(t, h.key, h.rec, out.appendNamed(nil))
 }
 
 // publish gives an object a name: in files if nodes have directories for that, and on two nodes, a driver not counted, if there are two.

@@ -37,7 +37,7 @@ func (l *Lineage) Join(rec *taskengine.Recipe, done func(core.Source, error)) {
 	var known atomic.Pointer[elsewhere]
 	d := &departure{lineage: l, then: func(err error) { l.join(rec, known.Load(), err, done) }}
 	d.left.Store(2)
-	l.record(rec, func(err error) {
+	l.records.recordRecipe(rec, func(err error) {
 		if e := (*elsewhere)(nil); errors.As(err, &e) {
 			known.Store(e)
 		}

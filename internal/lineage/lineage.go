@@ -3,7 +3,6 @@ package lineage
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"weak"
 
 	"github.com/raysys/raysys"
@@ -48,17 +47,17 @@ type Config struct {
 
 // Lineage is one node's side of the durable lineage of tasks: a core.Gate, and a refs.Lineage.
 type Lineage struct {
-	cfg   Config
-	large atomic.Uint64 // counts the recipes that became objects
+	cfg     Config
+	mu      sync.Mutex // guards the maps of the parts, too, and the rest
+	records recording
+	states  stateTasks
+	takes   taking
+	large   largeRecipes
 
-	mu        sync.Mutex                           // guards the rest
-	entering  map[*taskengine.Recipe][]func(error) // recipes that are being recorded, and who waits for that
-	own       map[registry.TaskKey]*task           // the recorded tasks whose submitter this node is
-	adoptions map[registry.TaskKey]*adoption       // for a while after a death
-	held      map[registry.TaskKey]*holding        // the tasks with a name whose submitter this node is, until they have settled
-	taking    map[registry.TaskKey]bool            // the tasks that this node was asked to claim, and claims
-	retained  map[registry.TaskKey]*retained       // the tasks to which States refer
-	late      []*departure                         // departures that wait, the oldest first
+	own       map[registry.TaskKey]*task     // the recorded tasks whose submitter this node is
+	adoptions map[registry.TaskKey]*adoption // for a while after a death
+	held      map[registry.TaskKey]*holding  // the tasks with a name whose submitter this node is, until they have settled
+	late      []*departure                   // departures that wait, the oldest first
 }
 
 // task is a recorded task.
@@ -88,11 +87,14 @@ var (
 
 // New makes the Lineage of a node; it does no I/O.
 func New(cfg Config) *Lineage {
-	return &Lineage{
-		cfg: cfg, entering: map[*taskengine.Recipe][]func(error){}, own: map[registry.TaskKey]*task{},
-		adoptions: map[registry.TaskKey]*adoption{}, held: map[registry.TaskKey]*holding{}, taking: map[registry.TaskKey]bool{},
-		retained: map[registry.TaskKey]*retained{},
+	l := &Lineage{
+		cfg: cfg, own: map[registry.TaskKey]*task{}, adoptions: map[registry.TaskKey]*adoption{}, held: map[registry.TaskKey]*holding{},
 	}
+	l.records = recording{l, map[*taskengine.Recipe][]func(error){}}
+	l.states = stateTasks{l, map[registry.TaskKey]*retained{}}
+	l.takes = taking{l, map[registry.TaskKey]bool{}}
+	l.large.l = l
+	return l
 }
 
 // Find implements refs.Lineage.

@@ -68,7 +68,7 @@ func (l *Lineage) note(k registry.TaskKey, t *task) {
 	l.mu.Unlock()
 	at := l.objectOf(c)
 	if !mine || at == known || at == (registry.TaskObject{}) {
-		l.answer(&t.noting, nil)
+		l.records.answerWaiting(&t.noting, nil)
 		return
 	}
 	l.cfg.Tasks.Change(registry.ComputedTask(k, t.attempt, at), func(e registry.TaskEntry, err error) {
@@ -78,10 +78,10 @@ func (l *Lineage) note(k registry.TaskKey, t *task) {
 			return
 		case err != nil:
 			l.cfg.Log("the record of a task does not say where its object is", "task", k.ID, "error", err)
-			l.answer(&t.noting, nil)
+			l.records.answerWaiting(&t.noting, nil)
 			return
 		case e.Refused && e.Exists:
-			l.answer(&t.noting, fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, k.ID, e.Record.Submitter))
+			l.records.answerWaiting(&t.noting, fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, k.ID, e.Record.Submitter))
 			return
 		}
 		l.mu.Lock()

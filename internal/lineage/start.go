@@ -44,7 +44,7 @@ func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string
 	}
 	s := &start{lineage: l, ctx: ctx, rec: rec, r: r, done: done, key: registry.NamedTask(rec.Namespace(), name)}
 	s.key.ID = r.ID
-	l.recordInputs(&r, func(err error) {
+	l.records.recordInputs(&r, func(err error) {
 		if err != nil {
 			done(nil, err)
 			return
@@ -56,7 +56,7 @@ func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string
 		if l.cfg.Driver {
 			s.entry.Object.Number = 1 // see TaskRecord.Early
 		}
-		s.recipe = l.recipe(&r)
+		s.recipe = l.records.encodeRecipe(&r)
 		s.look()
 	})
 }
@@ -86,7 +86,7 @@ func (s *start) fit() {
 		s.enter()
 		return
 	}
-	s.lineage.fit(s.key, s.rec.Name(), s.recipe, func(recipe []byte, large *largeRecipe, err error) {
+	s.lineage.large.fitRecipe(s.key, s.rec.Name(), s.recipe, func(recipe []byte, large *largeRecipe, err error) {
 		if err != nil {
 			s.again(err, s.fit)
 			return
