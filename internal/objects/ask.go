@@ -106,7 +106,7 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		o.runner.Background(func() { answer(to, objectReply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opCopyState:
 		cp := o.kept.copyAsked(o.ctx, p.Key(), request)
-		o.runner.Background(func() { answer(to, objectReply{}, o.keepStateCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
+		o.runner.Background(func() { answer(to, objectReply{}, o.states.keepStateCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
 		o.dropCopy(request.oid)
 		answer(to, objectReply{}, nil)
@@ -115,13 +115,13 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		answer(to, objectReply{}, nil)
 	case opExport:
 		select {
-		case <-o.recovered:
+		case <-o.files.recovered:
 			a, err := o.export(p, request.oid)
 			answer(to, a, err)
 		default: // this node does not know yet what files it has
 			o.runner.Background(func() {
 				var a objectReply
-				err := o.awaitRecovered(o.ctx)
+				err := o.files.awaitRecovered(o.ctx)
 				if err == nil {
 					a, err = o.export(p, request.oid)
 				}
@@ -129,7 +129,7 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 			}, to.Fail)
 		}
 	case opRestore:
-		o.runner.Background(func() { answer(to, objectReply{}, o.restoreFile(request.key, request.oid)) }, to.Fail)
+		o.runner.Background(func() { answer(to, objectReply{}, o.files.restoreFile(request.key, request.oid)) }, to.Fail)
 	case opRetain:
 		answer(to, objectReply{}, o.retainHere(request.key, request.oid))
 	case opCollect:
@@ -146,7 +146,7 @@ func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a objectReply, err er
 	future, obj := o.kept.find(oid)
 	switch {
 	case obj == nil, future == nil && obj.Lost() != nil:
-		return a, o.denied(oid, obj)
+		return a, o.files.whyDenied(oid, obj)
 	case future == nil:
 		return a, nil
 	}

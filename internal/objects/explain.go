@@ -56,12 +56,12 @@ func (o *Objects) Explain(ctx context.Context, c *core.Future, e *core.Explanati
 // ExplainNamed says what the record of a name knows of its object: which nodes have it, or that it is lost and why.
 func ExplainNamed(o *Objects, rec *registry.Record) core.Explanation {
 	e := core.Explanation{ID: rec.ID.String(), Name: "object", State: "ready", Size: rec.Size, Owner: rec.Owner.Node}
-	for _, l := range o.withFiles(rec) {
+	for _, l := range o.files.withFiles(rec) {
 		if n := l.Node.Node; l.Node != rec.Owner && o.mesh.Alive(l.Node) && !slices.Contains(e.Copies, n) {
 			e.Copies = append(e.Copies, n)
 		}
 	}
-	switch away := o.away(rec.Files); {
+	switch away := o.files.allAway(rec.Files); {
 	case o.mesh.Alive(rec.Owner), e.Copies != nil:
 	case away != nil:
 		e.Error = fmt.Sprintf("its owner %s is gone: %v", rec.Owner, away)

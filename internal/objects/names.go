@@ -42,7 +42,7 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	}
 	file := spec.OnDisk && !(spec.Others && o.files.Missing != "")
 	if file {
-		if err := o.putOnDisk(ctx, c, obj, key); err != nil {
+		if err := o.files.putOnDisk(ctx, c, obj, key); err != nil {
 			return err
 		}
 	}
@@ -196,13 +196,13 @@ func (o *Objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 		case future != nil:
 			return future, nil
 		case obj != nil && obj.Persisted():
-			return o.fileFuture(obj), nil
+			return o.files.fileFuture(obj), nil
 		}
 		switch a, err := o.localRecord(ctx, registry.NameKey(o.namespace, name)); {
 		case err != nil:
 			return nil, err
 		case a.Exists: // the file was lost
-			return nil, o.denied(a.Record.ID, nil)
+			return nil, o.files.whyDenied(a.Record.ID, nil)
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 	}
@@ -220,13 +220,13 @@ func (o *Objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 // or does not have the object, the nodes that keep copies.
 func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Future, error) {
 	if slices.Contains(rec.Files, o.name) {
-		if err := o.awaitRecovered(ctx); err != nil {
+		if err := o.files.awaitRecovered(ctx); err != nil {
 			return nil, err
 		}
 	}
 	var open error // of the first node that lives and did not answer that it has no copy
 	var lost []error
-	for _, at := range o.withFiles(rec) {
+	for _, at := range o.files.withFiles(rec) {
 		if at.Node == o.self() {
 			if future, _ := o.kept.find(rec.ID); future != nil {
 				return future, nil
@@ -256,10 +256,10 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 	case obj != nil && obj.Lost() == nil: // this node has a copy, and the owner is dead
 		return objectReply{}.future(o, o.self(), rec), nil
 	case slices.Contains(rec.Files, o.name):
-		lost = append(lost, o.denied(rec.ID, obj))
+		lost = append(lost, o.files.whyDenied(rec.ID, obj))
 	}
 	if open == nil {
-		open = o.away(rec.Files)
+		open = o.files.allAway(rec.Files)
 	}
 	if open != nil {
 		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)

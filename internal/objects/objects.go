@@ -52,10 +52,9 @@ type Objects struct {
 
 	recopying recopying
 
-	files     Files
-	recovered chan struct{} // closed when the files of earlier incarnations have been looked at
-
-	evacuated []evacuated // of the drain in progress
+	files  diskFiles
+	states stateObjects
+	leaves leaving
 }
 
 // need is why this node wants an object of another.
@@ -69,9 +68,10 @@ type need struct {
 func Open(cfg Config) (*Objects, error) {
 	o := &Objects{
 		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, onFetched: cfg.Fetched, records: cfg.Records,
-		needs: map[raysys.TaskID]need{}, files: cfg.Files, recovered: make(chan struct{}),
+		needs: map[raysys.TaskID]need{},
 	}
-	o.recopying.o = o
+	o.recopying.o, o.states.o, o.leaves.o = o, o, o
+	o.files = diskFiles{o: o, Files: cfg.Files, recovered: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	trouble := func(what string, err error) { o.log.Warn("object store: "+what, zap.Error(err)) }
 	sc := cfg.Store
@@ -81,7 +81,7 @@ func Open(cfg Config) (*Objects, error) {
 	}
 	sc.Hooks = objectstore.Hooks{
 		Dropped: func(v objectstore.Version) { o.withdraw(v.ID) },
-		Lost:    o.lostHere,
+		Lost:    o.files.lostHere,
 		Trouble: trouble,
 	}
 	var err error
@@ -98,7 +98,7 @@ func Open(cfg Config) (*Objects, error) {
 	if sc.Dir != "" {
 		// Spill files of an earlier incarnation are of no use without the futures that stood for them. Files of named
 		// objects stay until Recover.
-		o.sweep()
+		o.files.sweepFiles()
 	}
 	return o, nil
 }

@@ -28,33 +28,40 @@ type Files struct {
 	Directory *registry.Directory
 }
 
-// label is what the file of an object is kept for.
-func (o *Objects) label(key string) string { return o.files.StoreID + "\x00" + key }
+// diskFiles are the objects of this node that stay in files.
+type diskFiles struct {
+	o *Objects
+	Files
+	recovered chan struct{} // closed when the files of earlier incarnations have been looked at
+}
 
-// labelled returns the key in a label; false: the label is of another store.
-func (o *Objects) labelled(label string) (key string, ours bool) {
+// labelOf is what the file of an object is kept for.
+func (df *diskFiles) labelOf(key string) string { return df.StoreID + "\x00" + key }
+
+// keyOfLabel returns the key in a label; false: the label is of another store.
+func (df *diskFiles) keyOfLabel(label string) (key string, ours bool) {
 	id, key, _ := strings.Cut(label, "\x00")
-	return key, id == o.files.StoreID
+	return key, id == df.StoreID
 }
 
 // putOnDisk gives an object that is about to be named its file.
-func (o *Objects) putOnDisk(ctx context.Context, future *core.Future, obj *objectstore.Object, key string) error {
-	d, err := o.Describe(future)
+func (df *diskFiles) putOnDisk(ctx context.Context, future *core.Future, obj *objectstore.Object, key string) error {
+	d, err := df.o.Describe(future)
 	if err != nil {
 		return err
 	}
 	if len(d.Refs) > 0 {
 		return fmt.Errorf("%w: OnDisk of a value that holds references: what they stand for would not come back", raysys.ErrBadOption)
 	}
-	return o.persist(ctx, obj, key)
+	return df.persist(ctx, obj, key)
 }
 
 // persist gives an object a file under the key of its name.
-func (o *Objects) persist(ctx context.Context, obj *objectstore.Object, key string) error {
-	if o.files.Missing != "" {
-		return fmt.Errorf("%w: OnDisk on node %s: %s", raysys.ErrNoStore, o.name, o.files.Missing)
+func (df *diskFiles) persist(ctx context.Context, obj *objectstore.Object, key string) error {
+	if df.Missing != "" {
+		return fmt.Errorf("%w: OnDisk on node %s: %s", raysys.ErrNoStore, df.o.name, df.Missing)
 	}
-	return obj.Persist(ctx, o.label(key))
+	return obj.Persist(ctx, df.labelOf(key))
 }
 
 // onDisk are the nodes that have a file, this one and others.
@@ -68,31 +75,31 @@ func onDisk(self core.NodeKey, others []core.NodeKey) []raysys.NodeID {
 
 // withFiles lists the nodes to ask for a named object: its owner, its locations, and nodes with a file that have come
 // back and are no location yet.
-func (o *Objects) withFiles(rec *registry.Record) []registry.Location {
+func (df *diskFiles) withFiles(rec *registry.Record) []registry.Location {
 	list := append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...)
 	for _, name := range rec.Files {
-		if k, ok := o.current(name); ok && !slices.ContainsFunc(list, func(l registry.Location) bool { return l.Node == k }) {
+		if k, ok := df.currentOf(name); ok && !slices.ContainsFunc(list, func(l registry.Location) bool { return l.Node == k }) {
 			list = append(list, registry.Location{Node: k, Kept: true})
 		}
 	}
 	return list
 }
 
-// current returns the incarnation of a node that is a member.
-func (o *Objects) current(name raysys.NodeID) (core.NodeKey, bool) {
-	if name == o.self().Node {
-		return o.self(), true
+// currentOf returns the incarnation of a node that is a member.
+func (df *diskFiles) currentOf(name raysys.NodeID) (core.NodeKey, bool) {
+	if name == df.o.self().Node {
+		return df.o.self(), true
 	}
-	n, ok := o.view().Node(name)
+	n, ok := df.o.view().Node(name)
 	return core.NodeKey{Node: name, Incarnation: n.Incarnation}, ok
 }
 
-// away is the error while some of the nodes that have an object's file are no members: they may come back with it. It
+// allAway is the error while some of the nodes that have an object's file are no members: they may come back with it. It
 // is nil when all of them are.
-func (o *Objects) away(files []raysys.NodeID) error {
+func (df *diskFiles) allAway(files []raysys.NodeID) error {
 	var names []string
 	for _, name := range files {
-		if _, ok := o.current(name); !ok {
+		if _, ok := df.currentOf(name); !ok {
 			names = append(names, string(name))
 		}
 	}
@@ -102,14 +109,14 @@ func (o *Objects) away(files []raysys.NodeID) error {
 	return fmt.Errorf("%w: its file is on node %s, which is not in the cluster now: start that node again", raysys.ErrUnreachable, strings.Join(names, " and on node "))
 }
 
-// denied is the error of a node that does not have an object, with what became of its file.
-func (o *Objects) denied(oid raysys.TaskID, obj *objectstore.Object) error {
-	why := o.store.Damaged(oid)
+// whyDenied is the error of a node that does not have an object, with what became of its file.
+func (df *diskFiles) whyDenied(oid raysys.TaskID, obj *objectstore.Object) error {
+	why := df.o.store.Damaged(oid)
 	if obj != nil {
 		why = obj.Lost()
 	}
 	if why == nil {
 		why = errors.New("it has neither a copy nor a file")
 	}
-	return fmt.Errorf("%w: node %s does not keep it: %w", raysys.ErrObjectLost, o.self(), why)
+	return fmt.Errorf("%w: node %s does not keep it: %w", raysys.ErrObjectLost, df.o.self(), why)
 }

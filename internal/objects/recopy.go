@@ -170,7 +170,7 @@ func (r *recopying) recopyOne(oid raysys.TaskID) error {
 		if len(e.copies) >= want && !(anew && keeps(k)) {
 			break
 		}
-		if err := o.leaveTo(o.ctx, k, oid, e); err != nil {
+		if err := o.leaves.leaveTo(o.ctx, k, oid, e); err != nil {
 			if !keeps(k) && !mesh.Undelivered(err) {
 				o.free(k, oid)
 			}

@@ -19,14 +19,14 @@ import (
 // Recover looks at the files that earlier incarnations of this node left, and asks the directory about each: it offers
 // again what a name still stands for, and deletes the rest. It returns when that is over, or the node ends.
 func (o *Objects) Recover() {
-	defer close(o.recovered)
+	defer close(o.files.recovered)
 	work := make(chan objectstore.Found)
 	var wg sync.WaitGroup
 	for range atOnce {
 		wg.Go(func() {
 			for f := range work {
-				if key, ours := o.labelled(f.Label); ours {
-					o.recoverFile(f.Version, key)
+				if key, ours := o.files.keyOfLabel(f.Label); ours {
+					o.files.recoverFile(f.Version, key)
 				} else {
 					o.log.Warn("the file of an object is left alone: it belongs to a cluster that lay in another store", zap.Stringer("object", f.ID))
 				}
@@ -41,130 +41,130 @@ func (o *Objects) Recover() {
 	close(work)
 	wg.Wait()
 	if o.ctx.Err() == nil && o.files.Missing == "" {
-		o.sweep()
+		o.files.sweepFiles()
 	}
 }
 
-// sweep removes what earlier incarnations left and nothing needs.
-func (o *Objects) sweep() {
-	if err := o.store.Sweep(); err != nil {
-		o.log.Warn("object store: files of an earlier incarnation stay", zap.Error(err))
+// sweepFiles removes what earlier incarnations left and nothing needs.
+func (df *diskFiles) sweepFiles() {
+	if err := df.o.store.Sweep(); err != nil {
+		df.o.log.Warn("object store: files of an earlier incarnation stay", zap.Error(err))
 	}
 }
 
 // awaitRecovered waits until this node knows what files it has.
-func (o *Objects) awaitRecovered(ctx context.Context) error {
+func (df *diskFiles) awaitRecovered(ctx context.Context) error {
 	select {
-	case <-o.recovered:
+	case <-df.recovered:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-o.ctx.Done():
+	case <-df.o.ctx.Done():
 		return raysys.ErrClosed
 	}
 }
 
 // recoverFile adopts or deletes one file. While the directory does not answer the file stays as it is.
-func (o *Objects) recoverFile(v objectstore.Version, key string) {
-	a, ok := o.findNamed(key)
+func (df *diskFiles) recoverFile(v objectstore.Version, key string) {
+	a, ok := df.findNamed(key)
 	if !ok {
 		return
 	}
 	if !a.Exists || !a.Record.Same(&registry.Record{ID: v.ID, Attempt: v.Attempt, Nonce: v.Nonce, Size: v.Size}) {
-		o.log.Info("the file of an object is deleted: its name was forgotten, or its name or State stands for another object", zap.Stringer("object", v.ID))
-		o.store.Discard(v)
+		df.o.log.Info("the file of an object is deleted: its name was forgotten, or its name or State stands for another object", zap.Stringer("object", v.ID))
+		df.o.store.Discard(v)
 		return
 	}
 	adopted := false
-	obj, err := o.unlessPresent(v.ID, func() (*objectstore.Object, error) {
-		obj, err := o.store.Adopt(o.ctx, v, true)
+	obj, err := df.unlessPresent(v.ID, func() (*objectstore.Object, error) {
+		obj, err := df.o.store.Adopt(df.o.ctx, v, true)
 		adopted = err == nil
 		return obj, err
 	})
 	switch {
 	case err != nil:
 	case adopted:
-		err = o.keepFile(key, obj, &a.Record)
+		err = df.keepFile(key, obj, &a.Record)
 	default:
 		defer obj.Unpin()
-		if err = o.keepFile(key, obj, &a.Record); err == nil {
-			o.store.Discard(v) // not before there is another file
+		if err = df.keepFile(key, obj, &a.Record); err == nil {
+			df.o.store.Discard(v) // not before there is another file
 		}
 	}
-	if err != nil && o.ctx.Err() == nil {
-		o.log.Warn("the file of an object is not offered again", zap.Stringer("object", v.ID), zap.Error(err))
+	if err != nil && df.o.ctx.Err() == nil {
+		df.o.log.Warn("the file of an object is not offered again", zap.Stringer("object", v.ID), zap.Error(err))
 	}
 }
 
 // unlessPresent makes an object, or takes the one that a reader here has fetched meanwhile, from another node. What it takes
 // is pinned.
-func (o *Objects) unlessPresent(oid raysys.TaskID, make func() (*objectstore.Object, error)) (*objectstore.Object, error) {
+func (df *diskFiles) unlessPresent(oid raysys.TaskID, make func() (*objectstore.Object, error)) (*objectstore.Object, error) {
 	for {
 		obj, err := make()
 		if !errors.Is(err, objectstore.ErrPresent) {
 			return obj, err
 		}
-		if obj = o.store.Take(oid); obj != nil {
+		if obj = df.o.store.Take(oid); obj != nil {
 			return obj, nil
 		}
-		if !o.pause() { // the bytes are still on their way, or went again
+		if !df.pauseForStore() { // the bytes are still on their way, or went again
 			return nil, raysys.ErrClosed
 		}
 	}
 }
 
 // findNamed returns the record of a name or of a State, as soon as the directory answers; false when the node ends before.
-func (o *Objects) findNamed(key string) (registry.Entry, bool) {
+func (df *diskFiles) findNamed(key string) (registry.Entry, bool) {
 	for {
-		a, err := runner.Wait(o.ctx, func(done func(registry.Entry, error)) {
+		a, err := runner.Wait(df.o.ctx, func(done func(registry.Entry, error)) {
 			if registry.IsStateKey(key) {
-				o.lastRecord(key, done) // behind the commits that an earlier incarnation of this node has asked for
+				df.o.lastRecord(key, done) // behind the commits that an earlier incarnation of this node has asked for
 				return
 			}
-			o.files.Directory.Find(key, done)
+			df.Directory.Find(key, done)
 		})
 		switch {
-		case o.ctx.Err() != nil:
+		case df.o.ctx.Err() != nil:
 			return a, false
 		case err == nil:
 			return a, true
-		case o.dir == nil: // the process's own store does not come back
-			o.log.Warn("object store: the record of a name cannot be read, and its file stays", zap.Error(err))
+		case df.o.dir == nil: // the process's own store does not come back
+			df.o.log.Warn("object store: the record of a name cannot be read, and its file stays", zap.Error(err))
 			return a, false
-		case !o.pause():
+		case !df.pauseForStore():
 			return a, false
 		}
 	}
 }
 
-// pause waits for watchPause; false when the node ends before.
-func (o *Objects) pause() bool {
+// pauseForStore waits for watchPause; false when the node ends before.
+func (df *diskFiles) pauseForStore() bool {
 	t := time.NewTimer(watchPause)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-o.ctx.Done():
+	case <-df.o.ctx.Done():
 		return false
 	}
 }
 
 // keepFile keeps an object for its name, with a file, and makes this node a location of it. While the directory does not
 // answer it tries again. When the name stands for another object by now the file is deleted.
-func (o *Objects) keepFile(key string, obj *objectstore.Object, rec *registry.Record) error {
+func (df *diskFiles) keepFile(key string, obj *objectstore.Object, rec *registry.Record) error {
 	oid := obj.ID()
 	if registry.IsStateKey(key) {
-		return o.keepStateFile(key, obj, rec)
+		return df.o.states.keepStateFile(key, obj, rec)
 	}
-	if o.dir == nil {
-		o.keepLocalFile(key, obj, rec)
+	if df.o.dir == nil {
+		df.keepLocalFile(key, obj, rec)
 		return nil
 	}
 	had := false
-	if !o.kept.keep(obj, func(k *reasons) {
+	if !df.o.kept.keep(obj, func(k *reasons) {
 		if k.owner == (core.NodeKey{}) {
 			k.owner = rec.Owner
-			k.unreferenced = o.needed(oid) == 0
+			k.unreferenced = df.o.needed(oid) == 0
 		}
 		had = k.keys[key] != 0
 		k.keys[key], k.files = 1, rec.Files
@@ -173,60 +173,60 @@ func (o *Objects) keepFile(key string, obj *objectstore.Object, rec *registry.Re
 	}
 	unkeep := func() {
 		if !had {
-			o.unkeep(oid, func(k *reasons) { delete(k.keys, key) })
+			df.o.unkeep(oid, func(k *reasons) { delete(k.keys, key) })
 		}
 	}
-	if err := o.persist(o.ctx, obj, key); err != nil {
+	if err := df.persist(df.o.ctx, obj, key); err != nil {
 		unkeep()
 		return err
 	}
-	if !o.mesh.Alive(rec.Owner) { // else NodeGone will be called
-		o.ownerDied(oid, rec.Owner)
+	if !df.o.mesh.Alive(rec.Owner) { // else NodeGone will be called
+		df.o.ownerDied(oid, rec.Owner)
 	}
-	o.markListed(oid)
+	df.o.markListed(oid)
 	for {
 		own := *rec
 		own.At = nil
-		_, err := o.dir.ChangeWait(o.ctx, registry.AddCopy(own, true))
+		_, err := df.o.dir.ChangeWait(df.o.ctx, registry.AddCopy(own, true))
 		var a registry.Entry
 		if err == nil {
-			a, err = o.dir.ChangeWait(o.ctx, registry.AddNamedFile(key, own))
+			a, err = df.o.dir.ChangeWait(df.o.ctx, registry.AddNamedFile(key, own))
 		}
 		switch {
-		case o.ctx.Err() != nil:
-			return context.Cause(o.ctx) // the file stays for the next incarnation
+		case df.o.ctx.Err() != nil:
+			return context.Cause(df.o.ctx) // the file stays for the next incarnation
 		case err == nil && a.Refused && (!a.Exists || !a.Record.Same(rec)):
 			unkeep()
 			return nil
 		case err == nil && !a.Refused:
 			if !had {
-				o.watch(key, oid, a.Version)
+				df.o.watch(key, oid, a.Version)
 			}
-			o.restoreElsewhere(key, oid, a.Record.Files)
+			df.restoreElsewhere(key, oid, a.Record.Files)
 			return nil
-		case !o.pause(): // the directory does not answer, or its leader does not know this incarnation yet
+		case !df.pauseForStore(): // the directory does not answer, or its leader does not know this incarnation yet
 			return raysys.ErrClosed
 		}
 	}
 }
 
 // keepLocalFile is keepFile in a process without a cluster.
-func (o *Objects) keepLocalFile(key string, obj *objectstore.Object, rec *registry.Record) {
-	o.kept.keep(obj, func(k *reasons) {
+func (df *diskFiles) keepLocalFile(key string, obj *objectstore.Object, rec *registry.Record) {
+	df.o.kept.keep(obj, func(k *reasons) {
 		k.keys[key], k.files = 1, rec.Files
-		if o.kept.byName == nil {
-			o.kept.byName = map[string]raysys.TaskID{}
+		if df.o.kept.byName == nil {
+			df.o.kept.byName = map[string]raysys.TaskID{}
 		}
-		o.kept.byName[key] = obj.ID()
+		df.o.kept.byName[key] = obj.ID()
 		k.unreferenced = true
 	})
 }
 
 // fileFuture makes a future for a kept object that has a file and no future, in a process without a cluster.
-func (o *Objects) fileFuture(obj *objectstore.Object) *core.Future {
-	future := &core.NewUntyped(o.job, &storedSource{o: o, object: obj, size: obj.Info().Size}).Future
-	o.atEnd(future, obj)
-	o.kept.keep(obj, func(k *reasons) { k.future, k.unreferenced = future, false })
+func (df *diskFiles) fileFuture(obj *objectstore.Object) *core.Future {
+	future := &core.NewUntyped(df.o.job, &storedSource{o: df.o, object: obj, size: obj.Info().Size}).Future
+	df.o.atEnd(future, obj)
+	df.o.kept.keep(obj, func(k *reasons) { k.future, k.unreferenced = future, false })
 	return future
 }
 

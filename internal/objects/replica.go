@@ -75,7 +75,7 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 	}
 	var err error
 	if c.request.file {
-		err = o.persist(c.ctx, obj, c.request.key)
+		err = o.files.persist(c.ctx, obj, c.request.key)
 	}
 	if err == nil {
 		err = o.enterCopy(c, obj)

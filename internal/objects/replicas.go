@@ -115,7 +115,7 @@ func LetGo(ctx context.Context, o *Objects, recorded map[*core.Future]bool) {
 	o.refs.Tick() // frees what the collector has found
 	list := copied(o, recorded)
 	if slices.ContainsFunc(list, func(e *evacuation) bool { return len(e.holders) > 0 }) {
-		o.collect(ctx, list) // a reference that its node does not need any more counts until that node collects garbage
+		o.leaves.collectDone(ctx, list) // a reference that its node does not need any more counts until that node collects garbage
 		holders := o.refs.Holders()
 		for _, e := range list {
 			e.holders = living(o, holders[e.future])

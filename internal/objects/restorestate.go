@@ -15,7 +15,7 @@ import (
 func (o *Objects) Restore(written []byte) (refs []*core.Future, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {
-		c, err := o.restore(&r, 0)
+		c, err := o.states.restoreOuter(&r, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -24,7 +24,7 @@ func (o *Objects) Restore(written []byte) (refs []*core.Future, err error) {
 	return refs, r.Err()
 }
 
-func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
+func (so *stateObjects) restoreOuter(r *wire.Reader, depth int) (*core.Future, error) {
 	if depth > maxDepth {
 		return nil, wire.ErrCorrupt
 	}
@@ -32,11 +32,11 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	switch kind {
 	case writtenSmall:
 		b := slices.Clone(r.Bytes())
-		refs, err := o.restoreInner(r, depth)
+		refs, err := so.restoreInner(r, depth)
 		if err != nil {
 			return nil, err
 		}
-		return &core.NewUntyped(o.job, &writtenValue{b, refs}).Future, nil
+		return &core.NewUntyped(so.o.job, &writtenValue{b, refs}).Future, nil
 	case writtenObject, writtenTask:
 		var run uint64
 		var task raysys.TaskID
@@ -47,32 +47,32 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 		id := r.ID()
 		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
 		var err error
-		if d.Refs, err = o.restoreInner(r, depth); err != nil {
+		if d.Refs, err = so.restoreInner(r, depth); err != nil {
 			return nil, err
 		}
-		if d.Owner == o.self() {
-			if future, _ := o.kept.find(d.OID); future != nil {
-				if run != 0 && o.refs != nil {
-					future = o.refs.StoredHere(future, run, task)
+		if d.Owner == so.o.self() {
+			if future, _ := so.o.kept.find(d.OID); future != nil {
+				if run != 0 && so.o.refs != nil {
+					future = so.o.refs.StoredHere(future, run, task)
 				}
 				return future, nil
 			}
 		}
-		if o.refs == nil {
-			return &core.NewUntyped(o.job, lostSource{id, d.Owner}).Future, nil
+		if so.o.refs == nil {
+			return &core.NewUntyped(so.o.job, lostSource{id, d.Owner}).Future, nil
 		}
-		s := o.refs.Uncounted(d.Owner, id)
+		s := so.o.refs.Uncounted(d.Owner, id)
 		if run != 0 {
-			s = o.refs.Stored(d.Owner, run, task)
+			s = so.o.refs.Stored(d.Owner, run, task)
 		}
-		return &core.NewUntyped(o.job, o.NewSource(s, d)).Future, nil
+		return &core.NewUntyped(so.o.job, so.o.NewSource(s, d)).Future, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }
 
-func (o *Objects) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
+func (so *stateObjects) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
 	for range r.Count(1) {
-		c, err := o.restore(r, depth+1)
+		c, err := so.restoreOuter(r, depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 		}
 		w.found = false
 	}
-	if err := w.o.away(w.files); err != nil {
+	if err := w.o.files.allAway(w.files); err != nil {
 		return core.NodeKey{}, err
 	}
 	if !w.o.mesh.Alive(w.owner) {
