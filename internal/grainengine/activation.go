@@ -2,14 +2,23 @@ package grainengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
 )
 
@@ -342,24 +351,303 @@ func (a *activation) endTurn() {
 	}
 }
 
-// inProgress returns the turns the activation is in.
-func (in *turns) inProgress() (ts []*core.Turn) {
-	if t := in.hook.Load(); t != nil {
-		ts = append(ts, t)
+// loadStates reads all States of a new G at once.
+func (a *activation) loadStates(g any) error {
+	cells := make([]*cell, len(a.kind.def.states))
+	for i, d := range a.kind.def.states {
+		cells[i] = &cell{act: a, def: d}
+		d.bindIn(g, cells[i])
 	}
-	if c := in.current.Load(); c != nil {
-		if t := c.OwnTurn(); t != nil {
-			ts = append(ts, t)
-		}
+	a.tenure.cells, a.tenure.committedBy = nil, nil
+	load := a.load
+	if a.tenure.durable != nil {
+		load = a.tenure.durable.restore
 	}
-	if g := in.gate.Load(); g != nil {
-		g.mu.Lock()
-		for _, p := range g.inner {
-			if t := p.call.OwnTurn(); t != nil {
-				ts = append(ts, t)
-			}
-		}
-		g.mu.Unlock()
+	if err := load(cells); err != nil {
+		return err
 	}
-	return ts
+	a.tenure.cells = cells
+	return nil
 }
+
+// load reads cells from the store.
+func (a *activation) load(cells []*cell) error {
+	s := a.kind.engine.cfg.States
+	if s == nil {
+		return fmt.Errorf("load state of %s/%s: %w: this node was given no store for grains.State", a.kind.def.name, a.key, raysys.ErrNoRuntime)
+	}
+	names := make([]string, len(cells))
+	for i, c := range cells {
+		names[i] = c.def.name
+	}
+	records, err := wait(func(done func([]graindir.Record, error)) {
+		s.Load(graindir.ID{Kind: a.kind.def.name, Key: a.key}, names, a.tenure.token, done)
+	})
+	if err == nil && len(records) != len(cells) {
+		err = fmt.Errorf("the store answers with %d records for %d", len(records), len(cells))
+	}
+	if errors.Is(err, raysys.ErrMoved) {
+		a.tenure.goStale()
+	}
+	if err == nil {
+		err = a.tenure.fetchObjects(cells, records)
+	}
+	if err != nil {
+		return fmt.Errorf("load state of %s/%s: %w", a.kind.def.name, a.key, err)
+	}
+	for i, c := range cells {
+		if err := c.take(records[i]); err != nil {
+			return fmt.Errorf("load state %s: %w", c.name(), err)
+		}
+	}
+	return nil
+}
+
+// reload reads what a failed Write left unsure, before another turn sees it.
+func (a *activation) reload() error {
+	var cells []*cell
+	for _, c := range a.tenure.cells {
+		if c.unsure {
+			cells = append(cells, c)
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	return a.load(cells)
+}
+
+// routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
+func (a *activation) routeLocked(s *stripe, calls []*call) *route {
+	k := a.kind
+	r := &route{kind: k, key: a.key, bundle: a.holding.takenFrom(), state: routeReleasing, avoid: graindir.Place{NodeKey: k.engine.cfg.Cluster.Self(), Token: a.tenure.token}, moves: a.holding.followsBundle(), parting: a.parting.Load()}
+	if a.tenure.stale.Load() {
+		r.state = routeAsking
+	}
+	for _, c := range calls {
+		if c.Future.Settled() {
+			continue
+		}
+		if v := c.inbound(); v != nil {
+			r.queue = append(r.queue, v)
+		} else {
+			r.queue = append(r.queue, k.outboundOf(a.key, c))
+		}
+	}
+	s.addRoute(r)
+	k.engine.releasing.Add(1)
+	return r
+}
+
+// failCall fails a call that has no turn.
+func (a *activation) failCall(c *call, err error) {
+	if a.kind.def.Durable && repeated(c) {
+		err = maybeDone(err)
+	}
+	c.Future.Fail(err)
+}
+
+// repeat has the caller make the call again: it did not count.
+func (a *activation) repeat(c *call) {
+	if c == nil {
+		return
+	}
+	if c.method.tick { // what its timer belongs to is gone
+		c.Future.Cancel(errRepeated)
+		return
+	}
+	if v := c.inbound(); v != nil {
+		v.refuse(graindir.Place{})
+		return
+	}
+	f := &c.Future
+	last, ok := f.Again(f.TurnFor().Attempt()+1, 0)
+	if !ok {
+		return
+	}
+	last.Cancel(errRepeated)
+	last.End()
+	f.Forget() // what this attempt has put there: an answer is decoded into a place that is zero
+	if !f.Unhold() {
+		return
+	}
+	if a.kind.engine.cfg.Cluster == nil {
+		if err := a.kind.deliverHere(a.key, c, &mail{msg: c}); err != nil {
+			f.Fail(fmt.Errorf("call %s: %w", c.Name(), err))
+		}
+		return
+	}
+	o := a.kind.outboundOf(a.key, c)
+	o.open = a.kind.def.Durable && repeated(c)
+	if err := a.kind.send(a.key, c, o); err != nil {
+		o.fail(fmt.Errorf("call %s: %w", c.Name(), err))
+	}
+}
+
+// stays reports whether calls that came while the activation stopped may get another one on this node at once.
+func (a *activation) stays() bool {
+	return a.kind.engine.cfg.Cluster == nil || !a.holding.followsBundle() && a.parting.Load() == nil && a.holding.evictedBy() == nil && (a.tenure == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load())
+}
+
+// warn tells the operator.
+func (a *activation) warn(event, detail string) {
+	if w := a.kind.engine.cfg.Warn; w != nil {
+		w(event, a.kind.def.name+"/"+shown(a.key), detail)
+	}
+}
+
+// Devices implements core.Holder.
+func (a *activation) Devices() []string {
+	if a.holding == nil {
+		return nil
+	}
+	return a.kind.engine.cfg.Line.Devices(a.holding.hold.Load())
+}
+
+// stop ends an activation of an engine that closes. An idle one for whose end nothing is to run goes at once: with hundreds of
+// thousands of them, a goroutine and four messages each took longer than a program has for its end.
+func (a *activation) stop() {
+	reads := a.busy.CompareAndSwap(false, true) // then this goroutine is the mailbox's reader
+	if reads && a.endsUnheard() {
+		a.kind.engine.cfg.Actors.ProcessRegistry.Remove(actor.NewPID(a.kind.engine.cfg.Actors.Address(), a.id))
+		a.ended()
+		return
+	}
+	a.post(&mail{msg: passivate{force: true}})
+	if reads {
+		a.kind.engine.cfg.Pool.Go(&a.mailbox)
+	}
+}
+
+// endsUnheard reports whether neither the grain nor an actor hears of the activation's end, and nothing waits in it. Its reader asks.
+func (a *activation) endsUnheard() bool {
+	_, hears := a.state.(deactivator)
+	durable := a.tenure != nil && a.tenure.durable != nil // it has calls to write
+	return !hears && !durable && !a.watched && !a.suspended && a.pool == nil && a.inner.Load() == 0 && a.sysCount.Load() == 0 &&
+		a.head.Load().next.Load() == nil
+}
+
+// explainTurn says in which turn the activation is, and for how long about; "" for none. calls wait beside those in its mailbox.
+func (a *activation) explainTurn(calls int) (what string, since time.Duration, late bool) {
+	e := a.kind.engine
+	now := e.cfg.Now()
+	t := a.turnNow(now)
+	if t.of == nil {
+		return "", 0, false
+	}
+	e.looks.mu.Lock()
+	if s := e.looks.seen[a]; s != nil && s.turn == t.of {
+		since = time.Duration(now - s.since)
+	}
+	e.looks.mu.Unlock()
+	if what = "in " + t.name; t.late != "" {
+		what += ", " + t.late
+	}
+	return fmt.Sprintf("%s, and %d messages are in its mailbox", what, calls+a.waits()), since, t.late != "" && (since > 0 || !t.ended)
+}
+
+// stacks returns those of the goroutines in a's turn: the one that reads its mailbox, by its address or that of its turns among the arguments, and what the
+// methods on that stack have started. They are folded, the outermost function first, with what they wait for and their number.
+func (a *activation) stacks(all []string) []string {
+	count := map[string]int{}
+	addrs := []string{fmt.Sprintf("(%#x", uintptr(unsafe.Pointer(a))), fmt.Sprintf("(%#x", uintptr(unsafe.Pointer(&a.turns)))}
+	var own []string // the names on its stacks
+	created := ""
+	for _, g := range all {
+		if slices.ContainsFunc(addrs, func(addr string) bool {
+			_, rest, ok := strings.Cut(g, addr)
+			return ok && strings.IndexAny(rest[:1], ",)?") == 0
+		}) {
+			folded, names := foldStack(g)
+			count[folded]++
+			own = append(own, names...)
+			created, _, _ = strings.Cut(strings.TrimPrefix(g, "goroutine "), " ")
+		}
+	}
+	for _, g := range all {
+		_, by, ok := strings.Cut(g, "\ncreated by ")
+		if name, in, _ := strings.Cut(by, " in goroutine "); ok && created != "" && slices.Contains(own, name) && strings.HasPrefix(in, created+"\n") {
+			folded, _ := foldStack(g)
+			count[folded]++
+		}
+	}
+	var list []string
+	for _, folded := range slices.Sorted(maps.Keys(count)) {
+		list = append(list, fmt.Sprintf("%s %d", folded, count[folded]))
+	}
+	return list
+}
+
+// ended follows deactivate.
+func (a *activation) ended() {
+	a.timers.Load().end()
+	a.laters.Load().abandonCalls("its activation has ended")
+	a.holding.giveBack()
+	a.leave()
+}
+
+// leave takes the activation out of its pool, or out of the kind's table.
+func (a *activation) leave() {
+	if a.pool != nil {
+		a.pool.leave(a)
+		return
+	}
+	a.close()
+}
+
+// told is called when a worker is sent a pull. The caller has locked the pool.
+func (a *activation) told() {
+	if a.holding != nil {
+		a.holding.pulls = true
+	}
+}
+
+// sought is called when an activation has been given a call, maybe by what Line.Move does.
+func (a *activation) sought(c *call) {
+	e := a.kind.engine
+	if a.holding == nil || a.holding.need().GPU == 0 || !e.cfg.Line.Ill() || a.kind.waitsFor(c) {
+		return
+	}
+	e.cfg.Pool.Go(goroutines.Func(e.cfg.Line.Move))
+}
+
+// String names the grain, for what waits behind it.
+func (a *activation) String() string { return "grain " + a.kind.def.name + "/" + shown(a.key) }
+
+// namesKept is how many calls of which methods the activation keeps.
+func (a *activation) namesKept() string {
+	k := a.laters.Load()
+	if k == nil {
+		return ""
+	}
+	count, kept := map[string]int{}, map[string]*Later{} // one of each
+	k.mu.Lock()
+	for c, l := range k.open {
+		if name := c.method.entry.Name; l.kept {
+			count[name]++
+			kept[name] = l
+		}
+	}
+	k.mu.Unlock()
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		one := fmt.Sprintf("%d of %s", count[name], name)
+		if why := kept[name].because(); why != "" { // which may lock what a settling turn has locked
+			one += " (" + why + ")"
+		}
+		names = append(names, one)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it keeps calls that wait for Settle: " + strings.Join(names, ", ")
+}
+
+// waits is how many messages are in the mailbox.
+func (a *activation) waits() int {
+	return int(max(int64(a.pushed.Load()&^closedBit)-int64(a.popped.Load()), 0))
+}
+
+// ticksPerIdle is how many ticks of the idle clock make one idle period: an activation goes within a sixteenth after
+// it. Each tick looks at all activations of the kind.
+const ticksPerIdle = 16

@@ -241,13 +241,6 @@ func (d *durable) warnOfKeys() {
 	}
 }
 
-// warn tells the operator.
-func (a *activation) warn(event, detail string) {
-	if w := a.kind.engine.cfg.Warn; w != nil {
-		w(event, a.kind.def.name+"/"+shown(a.key), detail)
-	}
-}
-
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a
 // time. Whoever knows its key may make a call again.
 func (c *call) owner(a *activation, named string) (core.NodeKey, int64) {

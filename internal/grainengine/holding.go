@@ -3,14 +3,13 @@ package grainengine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 )
@@ -176,36 +175,6 @@ func (h *holding) denied() bool {
 	return true
 }
 
-// Devices implements core.Holder.
-func (a *activation) Devices() []string {
-	if a.holding == nil {
-		return nil
-	}
-	return a.kind.engine.cfg.Line.Devices(a.holding.hold.Load())
-}
-
-// dropWaiting has the activations that wait, and need not any more, go on without.
-func (e *Engine) dropWaiting() {
-	e.dropEntering()
-	if e.cfg.Line == nil || e.cfg.Line.Idle() {
-		return
-	}
-	for _, w := range e.cfg.Line.Remove(func(w ledger.Work) bool {
-		h, ok := w.(*holding)
-		return ok && h.a.kind.engine == e && h.Over()
-	}) {
-		w.Grant(nil)
-	}
-}
-
-// Short is called when work waits for resources, or a device is sick: activations that hold those go once they are idle.
-func (e *Engine) Short() {
-	e.holders.Range(func(k, _ any) bool {
-		k.(*activation).holding.askEarly()
-		return true
-	})
-}
-
 // askEarly asks the activation, which has what its kind asks for, to go once it is idle, where it ought to.
 func (h *holding) askEarly() {
 	if !h.a.kind.def.Keep && h.oughtToGo() && h.asked.CompareAndSwap(false, true) {
@@ -215,38 +184,6 @@ func (h *holding) askEarly() {
 
 // idleFor is how long an activation has had no call before it goes for work elsewhere, which looks every 100 ms.
 const idleFor = 100 * time.Millisecond
-
-// MakeRoom is called when work that needs this waits at other nodes, or a placement group does, again and again while it does.
-// Activations that have been idle for idleFor go, where what they hold is what is missing here, unless their kind says Keep: for all of
-// the needs or none, or else for as many as can be.
-func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
-	e.rooms.Lock()
-	defer e.rooms.Unlock()
-	now := e.cfg.Now()
-	idle := map[*ledger.Hold]*activation{}
-	e.holders.Range(func(k, _ any) bool {
-		a := k.(*activation)
-		h, calls := a.holding, a.popped.Load()
-		switch hold := h.hold.Load(); {
-		case hold == nil || a.kind.def.Keep:
-		case a.busy.Load() || a.inner.Load() > 0 || a.laters.Load().keptCalls() > 0 || h.idle == 0 || h.calls != calls:
-			h.calls, h.idle = calls, max(now, 1)
-		case now-h.idle >= int64(idleFor):
-			idle[hold] = a
-		}
-		return true
-	})
-	if len(idle) == 0 {
-		return
-	}
-	for _, hold := range e.cfg.Line.Room(needs, all, slices.Collect(maps.Keys(idle))) {
-		h := idle[hold].holding
-		h.gives.Store(true)
-		if h.asked.CompareAndSwap(false, true) {
-			idle[hold].post(&mail{msg: early{}})
-		}
-	}
-}
 
 // oughtToGo reports whether what the activation holds would better be given back.
 func (h *holding) oughtToGo() bool {
@@ -275,28 +212,6 @@ func (h *holding) goesEarly(ought func() bool) bool {
 	return true
 }
 
-// never says why no state of this node has what the kind asks for.
-func (k *boundKind) never() error {
-	if !k.def.holds() {
-		return nil
-	}
-	if s := k.engine.cfg.Line.Ever(k.def.Need); !s.Empty() {
-		return fmt.Errorf("%w: grain %s asks for more than the node has (%w): ask for less by grains.Holds, or raise system.Config.Resources",
-			raysys.ErrNoCapacity, k.def.name, s.Err())
-	}
-	return nil
-}
-
-// goesElsewhere reports whether the node refuses a grain that was placed here: it can never have it, or not while its devices are
-// sick, or would have it wait while another node need not.
-func (k *boundKind) goesElsewhere(id graindir.ID, w graindir.Wanted) bool {
-	if !k.def.holds() {
-		return false
-	}
-	line := k.engine.cfg.Line
-	return k.unfit != nil || !line.Could(k.def.Need) || !w.Bound && !line.HasNow(k.def.Need) && !k.engine.cfg.Cluster.Elsewhere(id, w, true).IsZero()
-}
-
 // Hold is grains.Holds.
 func (o *KindOptions) Hold(opts []raysys.Option) error {
 	got := core.With(core.Options{}, opts)
@@ -311,3 +226,147 @@ func (o *KindOptions) Hold(opts []raysys.Option) error {
 }
 
 func (o *KindOptions) holds() bool { return !o.Need.IsCPU(0) }
+
+// need is what the activation asks for, of the node or of its bundle.
+func (h *holding) need() ledger.Need {
+	n := h.a.kind.def.Need
+	n.Bundle = h.takenFrom()
+	return n
+}
+
+// takenFrom is the bundle that the activation is in; zero for none.
+func (h *holding) takenFrom() core.Bundle {
+	if h == nil {
+		return core.Bundle{}
+	}
+	return h.bundle
+}
+
+// enter has the activation take what its kind asks for from its bundle, or wait there. While this node has the bundle by its record,
+// and not yet by its ledger, the activation waits for that; without a cluster also while the bundle has no node. Then it stays, as
+// work in a line does, when all its calls have passed their deadlines.
+func (h *holding) enter() {
+	e := h.a.kind.engine
+	need := h.need()
+	if h.Over() {
+		h.Grant(nil)
+		return
+	}
+	pushed, never := e.cfg.Line.PushIn(need, h)
+	if pushed {
+		e.dropWaiting() // Close and Drain look at the line after they set what Over reads
+		return
+	}
+	at, err := e.cfg.Bundle(graindir.ID{}, h.bundle, h.a.kind.def.Needs)
+	own := e.cfg.Cluster == nil || err == nil && at == e.cfg.Cluster.Self()
+	if err == nil && own && !never.Empty() {
+		err = fmt.Errorf("%w: it asks for more than its bundle has (%w)", raysys.ErrNoCapacity, never.Err())
+	}
+	switch {
+	case err != nil && !errors.Is(err, raysys.ErrOverloaded):
+		h.evicted.Store(&err)
+	case own:
+		e.entering.Store(h.a, nil)
+		rt := e.cfg.Hooks.Runtime()
+		h.alarm.At, h.alarm.Ring = rt.Now()+int64(bundlePause), h.enterAgain
+		rt.SetAlarm(&h.alarm)
+		return
+	default:
+		h.moved.Store(true)
+	}
+	h.Grant(nil)
+}
+
+func (h *holding) enterAgain() {
+	if _, waits := h.a.kind.engine.entering.LoadAndDelete(h.a); waits {
+		h.a.kind.engine.cfg.Pool.Go(goroutines.Func(h.enter))
+	}
+}
+
+// Evict implements ledger.Evictable: the group was removed, or the bundle was moved, or the devices are sick.
+func (h *holding) Evict(cause error, begun bool) {
+	if e := h.a.kind.engine; cause == nil && e.cfg.Cluster == nil && !begun {
+		sick := e.cfg.Line.Unwell(h.need())
+		if sick == nil { // they are well again
+			h.a.spawn()
+			return
+		}
+		cause = fmt.Errorf("%w: %w", raysys.ErrNoCapacity, sick)
+	}
+	if cause != nil {
+		h.evicted.Store(&cause)
+	} else {
+		h.moved.Store(true)
+	}
+	if !begun {
+		h.Grant(nil)
+		return
+	}
+	if cause != nil {
+		if t := h.a.hook.Load(); t != nil {
+			t.Cancel(cause)
+		}
+		for _, c := range h.a.callsInTurn() {
+			c.Cancel(cause)
+		}
+	}
+	h.a.post(&mail{msg: passivate{force: true}})
+}
+
+// evictedBy is why the activation goes and its calls fail, nil while they do not.
+func (h *holding) evictedBy() error {
+	if h == nil {
+		return nil
+	}
+	if cause := h.evicted.Load(); cause != nil {
+		return *cause
+	}
+	return nil
+}
+
+// refusesEvicted reports whether a call does not run since the activation was evicted, and puts it aside; inner says that it is in the
+// mailbox still. Evict cancels what it finds in its turn; so a call is entered there before this looks.
+func (h *holding) refusesEvicted(c *call, inner bool) bool {
+	if h.evictedBy() == nil {
+		return false
+	}
+	if !inner && !c.method.tick {
+		h.unserved = append(h.unserved, c)
+	}
+	return true
+}
+
+// orphans splits the calls that an activation leaves which was evicted: those that name its group end with it. On a node of a cluster
+// the routes find that out, also for calls of other nodes.
+func (h *holding) orphans(calls []*call) (ended, others []*call) {
+	if h.evictedBy() == nil || h.a.kind.engine.cfg.Cluster != nil {
+		return nil, calls
+	}
+	sick := errors.Is(h.evictedBy(), raysys.ErrDeviceSick)
+	for _, c := range calls {
+		if c.bundle().Group == h.bundle.Group && !(sick && h.a.kind.waitsFor(c)) {
+			ended = append(ended, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return ended, others
+}
+
+// followsBundle reports whether the grain is to follow its bundle to another node.
+func (h *holding) followsBundle() bool { return h != nil && h.moved.Load() }
+
+// A grain in a placement group holds what its kind asks for out of a bundle. The call that has it activated names the bundle; the
+// grain's record has it from then on, until the grain is deactivated.
+//
+//	call ──► route: Config.Bundle says where ──► Locate ──► activation: enter ──► ledger.Line.PushIn ──► Grant
+//	              ▲          └─► not yet: again                     │ the bundle is on another node, now or later
+//	              └──────────────────────── Release ◄───────────────┘
+//
+// One that may be in any bundle of its group, and waits, goes in the same way to another node where a bundle has room for it (Leaves).
+//
+// When the group is removed its activations go: turns are cancelled, calls that wait and name the group fail with
+// raysys.ErrGroupRemoved, and others go on to an activation outside.
+
+// bundlePause is how long calls wait whose bundle has no node yet, before that is looked up again. To look asks no other node.
+const bundlePause = 20 * time.Millisecond
