@@ -46,55 +46,6 @@ type leaving struct {
 	evacuated []evacuated // of the drain in progress; Objects.mu guards it
 }
 
-// Drain copies the objects that others need to other workers. It returns how many were copied, how many end with this
-// node, and why the first of those does. When ctx ends with ErrEveryoneLeaves, lost counts only the objects that a node
-// which stays needs, or a State.
-func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
-	if o.dir == nil {
-		return 0, 0, nil
-	}
-	// Twice: a sync.Pool, or the stack of a task that has just ended, may keep a reference over the first collection.
-	for range 2 {
-		o.leaves.collectDone(ctx, o.leaves.evacuations())
-	}
-	if errors.Is(context.Cause(ctx), ErrEveryoneLeaves) {
-		return 0, o.leaves.countMissed(), ErrEveryoneLeaves
-	}
-	list := o.leaves.evacuations()
-	if len(list) == 0 {
-		return 0, 0, nil
-	}
-	var mu sync.Mutex // guards lost and first
-	var first error
-	work := make(chan *evacuation)
-	var wg sync.WaitGroup
-	for range min(atOnce, len(list)) {
-		wg.Go(func() {
-			for e := range work {
-				if err := o.leaves.evacuate(ctx, e); err != nil {
-					mu.Lock()
-					if lost++; first == nil {
-						first = err
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for _, e := range list {
-		work <- e
-	}
-	close(work)
-	wg.Wait()
-	if left = len(list) - lost; lost == 0 {
-		return left, 0, nil
-	}
-	if errors.Is(context.Cause(ctx), ErrEveryoneLeaves) {
-		return left, o.leaves.countMissed(), ErrEveryoneLeaves
-	}
-	return left, lost, first
-}
-
 // countMissed counts the objects that a node which stays needs, or a State.
 func (lv *leaving) countMissed() (n int) {
 	for _, e := range lv.evacuations() {
@@ -136,17 +87,6 @@ func (lv *leaving) collectDone(ctx context.Context, list []*evacuation) {
 // collectLimit bounds collect: a collection of a large heap takes some tenths of a second, and seconds on a machine
 // that is overloaded.
 const collectLimit = 10 * time.Second
-
-// TakeBack frees the copies that other nodes have made for a drain which was taken back.
-func (o *Objects) TakeBack() {
-	o.mu.Lock()
-	list := o.leaves.evacuated
-	o.leaves.evacuated = nil
-	o.mu.Unlock()
-	for _, b := range list {
-		o.free(b.at, b.oid)
-	}
-}
 
 // evacuated is a copy that another node keeps when this one leaves.
 type evacuated struct {

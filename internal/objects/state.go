@@ -9,13 +9,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/transfer"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // A State that is too large for the store is an object in files of two nodes: of the node that hosts the grain, and of
@@ -29,13 +30,6 @@ import (
 
 // stateObjects writes, copies and reads the States that are objects.
 type stateObjects struct{ o *Objects }
-
-// KeepState implements graindir.Retainer.
-func (o *Objects) KeepState(id graindir.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
-	go func() { // the end of o.ctx ends it
-		done(o.states.keepState(registry.StateKey(o.namespace, id, name), record))
-	}()
-}
 
 func (so *stateObjects) keepState(key string, data []byte) ([]byte, raysys.TaskID, error) {
 	oid := raysys.TaskID{Hi: rand.Uint64(), Lo: rand.Uint64()}
@@ -170,43 +164,6 @@ func (so *stateObjects) keepStateCopy(c *pendingCopy) error {
 	return err
 }
 
-// KeptState implements graindir.Retainer.
-func (o *Objects) KeptState(_ graindir.ID, _ string, object raysys.TaskID, err error) {
-	o.kept.mu.Lock()
-	k := o.kept.byID[object]
-	if k == nil || k.state == nil {
-		o.kept.mu.Unlock()
-		return
-	}
-	k.writing = false
-	r, replicas := k.state, slices.Clone(k.replicas)
-	o.kept.mu.Unlock()
-	switch {
-	case err == nil:
-		for _, at := range replicas { // one that began anew meanwhile may have deleted its file: no record listed the object
-			if now, ok := o.files.currentOf(at.Node); ok && now != at {
-				o.files.restoreAt(now, r.key, object, restoreTries)
-			}
-		}
-	case errors.Is(err, raysys.ErrOutcomeUnknown), errors.Is(err, raysys.ErrMoved), errors.Is(err, graindir.ErrETag):
-		// The record decides.
-	default:
-		r.finish()
-	}
-}
-
-// FetchState implements graindir.Retainer.
-func (o *Objects) FetchState(_ graindir.ID, _ string, written []byte, done func([]byte, error)) {
-	go func() { // the end of o.ctx ends it
-		rec, err := registry.ReadRecord(written)
-		if err != nil {
-			done(nil, err)
-			return
-		}
-		done(o.states.fetchState(&rec))
-	}()
-}
-
 func (so *stateObjects) fetchState(rec *registry.Record) (b []byte, err error) {
 	if slices.Contains(rec.Files, so.o.name) {
 		if err := so.o.files.awaitRecovered(so.o.ctx); err != nil {
@@ -336,3 +293,90 @@ func (v *stateValue) Evict() bool { return true }
 
 // Why implements objectstore.Reason.
 func (v *stateValue) Why() string { return "state" }
+
+func (so *stateObjects) restoreOuter(r *wire.Reader, depth int) (*core.Future, error) {
+	if depth > maxDepth {
+		return nil, wire.ErrCorrupt
+	}
+	kind := r.Byte()
+	switch kind {
+	case writtenSmall:
+		b := slices.Clone(r.Bytes())
+		refs, err := so.restoreInner(r, depth)
+		if err != nil {
+			return nil, err
+		}
+		return &core.NewUntyped(so.o.job, &writtenValue{b, refs}).Future, nil
+	case writtenObject, writtenTask:
+		var run uint64
+		var task raysys.TaskID
+		if kind == writtenTask {
+			run, task = r.Uvarint(), r.ID()
+		}
+		d := refs.Description{OID: r.ID()}
+		id := r.ID()
+		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
+		var err error
+		if d.Refs, err = so.restoreInner(r, depth); err != nil {
+			return nil, err
+		}
+		if d.Owner == so.o.self() {
+			if future, _ := so.o.kept.find(d.OID); future != nil {
+				if run != 0 && so.o.refs != nil {
+					future = so.o.refs.StoredHere(future, run, task)
+				}
+				return future, nil
+			}
+		}
+		if so.o.refs == nil {
+			return &core.NewUntyped(so.o.job, lostSource{id, d.Owner}).Future, nil
+		}
+		s := so.o.refs.Uncounted(d.Owner, id)
+		if run != 0 {
+			s = so.o.refs.Stored(d.Owner, run, task)
+		}
+		return &core.NewUntyped(so.o.job, so.o.NewSource(s, d)).Future, nil
+	}
+	return nil, errors.Join(wire.ErrCorrupt, r.Err())
+}
+
+func (so *stateObjects) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
+	for range r.Count(1) {
+		c, err := so.restoreOuter(r, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, c)
+	}
+	return refs, r.Err()
+}
+
+// writtenValue is a small value that was written with its reference.
+type writtenValue struct {
+	value []byte
+	refs  []*core.Future
+}
+
+func (s *writtenValue) Name() string      { return "value of a stored reference" }
+func (s *writtenValue) ID() raysys.TaskID { return raysys.TaskID{} }
+func (s *writtenValue) Cancelled()        {}
+
+// Fetch implements core.Source.
+func (s *writtenValue) Fetch(into any, done func(error)) {
+	done(refs.Decode(s.value, into, s.refs))
+}
+
+// lostSource stands for an object that an earlier process without a cluster had: its bytes ended with that process.
+type lostSource struct {
+	id    raysys.TaskID
+	owner core.NodeKey
+}
+
+func (s lostSource) Name() string      { return "object of " + s.owner.String() }
+func (s lostSource) ID() raysys.TaskID { return s.id }
+func (s lostSource) Cancelled()        {}
+
+// Fetch implements core.Source.
+func (s lostSource) Fetch(_ any, done func(error)) {
+	done(fmt.Errorf("%w: its owner %s is dead", raysys.ErrObjectLost, s.owner))
+}

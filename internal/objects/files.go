@@ -3,8 +3,9 @@ package objects
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,33 +17,112 @@ import (
 	"github.com/raysys/raysys/internal/runner"
 )
 
-// Recover looks at the files that earlier incarnations of this node left, and asks the directory about each: it offers
-// again what a name still stands for, and deletes the rest. It returns when that is over, or the node ends.
-func (o *Objects) Recover() {
-	defer close(o.files.recovered)
-	work := make(chan objectstore.Found)
-	var wg sync.WaitGroup
-	for range atOnce {
-		wg.Go(func() {
-			for f := range work {
-				if key, ours := o.files.keyOfLabel(f.Label); ours {
-					o.files.recoverFile(f.Version, key)
-				} else {
-					o.log.Warn("the file of an object is left alone: it belongs to a cluster that lay in another store", zap.Stringer("object", f.ID))
-				}
-			}
-		})
+// A named object that was put with raysys.OnDisk lies in a file on each node that keeps it. The record of its name lists
+// these nodes, and the label of the file is the key of that record. So the record alone says how long a file stays: a
+// later incarnation of the node asks for it, offers the file again or deletes it (recoverfiles.go). A node whose file is
+// damaged or gone gets the bytes of another one (restorefile.go).
+
+// Files is what a node needs to keep objects on disk.
+type Files struct {
+	// Missing says what the configuration of the node lacks for that; empty: nothing.
+	Missing string
+	// StoreID is the random id of the store that has the records of names. Files of another store are left alone.
+	StoreID string
+	// Directory has these records.
+	Directory *registry.Directory
+}
+
+// diskFiles are the objects of this node that stay in files.
+type diskFiles struct {
+	o *Objects
+	Files
+	recovered chan struct{} // closed when the files of earlier incarnations have been looked at
+}
+
+// labelOf is what the file of an object is kept for.
+func (df *diskFiles) labelOf(key string) string { return df.StoreID + "\x00" + key }
+
+// keyOfLabel returns the key in a label; false: the label is of another store.
+func (df *diskFiles) keyOfLabel(label string) (key string, ours bool) {
+	id, key, _ := strings.Cut(label, "\x00")
+	return key, id == df.StoreID
+}
+
+// putOnDisk gives an object that is about to be named its file.
+func (df *diskFiles) putOnDisk(ctx context.Context, future *core.Future, obj *objectstore.Object, key string) error {
+	d, err := df.o.Describe(future)
+	if err != nil {
+		return err
 	}
-	if o.files.Missing == "" {
-		for _, f := range o.store.Recovered() {
-			work <- f
+	if len(d.Refs) > 0 {
+		return fmt.Errorf("%w: OnDisk of a value that holds references: what they stand for would not come back", raysys.ErrBadOption)
+	}
+	return df.persist(ctx, obj, key)
+}
+
+// persist gives an object a file under the key of its name.
+func (df *diskFiles) persist(ctx context.Context, obj *objectstore.Object, key string) error {
+	if df.Missing != "" {
+		return fmt.Errorf("%w: OnDisk on node %s: %s", raysys.ErrNoStore, df.o.name, df.Missing)
+	}
+	return obj.Persist(ctx, df.labelOf(key))
+}
+
+// onDisk are the nodes that have a file, this one and others.
+func onDisk(self core.NodeKey, others []core.NodeKey) []raysys.NodeID {
+	nodes := []raysys.NodeID{self.Node}
+	for _, k := range others {
+		nodes = append(nodes, k.Node)
+	}
+	return nodes
+}
+
+// withFiles lists the nodes to ask for a named object: its owner, its locations, and nodes with a file that have come
+// back and are no location yet.
+func (df *diskFiles) withFiles(rec *registry.Record) []registry.Location {
+	list := append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...)
+	for _, name := range rec.Files {
+		if k, ok := df.currentOf(name); ok && !slices.ContainsFunc(list, func(l registry.Location) bool { return l.Node == k }) {
+			list = append(list, registry.Location{Node: k, Kept: true})
 		}
 	}
-	close(work)
-	wg.Wait()
-	if o.ctx.Err() == nil && o.files.Missing == "" {
-		o.files.sweepFiles()
+	return list
+}
+
+// currentOf returns the incarnation of a node that is a member.
+func (df *diskFiles) currentOf(name raysys.NodeID) (core.NodeKey, bool) {
+	if name == df.o.self().Node {
+		return df.o.self(), true
 	}
+	n, ok := df.o.view().Node(name)
+	return core.NodeKey{Node: name, Incarnation: n.Incarnation}, ok
+}
+
+// allAway is the error while some of the nodes that have an object's file are no members: they may come back with it. It
+// is nil when all of them are.
+func (df *diskFiles) allAway(files []raysys.NodeID) error {
+	var names []string
+	for _, name := range files {
+		if _, ok := df.currentOf(name); !ok {
+			names = append(names, string(name))
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: its file is on node %s, which is not in the cluster now: start that node again", raysys.ErrUnreachable, strings.Join(names, " and on node "))
+}
+
+// whyDenied is the error of a node that does not have an object, with what became of its file.
+func (df *diskFiles) whyDenied(oid raysys.TaskID, obj *objectstore.Object) error {
+	why := df.o.store.Damaged(oid)
+	if obj != nil {
+		why = obj.Lost()
+	}
+	if why == nil {
+		why = errors.New("it has neither a copy nor a file")
+	}
+	return fmt.Errorf("%w: node %s does not keep it: %w", raysys.ErrObjectLost, df.o.self(), why)
 }
 
 // sweepFiles removes what earlier incarnations left and nothing needs.
@@ -266,4 +346,78 @@ func (k *reasons) fileKey() string {
 		}
 	}
 	return ""
+}
+
+// restoreElsewhere tells the other members that have a file of an object by its record, in case they have lost it.
+func (df *diskFiles) restoreElsewhere(key string, oid raysys.TaskID, files []raysys.NodeID) {
+	for _, name := range files {
+		if k, ok := df.currentOf(name); ok && k != df.o.self() {
+			df.restoreAt(k, key, oid, restoreTries)
+		}
+	}
+}
+
+// restoreTries bounds how often a node is told of a file that it should have.
+const restoreTries = 5
+
+// restoreAt tells a node of a file that it should have.
+func (df *diskFiles) restoreAt(k core.NodeKey, key string, oid raysys.TaskID, tries int) {
+	df.o.ask(k, opRestore, objectRequest{oid: oid, key: key}, func(_ objectReply, err error) {
+		if err != nil && tries > 1 && df.o.ctx.Err() == nil && df.o.mesh.Alive(k) {
+			df.o.clock.SetAlarm(&core.Alarm{At: df.o.clock.Now() + int64(watchPause), Ring: func() { df.restoreAt(k, key, oid, tries-1) }})
+		}
+	})
+}
+
+// restoreFile gives this node the file of a named object that it should have by the record, if it has none: it fetches
+// the bytes from another node.
+func (df *diskFiles) restoreFile(key string, oid raysys.TaskID) error {
+	if err := df.awaitRecovered(df.o.ctx); err != nil {
+		return err
+	}
+	if _, obj := df.o.kept.find(oid); obj != nil && obj.Lost() == nil && obj.Persisted() {
+		return nil
+	}
+	a, ok := df.findNamed(key)
+	rec := &a.Record
+	if !ok || !a.Exists || rec.ID != oid || !slices.Contains(rec.Files, df.o.self().Node) {
+		return nil
+	}
+	w := &whereabouts{o: df.o, oid: oid, files: rec.Files, lenders: func() (list []core.NodeKey) {
+		for _, l := range df.withFiles(rec) {
+			list = append(list, l.Node)
+		}
+		return list // with the owner; this node is left out
+	}}
+	v := objectstore.Version{ID: oid, Attempt: rec.Attempt, Size: rec.Size, Nonce: rec.Nonce}
+	obj, err := df.unlessPresent(oid, func() (*objectstore.Object, error) { return df.o.engine.Fetch(df.o.ctx, v, w, objectstore.Segment) })
+	if err != nil {
+		return err
+	}
+	defer obj.Unpin()
+	df.o.log.Info("the file of an object is made anew", zap.Stringer("object", oid))
+	return df.keepFile(key, obj, rec)
+}
+
+// lostHere is called when the last form of an object in this node's store is gone.
+func (df *diskFiles) lostHere(oid raysys.TaskID, err error) {
+	df.o.log.Warn("object lost", zap.Stringer("object", oid), zap.Error(err))
+	df.repairFile(oid)
+}
+
+// repairFile fetches an object whose file was damaged from another node that has one. When there is none it is tried again
+// when such a node joins.
+func (df *diskFiles) repairFile(oid raysys.TaskID) {
+	if df.o.dir == nil {
+		return
+	}
+	key, ok := df.o.kept.filesOf(df.o.self().Node)[oid]
+	if !ok {
+		return
+	}
+	df.o.runner.Run(func() {
+		if err := df.restoreFile(key, oid); err != nil && df.o.ctx.Err() == nil {
+			df.o.log.Warn("the file of an object cannot be made anew", zap.Stringer("object", oid), zap.Error(err))
+		}
+	})
 }
