@@ -2,13 +2,11 @@ package lineage
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
 )
@@ -67,28 +65,6 @@ type stateTasks struct {
 	retained map[registry.TaskKey]*retained // Lineage.mu guards it
 }
 
-// RetainTask implements core.StateGate.
-func (l *Lineage) RetainTask(c *core.Future, state string, done func(core.RetainedTask, error)) {
-	l.Leave([]*core.Future{c}, func(err error) {
-		if err != nil {
-			done(core.RetainedTask{}, err)
-			return
-		}
-		run, id := refs.RecordedAs(c)
-		k := registry.TaskKey{Run: run, ID: id}
-		if run == 0 || k.Named() { // the record of a name stays
-			done(core.RetainedTask{Run: run, ID: id}, nil)
-			return
-		}
-		s := &retaining{lineage: l, key: k, state: state, done: done}
-		if at := refs.SubmitterOf(c); at != (core.NodeKey{}) && l.cfg.Alive(at) {
-			s.ask(at)
-			return
-		}
-		s.look()
-	})
-}
-
 // retaining is the search for the submitter of a task that shall retain it.
 type retaining struct {
 	lineage *Lineage
@@ -143,32 +119,6 @@ func (s *retaining) end(err error) {
 		s.lineage.cfg.Log("a State refers to a task that does not stay for it", "task", s.key.ID, "error", err)
 	}
 	s.done(core.RetainedTask{Run: s.key.Run, ID: s.key.ID, Retained: err == nil}, nil)
-}
-
-// RetainHere implements refs.Lineage.
-func (l *Lineage) RetainHere(run uint64, id raysys.TaskID, state string, done func(error)) {
-	k := registry.TaskKey{Run: run, ID: id}
-	if !registry.IsStateKey(state) || k.Named() {
-		done(fmt.Errorf("%w: %.64q is no key of a State, or the task has a name", raysys.ErrInvalidRef, state))
-		return
-	}
-	w, r := l.states.retainTask(k, state, false)
-	if w == nil {
-		done(errNotSubmitter)
-		return
-	}
-	l.states.changeInTurn(k, r, func(over func()) {
-		l.mu.Lock()
-		known := r.listed[state]
-		l.mu.Unlock()
-		if known {
-			over()
-			w.begin()
-			done(nil)
-			return
-		}
-		l.large.makeStay(r.rec, func() { l.states.enterState(k, r, w, over, done) })
-	})
 }
 
 // enterState enters a State in the record of a task that this node retains.

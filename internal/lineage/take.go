@@ -19,39 +19,6 @@ type taking struct {
 	busy map[registry.TaskKey]bool // that it was asked to claim, and claims; Lineage.mu guards it
 }
 
-// Take implements refs.Lineage.
-func (l *Lineage) Take(run uint64, id raysys.TaskID) {
-	k := registry.TaskKey{Run: run, ID: id}
-	l.mu.Lock()
-	if h := l.held[k]; h != nil { // another node has ended it
-		l.mu.Unlock()
-		h.look()
-		return
-	}
-	busy := l.takes.busy[k] || l.findLocked(k) != nil
-	l.takes.busy[k] = l.takes.busy[k] || !busy
-	l.mu.Unlock()
-	if busy {
-		return
-	}
-	over := func() {
-		l.mu.Lock()
-		delete(l.takes.busy, k)
-		l.mu.Unlock()
-	}
-	l.cfg.Tasks.Change(registry.FindTask(k), func(e registry.TaskEntry, err error) {
-		if err == nil && e.Exists && !l.takes.canRun(&e.Record) || err != nil || !e.Exists {
-			over()
-			return
-		}
-		if !k.Named() {
-			l.Succeed(run, id, nil, func(core.Source, error) { over() })
-			return
-		}
-		l.takes.claimTask(k, over)
-	})
-}
-
 // canRun reports whether this node can run the task of a record.
 func (tk *taking) canRun(t *registry.TaskRecord) bool {
 	err := error(nil)
