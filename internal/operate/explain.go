@@ -33,13 +33,13 @@ func schedulings(ctx context.Context, o *Operator, id string) (all map[string]*r
 	}
 	slices.Sort(silent)
 	for _, s := range all {
-		own{o}.order(s)
+		ownOrder(o, s)
 	}
 	return all, silent
 }
 
-// order puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
-func (o own) order(s *raysys.Scheduling) {
+// ownOrder puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
+func ownOrder(o *Operator, s *raysys.Scheduling) {
 	rank := func(w *raysys.Waiting) int {
 		if w.Stage == core.StageSent {
 			return 0
@@ -62,8 +62,8 @@ func (o own) order(s *raysys.Scheduling) {
 	}
 }
 
-// scheduling is what this node knows of the work.
-func (o own) scheduling(id string) (list []raysys.Scheduling) {
+// ownScheduling is what this node knows of the work.
+func ownScheduling(o *Operator, id string) (list []raysys.Scheduling) {
 	add := func(id, name string, w raysys.Waiting) {
 		w.Node = o.Name
 		list = append(list, raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{w}})

@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// ledGroups is the answer of one node: those that it lists, and how many there are.
+// ownLedGroups is the answer of one node: those that it lists, and how many there are.
 type ledGroups struct {
 	Count  int                   `json:"count"`
 	Groups []inspect.GroupStatus `json:"groups"`
@@ -24,8 +24,8 @@ const (
 	maxBundlesListed = 10_000
 )
 
-// ledGroups lists the oldest groups of the shards that this node leads, of those with the name, or whose id begins so; "" for all.
-func (o own) ledGroups(id string, limit int) *ledGroups {
+// ownLedGroups lists the oldest groups of the shards that this node leads, of those with the name, or whose id begins so; "" for all.
+func ownLedGroups(o *Operator, id string, limit int) *ledGroups {
 	list := slices.DeleteFunc(o.Node.LedGroups(), func(g registry.LedGroup) bool {
 		return id != "" && groupengine.NameIn(g.Key) != id && !strings.HasPrefix(g.Record.ID.String(), id)
 	})

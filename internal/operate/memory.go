@@ -7,8 +7,8 @@ import (
 // maxHeld bounds how many objects one answer lists.
 const maxHeld = 10_000
 
-// memory lists this node's own store.
-func (o own) memory(limit int) inspect.NodeMemory {
+// ownMemory lists this node's own store.
+func ownMemory(o *Operator, limit int) inspect.NodeMemory {
 	store := o.Node.Objects()
 	m := inspect.NodeMemory{Name: o.Name, Store: inspect.ObjectStats(store.Stats()), Objects: []inspect.HeldObject{}}
 	if c := o.Node.Cluster(); c != nil {

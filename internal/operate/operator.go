@@ -97,9 +97,6 @@ type Operator struct {
 	reports   sync.Map // by core.NodeKey: a <-chan *inspect.Drained that DrainNode asked for and AwaitDrained takes
 }
 
-// own is what the node of an Operator says of itself.
-type own struct{ *Operator }
-
 // New makes the operator of a node.
 func New(c Config) *Operator {
 	o := &Operator{Config: c}

@@ -52,14 +52,14 @@ func Known(m member.Node) inspect.NodeStatus {
 	return s
 }
 
-// report is this node's status by itself.
-func (o own) report() inspect.NodeStatus {
+// ownReport is this node's status by itself.
+func ownReport(o *Operator) inspect.NodeStatus {
 	k := o.Self()
 	l := o.Tasks.Load()
 	s := inspect.NodeStatus{
 		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Build: build(), Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
-		Grains: o.Grains.Kinds(), Devices: o.devices(), Demand: o.demand(), Groups: o.groupDemand(),
+		Grains: o.Grains.Kinds(), Devices: ownDevices(o), Demand: ownDemand(o), Groups: ownGroupDemand(o),
 	}
 	if o.Job.Tasks != nil {
 		for _, j := range o.Job.Tasks.ListTasks() {

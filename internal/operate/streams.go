@@ -216,8 +216,8 @@ func Schedule(ctx context.Context, o *Operator, verb, name string) error {
 	}
 }
 
-// streams are the parts that this node delivers.
-func (o own) streams(context.Context, struct{}) (parts json.RawMessage, err error) {
+// ownStreams are the parts that this node delivers.
+func ownStreams(o *Operator, _ context.Context, _ struct{}) (parts json.RawMessage, err error) {
 	if f := listed.Of("streams"); f != nil {
 		return json.Marshal(f(o.Listed))
 	}

@@ -100,8 +100,8 @@ func namedTasks(ctx context.Context, o *Operator, name string, spaces []string) 
 // explainLimit bounds what a node waits for the directory before it answers with what it knows by itself.
 const explainLimit = 2 * time.Second
 
-// explain says what this node knows of the values whose ids begin with prefix.
-func (o own) explain(ctx context.Context, prefix string) []core.Explanation {
+// ownExplain says what this node knows of the values whose ids begin with prefix.
+func ownExplain(o *Operator, ctx context.Context, prefix string) []core.Explanation {
 	ctx, cancel := context.WithTimeout(ctx, explainLimit)
 	defer cancel()
 	wanted := func(id raysys.TaskID) bool { return strings.HasPrefix(id.String(), prefix) }
