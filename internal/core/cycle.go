@@ -39,7 +39,7 @@ func Recheck(c *Future) {
 // stores are sequentially consistent. So of the turns that close a cycle at the same time at least the last one sees
 // the whole cycle.
 //
-// It reports whether x may be part of a cycle that only other nodes can show (probe.go).
+// It reports whether x may be part of a cycle that only other nodes can show (cycle.go).
 func breakCycle(x *Turn) (unseen bool) {
 	b := x.block.Load()
 	if b == nil {

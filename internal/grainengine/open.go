@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// The note that a driver has a reply (forget.go) may find no activation, or be lost, and a driver's reply goes by no age. So from half of
+// The note that a driver has a reply (open.go) may find no activation, or be lost, and a driver's reply goes by no age. So from half of
 // their bound on the activation asks the nodes whose drivers own replies which of those calls are not open there any more:
 //
 //	activation ── KindCallAsk: calls ──► the drivers' node ── KindCallForget: those that are not open, and a zero id ──► activation

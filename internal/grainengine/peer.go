@@ -456,9 +456,9 @@ func settleWith(p *peer, o *outboundCall, r wire.Reader) error {
 }
 
 // Large arguments. A call whose argument is larger than wire.InlineLimit comes as a head without it, in the order of
-// the small ones. The argument comes over the bulk connection: up to wire.PushLimit unasked (pushed.go), and else this node asks for it.
+// the small ones. The argument comes over the bulk connection: up to wire.PushLimit unasked (mailbox.go), and else this node asks for it.
 // Until it is here, later calls of the same peer to the same grain wait in a line, so that their order stays (rule C5). An argument that
-// is too large for a frame comes as a reference to an object, and its call waits in the same line while that is fetched (object.go).
+// is too large for a frame comes as a reference to an object, and its call waits in the same line while that is fetched (call.go).
 
 type lineKey struct {
 	kind *boundKind

@@ -174,7 +174,7 @@ const (
 	kindCredit     wire.Kind = 3 // class (1 byte), bytes granted (4)
 	kindBye        wire.Kind = 4 // the reason, as text: the last frame of a session
 	kindBulkWanted wire.Kind = 5 // the sender wants a bulk connection, and the receiver is the side that dials
-	kindCounts     wire.Kind = 6 // how many frames were sent before this one (loss.go)
+	kindCounts     wire.Kind = 6 // how many frames were sent before this one (read.go)
 
 	// From here on a frame takes credit of its class.
 	kindRelayOpen  wire.Kind = 16

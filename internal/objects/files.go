@@ -19,8 +19,8 @@ import (
 
 // A named object that was put with raysys.OnDisk lies in a file on each node that keeps it. The record of its name lists
 // these nodes, and the label of the file is the key of that record. So the record alone says how long a file stays: a
-// later incarnation of the node asks for it, offers the file again or deletes it (recoverfiles.go). A node whose file is
-// damaged or gone gets the bytes of another one (restorefile.go).
+// later incarnation of the node asks for it, offers the file again or deletes it (files.go). A node whose file is
+// damaged or gone gets the bytes of another one (files.go).
 
 // Files is what a node needs to keep objects on disk.
 type Files struct {

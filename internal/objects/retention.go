@@ -35,7 +35,7 @@ type retention struct {
 	late    bool // retainGrace is over; the alarm alone uses it
 	over    atomic.Bool
 
-	writer core.NodeKey // the node of KeepState, of an object that is the State itself (stateretention.go); zero for others
+	writer core.NodeKey // the node of KeepState, of an object that is the State itself (retention.go); zero for others
 }
 
 // seen takes an answer about the State's record: the record as it is at first, then each change of it.
