@@ -106,9 +106,10 @@ func SetAside(folder string) error {
 }
 
 // Restart says that what follows begins with a step: TensorBoard drops what it has read of this step, and of later ones. The event has a SessionLog, field 7,
-// of status START.
+// of status START. It comes twice, since the page of TensorBoard takes the first of a folder for its beginning, and drops nothing.
 func (f *File) Restart(at time.Time, step int) error {
-	return f.write(bytesField(event(at, step), 7, []byte{1 << 3, 1}))
+	start := bytesField(event(at, step), 7, []byte{1 << 3, 1})
+	return errors.Join(f.write(start), f.write(start))
 }
 
 // Add writes numbers of a step, whole and at once. One that is NaN or infinite is left out.
