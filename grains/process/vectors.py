@@ -352,6 +352,7 @@ class Whole:
             ended = connection.wait([p.sentinel for p in running], 1)
             for i, p in enumerate(running):
                 if p.sentinel in ended:
+                    p.join(1)  # it has closed its files, and may not be gone yet
                     return blame(ChildProcessError(f"its process has ended: exit code {p.exitcode}"), i)
         return blame(e, -1)
 
