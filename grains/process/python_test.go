@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -299,6 +300,35 @@ func TestPythonLarge(t *testing.T) {
 		}
 		if got, err := counts.Call(ctx, a, none{}).Get(ctx); got.N != i+1 || err != nil {
 			t.Error("the child did not live on:", got, err)
+		}
+	}
+}
+
+const mappedPy = `
+import os
+
+import numpy
+
+
+def text(word):
+    a = numpy.memmap(word, "uint8", "w+", shape=1 << 20)
+    os.truncate(word, 1 << 16)
+    return {"y": a}
+`
+
+var (
+	mapped  = process.Define("mapped", process.Config{Script: mappedPy, Heartbeat: 3 * time.Second})
+	mappedF = process.Method[word, scaled](mapped, "text")
+)
+
+// TestPythonCutFrame: a child that can write no more than a part of a frame ends: what it said next would be taken for the rest.
+func TestPythonCutFrame(t *testing.T) {
+	needs(t, "numpy")
+	ctx := testkit.New(t).Context()
+	for range 2 {
+		_, err := mappedF.Call(ctx, mapped.Get("a"), word{filepath.Join(t.TempDir(), "a")}).Get(ctx)
+		if e, ok := errors.AsType[*process.ExitError](err); !ok || errors.Is(err, process.ErrSilent) || !strings.Contains(e.Stderr, "a frame could not be written: [Errno 14]") {
+			t.Error(err)
 		}
 	}
 }
