@@ -1,7 +1,7 @@
 // Command gym plays CartPole of gymnasium: a pool of grains, each with a Python process of 64 environments, and a policy in Go that learns
 // by the cross-entropy method. Or it clones an expert: a net in Go learns the actions of a data set of Minari.
 //
-//	python3 -m venv venv && venv/bin/pip install gymnasium 'minari[hdf5]'
+//	python3 -m venv venv && venv/bin/pip install gymnasium 'minari[hdf5,create]' pillow
 //	RAYSYS_PYTHON=venv/bin/python go run ./examples/gym
 //	RAYSYS_PYTHON=venv/bin/python go run ./examples/gym -clone  of a set that a policy of CartPole makes; -set ID: of that one
 //	RAYSYS_PYTHON=venv/bin/python go run ./examples/gym -rate   how fast the environments are, with raysys and in Python alone
