@@ -70,7 +70,8 @@ func TestClone(t *testing.T) {
 	var random, taught, cloned float64
 	lines := strings.Split(strings.TrimSpace(out[0]), "\n")
 	last := "mean return: %f by random actions, %f of the expert in the set, %f of its clone"
-	if _, err := fmt.Sscanf(lines[len(lines)-1], last, &random, &taught, &cloned); err != nil || random > 40 || taught < 400 || cloned < 200 || out[0] != out[1] {
+	_, err := fmt.Sscanf(lines[len(lines)-1], last, &random, &taught, &cloned)
+	if err != nil || random > 40 || taught < 400 || cloned < 200 || out[0] != out[1] {
 		t.Errorf("%v\n%s\n%s", err, out[0], out[1])
 	}
 }
