@@ -128,10 +128,7 @@ func TestRates(t *testing.T) {
 	if err := rates(k.Context(), 4, 1, 0.05, &out); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(out.String(), "\n")
-	for i, begin := range []string{"vector ", "sync ", "sync ", "vector_entry_point ", "images ", "a call that does nothing takes ", ""} {
-		if len(lines) != 7 || !strings.HasPrefix(lines[i], begin) {
-			t.Fatal(out.String())
-		}
+	if lines := strings.Split(out.String(), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[1], "sync ") || !strings.HasPrefix(lines[2], "vector_entry_point ") {
+		t.Error(out.String())
 	}
 }
