@@ -55,6 +55,7 @@ func (m *meter) rate(ctx context.Context, of measurement) (measured, error) {
 		return measured{}, err
 	}
 	return stepping(of, func(actions process.Tensor) error {
+		m.Reuse()
 		_, err := m.Step(ctx, actions)
 		return err
 	})

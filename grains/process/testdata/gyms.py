@@ -1,4 +1,6 @@
 """Environments and vectors of the tests, of gymnasium."""
+import os
+
 import gymnasium
 import numpy
 from gymnasium import spaces
@@ -64,6 +66,28 @@ class Parts(Count):
 
     def see(self):
         return {"arm": {"angle": 0.5}, "at": self.t, "image": numpy.full((2, 2), self.t, "uint8")}
+
+
+class Image(Count):
+    """Shows an image of its step: two of them are more than 64 KiB. The action 4 shows one of another type."""
+
+    observation_space = spaces.Box(0, 255, (200, 200), "uint8")
+
+    def see(self):
+        return numpy.full((200, 200), self.t, "uint8")
+
+    def step(self, action):
+        if action == 2:  # forks a process that goes on as this one does, once it is allowed to
+            wait, Image.go = os.pipe()
+            Image.fork = os.fork()
+            if Image.fork == 0:
+                os.read(wait, 1)
+                return numpy.full((200, 200), 99, "uint8"), 1.0, False, False, {}
+        if action == 3:
+            os.write(Image.go, b"x")
+            os.waitpid(Image.fork, 0)
+        self.t += 1
+        return self.see().astype("float32" if action == 4 else "uint8"), 1.0, False, False, {}
 
 
 class Pair(Count):
