@@ -295,25 +295,28 @@ class Whole:
             raise blame(e, -1)
 
     def stepped(self, actions):
-        again = self.ended.any() and self.mode != "NEXT_STEP"
+        some = True in self.ended.tolist()  # any() takes longer
+        again = some and self.mode != "NEXT_STEP"
         if again and self.mode == "DISABLED":
             self.restart()  # it takes no step before
         o, rewards, terminated, truncated, infos = self.vector.step(actions)
         rewards, terminated, truncated = numpy().array(rewards, "float64"), numpy().array(terminated, "bool"), numpy().array(truncated, "bool")
+        ended = terminated | truncated
         if again:
             if self.masks:
                 o = self.restart()
             # Without masks the environment has made a step of its new episode: that is where the episode begins here.
             rewards[self.ended] = 0
-            terminated[self.ended] = truncated[self.ended] = False
+            terminated[self.ended] = truncated[self.ended] = ended[self.ended] = False
         elif self.mode == "NEXT_STEP":
-            rewards[self.ended] = 0  # a wrapper may add to rewards
-            if (terminated | truncated)[self.ended].any() or (terminated | truncated).any() and known(infos):
+            if some:
+                rewards[self.ended] = 0  # a wrapper may add to rewards
+            if some and ended[self.ended].any() or True in ended.tolist() and known(infos):
                 raise ValueError(f"the vector is said to have autoreset mode NEXT_STEP, and begins an episode in the step that ends another: {UNSAID}")
-        self.ended = terminated | truncated
+        self.ended = ended
         if self.mode == "SAME_STEP" and self.ended.any():
             o = last(o, final(infos), self.ended)
-        return {**self.form.batch(o), "rewards": numpy().frombuffer(rewarded(rewards.tolist()), "float32"), "terminated": terminated, "truncated": truncated}
+        return {**self.form.batch(o), "rewards": rewarded(rewards.tolist()), "terminated": terminated, "truncated": truncated}
 
     def restart(self):
         """Resets the environments whose episodes have ended."""
