@@ -52,7 +52,7 @@ func init() {
 	for _, name := range []string{"final_observation", "final_obs", "terminal_observation"} {
 		resets["Same"+name] = gyms(name, process.Config{New: "Same", Args: map[string]any{"final": name, "listed": name == "terminal_observation"}, Autoreset: "same_step"})
 	}
-	for _, kind := range []string{"text", "unlike", "none", "masked", "objects", "large", "narrow", "endless", "list", "scalar", "foreign"} {
+	for _, kind := range []string{"text", "unlike", "none", "masked", "objects", "large", "narrow", "endless", "list", "scalar", "foreign", "alike", "ragged", "half", "older"} {
 		odds[kind] = gyms("odd."+kind, process.Config{New: "Odd", Args: map[string]any{"kind": kind}})
 	}
 }
@@ -212,6 +212,10 @@ func TestOddObservations(t *testing.T) {
 		"objects": "the observation is an array of object",
 		"large":   "environment 0 (seed 1) in step 0: odd.large/a: reset: OverflowError: the observation has 1e+300, which is beyond float32",
 		"narrow":  "float32[2 2] [1 2 1 2]", "endless": "float32[2 1] [+Inf +Inf]", "list": "float32[2 2] [1 2 1 2]", "scalar": "float32[2] [3 3]", "foreign": "float32[2 1 2] [1 2 1 2]",
+		"alike":  "two parts of the observation have one name, of ['a.b', 'a.b']: rename a key",
+		"ragged": "the observation is no array of numbers: setting an array element with a sequence",
+		"half":   "environment 0 (seed 1) in step 0: element 1 of at of the observation: not a number",
+		"older":  "reset returned ndarray, and not the pair of an observation and a dict",
 	} {
 		want = strings.ReplaceAll(want, "odd.", "gyms.odd.")
 		o, err := odds[kind].Reset.Call(ctx, odds[kind].Get("a"), 1).Get(ctx)
