@@ -207,6 +207,14 @@ def tensors(columns):
     return {"observations/" + n: part(a, f"the part {n!r} of the observation") for n, a in columns}
 
 
+def single(reward):
+    """Returns a reward as a float."""
+    if getattr(reward, "ndim", 0) and reward.size != 1 or isinstance(reward, (list, tuple, dict)):
+        what = f"an array of shape {reward.shape}" if hasattr(reward, "shape") else f"a {type(reward).__name__} of {len(reward)}"
+        raise TypeError(f"the reward is {what}, and no number: make one of it by a wrapper, or a vector whose environments are the agents")
+    return float(reward.item() if hasattr(reward, "item") else reward)
+
+
 def rewarded(rewards):
     """Returns rewards as float32."""
     for i, r in enumerate(rewards):
@@ -242,7 +250,7 @@ class Loop:
                 else:
                     o, r, te, tr, _ = env.step(actions[i])
                 self.over[i] = bool(te or tr)
-                rewards.append(float(r))
+                rewards.append(r if type(r) is float else single(r))
             except BaseException as e:
                 raise blame(e, i)
             observations.append(o)
@@ -291,6 +299,8 @@ class Whole:
             self.restart()  # it takes no step before
         o, rewards, terminated, truncated, infos = self.vector.step(actions)
         rewards, terminated, truncated = numpy().array(rewards, "float64"), numpy().array(terminated, "bool"), numpy().array(truncated, "bool")
+        if rewards.ndim != 1:
+            rewards = numpy().array([single(r) for r in rewards])
         if again:
             if self.masks:
                 o = self.restart()

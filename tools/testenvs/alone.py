@@ -20,8 +20,8 @@ SENT = ("bool", "float32", "float64", "int32", "int64", "uint8")  # parts of a D
 def leaves(o, space, name=""):
     """Yields the parts of an observation in the order of its space."""
     spaces = getattr(space, "spaces", None)
-    if isinstance(spaces, dict):
-        inner = [(k, o[k], s) for k, s in spaces.items()]
+    if isinstance(o, dict):
+        inner = [(k, o[k], spaces and spaces[k]) for k in (spaces or o)]
     elif isinstance(spaces, (tuple, list)):
         inner = [(str(k), o[k], s) for k, s in enumerate(spaces)]
     else:
@@ -80,7 +80,7 @@ class Vector:
 
     def step(self, actions):
         o, rewards, terminated, truncated, infos = self.vector.step(actions)
-        rewards, terminated, truncated = np.array(rewards, float), np.array(terminated), np.array(truncated)
+        rewards, terminated, truncated = np.array(rewards, float), np.array(terminated, bool), np.array(truncated, bool)
         rewards[self.over] = 0
         if self.mode == "same_step":  # the first observation of the new episode is gone: it begins with the next
             terminated[self.over] = truncated[self.over] = False

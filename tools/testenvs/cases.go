@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/raysys/raysys/grains/process"
@@ -34,7 +33,6 @@ type row struct {
 	steps     int    // fewer than 300 where an environment is slow, and its episodes are short
 	refused   string // the sentence that refuses them, or why the package is not installed
 	reset     bool   // Reset refuses them, and Begin does not
-	note      string // what else the table says
 }
 
 // config is what a user writes for an environment of the row.
@@ -49,7 +47,7 @@ func (r *row) config(name, python string) process.Config {
 	if err != nil {
 		panic(err) // rows name files that are there: TestRows
 	}
-	cfg.Script, cfg.New, cfg.Args = string(text), "make", map[string]any{"name": name}
+	cfg.Script, cfg.New, cfg.Args = string(text), cmp.Or(cfg.New, "make"), map[string]any{"name": name}
 	return cfg
 }
 
@@ -97,13 +95,10 @@ func (r *row) outcome() string {
 	case r.refused != "":
 		did = "refused: \"" + r.refused + "\""
 	case r.script != "":
-		did = fmt.Sprintf("by a wrapper: [%s](../../../tools/testenvs/wrappers/%s)", r.script, path.Base(r.script))
+		did = fmt.Sprintf("by a wrapper: `%s` of [%s](../../../tools/testenvs/wrappers/%s)", cmp.Or(r.cfg.New, "make"), r.script, r.script)
 	}
 	if len(set) > 0 {
 		did += ", with " + strings.Join(set, ", ")
-	}
-	if r.note != "" {
-		did += "; " + r.note
 	}
 	return did
 }

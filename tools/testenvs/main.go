@@ -35,7 +35,22 @@ var (
 
 func main() {
 	flag.Parse()
-	system.Main(run)
+	if err := start(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// start runs on a node alone, without a logger: packages print much.
+func start(ctx context.Context) error {
+	n, err := system.New(system.Config{})
+	if err != nil {
+		return err
+	}
+	if err := n.Start(ctx); err != nil {
+		return err
+	}
+	return errors.Join(run(n.Context(ctx)), n.Close(ctx))
 }
 
 // run tries all environments, and fails after the last one where some did otherwise than they say.

@@ -43,7 +43,7 @@ type recorded struct {
 		Shape []int
 		Data  []byte
 	}
-	Seen    [][3]string // name, type and shape, SHA-256 of the bytes
+	Seen [][3]string // name, type and shape, SHA-256 of the bytes
 }
 
 // digest is what alone.py says of a tensor.
