@@ -16,8 +16,8 @@ log=.cache/test.log lint=.cache/lint.log
 : >"$log"
 status=0
 
-# python makes .cache/python, with the packages that the tests of grains/process need. Other packages of python3, such as torch, stay visible there.
-python() {
+# makePython makes .cache/python, with the packages that the tests of grains/process need. Other packages of python3, such as torch, stay visible there.
+makePython() {
 	local pins=tools/testenvs/requirements/gymnasium.txt
 	if ! cmp -s $pins .cache/python/pins; then
 		rm -rf .cache/python
@@ -36,7 +36,7 @@ make -s lint >"$lint" 2>&1 &
 linters=$!
 pythons=
 if [ -z "${RAYSYS_PYTHON:-}" ]; then
-	python >.cache/python.log 2>&1 &
+	makePython >.cache/python.log 2>&1 &
 	pythons=$!
 fi
 trap 'kill $servers $linters $pythons 2>/dev/null' EXIT
