@@ -3,22 +3,28 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys/grains/process"
 	"github.com/raysys/raysys/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // needsGymnasium skips a test where there is none.
-func needsGymnasium(t *testing.T) {
+func needsGymnasium(t *testing.T) { needs(t, "gymnasium") }
+
+// needs skips a test where Python has not these modules.
+func needs(t *testing.T, modules string) {
 	t.Helper()
 	python := cmp.Or(os.Getenv("RAYSYS_PYTHON"), "python3")
-	if b, err := exec.Command(python, "-c", "import gymnasium").CombinedOutput(); err != nil {
-		t.Skipf("%s has no gymnasium: RAYSYS_PYTHON names a Python that has it (%v %.200s)", python, err, b)
+	if b, err := exec.Command(python, "-c", "import "+modules).CombinedOutput(); err != nil {
+		t.Skipf("%s has no %s: RAYSYS_PYTHON names a Python that has them (%v %.200s)", python, modules, err, b)
 	}
 }
 
@@ -34,6 +40,75 @@ func TestLearn(t *testing.T) {
 	}
 	if a, b := out[0].String(), out[1].String(); a != b || !strings.Contains(a, "\nsolved: [") {
 		t.Errorf("%s\n%s", a, b)
+	}
+}
+
+// minariToMake is what minari[hdf5,create] needs to make a set.
+const minariToMake = "minari, h5py, PIL, jax"
+
+// TestClone: a clone of an expert plays much better than random actions, and the same way by each run of a seed, of a set that is made and of
+// one that there is.
+func TestClone(t *testing.T) {
+	needs(t, minariToMake)
+	var out [2]string
+	for i := range out {
+		ctx, b, id := testkit.New(t, testkit.Nodes(i)).Context(), bytes.Buffer{}, ""
+		if i == 1 {
+			from := Set{t.TempDir(), "cartpole/linear-v0"}
+			t.Setenv("MINARI_DATASETS_PATH", from.Folder)
+			if _, err := makeSet.Call(ctx, sets.Get("made"), expert{from, "CartPole-v1", linear, 10, 3}).Get(ctx); err != nil {
+				t.Fatal(err)
+			}
+			id = from.ID
+		}
+		if err := clone(ctx, id, 10, 3, &b); err != nil {
+			t.Fatalf("%v\n%s", err, &b)
+		}
+		out[i] = b.String()
+	}
+	t.Log(out[0])
+	var random, taught, cloned float64
+	lines := strings.Split(strings.TrimSpace(out[0]), "\n")
+	last := "mean return: %f by random actions, %f of the expert in the set, %f of its clone"
+	_, err := fmt.Sscanf(lines[len(lines)-1], last, &random, &taught, &cloned)
+	if err != nil || random > 40 || taught < 400 || cloned < 200 || out[0] != out[1] {
+		t.Errorf("%v\n%s\n%s", err, out[0], out[1])
+	}
+}
+
+const pendulumPy = `
+import os
+
+import minari
+import numpy
+from minari.data_collector import EpisodeBuffer
+
+
+def make(folder, id):
+    os.environ["MINARI_DATASETS_PATH"] = folder
+    e = EpisodeBuffer(id=0, observations=[numpy.zeros(3, "float32")] * 3, actions=[numpy.zeros(1, "float32")] * 2, rewards=[0.0] * 2,
+                      terminations=[False] * 2, truncations=[False, True])
+    minari.create_dataset_from_buffers(id, [e], env="Pendulum-v1")
+`
+
+var (
+	pendulums    = process.Define("gym.pendulum", process.Config{Script: pendulumPy})
+	makePendulum = process.Method[Set, struct{}](pendulums, "make").With(slow)
+)
+
+// TestCloneRefuses: a set whose actions have no numbers, and one that is not there, are named.
+func TestCloneRefuses(t *testing.T) {
+	needs(t, minariToMake)
+	ctx, from := testkit.New(t).Context(), Set{t.TempDir(), "pendulum/still-v0"}
+	if _, err := makePendulum.Call(ctx, pendulums.Get("a"), from).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MINARI_DATASETS_PATH", from.Folder)
+	if err := clone(ctx, from.ID, 0, 1, io.Discard); err == nil || !strings.Contains(err.Error(), "TypeError: pendulum/still-v0 has observations Box(") {
+		t.Error(err)
+	}
+	if _, err := aboutSet.Call(ctx, sets.Get("a"), Set{from.Folder, "no/such-v0"}).Get(ctx); err == nil || !strings.Contains(err.Error(), "no/such-v0") {
+		t.Error(err)
 	}
 }
 
@@ -53,7 +128,9 @@ func TestRates(t *testing.T) {
 	if err := rates(k.Context(), 4, 1, 0.05, &out); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(out.String(), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[1], "sync ") || !strings.HasPrefix(lines[2], "vector_entry_point ") {
-		t.Error(out.String())
+	for _, row := range []string{"sync ", "vector_entry_point ", "images ", "a call that does nothing takes "} {
+		if !strings.Contains(out.String(), "\n"+row) {
+			t.Errorf("no row %q:\n%s", row, &out)
+		}
 	}
 }

@@ -43,7 +43,17 @@ var (
 
 // play returns the mean return of the episodes.
 func (p *player) play(ctx context.Context, g game) (float64, error) {
-	o, err := p.Reset(ctx, g.Seed)
+	return episodes(ctx, &p.Vector, g.Seed, func(x []float32) int64 {
+		if g.Policy[0]*float64(x[0])+g.Policy[1]*float64(x[1])+g.Policy[2]*float64(x[2])+g.Policy[3]*float64(x[3]) > 0 {
+			return 1
+		}
+		return 0
+	})
+}
+
+// episodes plays an episode in each environment, by the actions that act says of an observation, and returns the mean return.
+func episodes(ctx context.Context, v *process.Vector, seed int64, act func(x []float32) int64) (float64, error) {
+	o, err := v.Reset(ctx, seed)
 	if err != nil {
 		return 0, err
 	}
@@ -54,13 +64,11 @@ func (p *player) play(ctx context.Context, g game) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		actions := make([]int64, envs)
+		actions, size := make([]int64, envs), len(x)/envs
 		for i := range actions {
-			if at := x[4*i:]; g.Policy[0]*float64(at[0])+g.Policy[1]*float64(at[1])+g.Policy[2]*float64(at[2])+g.Policy[3]*float64(at[3]) > 0 {
-				actions[i] = 1
-			}
+			actions[i] = act(x[i*size : (i+1)*size])
 		}
-		s, err := p.Step(ctx, process.Of(actions))
+		s, err := v.Step(ctx, process.Of(actions))
 		if err != nil {
 			return 0, err
 		}

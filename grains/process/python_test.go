@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -272,6 +273,35 @@ func TestPythonMultiprocessing(t *testing.T) {
 	for _, how := range []string{"fork", "spawn", "forkserver"} {
 		if got, err := multi.Call(ctx, boxes.Get("a"), word{how}).Get(ctx); got.N != 1014 || err != nil {
 			t.Error(how, got, err)
+		}
+	}
+}
+
+const mappedPy = `
+import os
+
+import numpy
+
+
+def text(word):
+    a = numpy.memmap(word, "uint8", "w+", shape=1 << 20)
+    os.truncate(word, 1 << 16)
+    return {"y": a}
+`
+
+var (
+	mapped  = process.Define("mapped", process.Config{Script: mappedPy, Heartbeat: 3 * time.Second})
+	mappedF = process.Method[word, scaled](mapped, "text")
+)
+
+// TestPythonCutFrame: a child that can write no more than a part of a frame ends: what it said next would be taken for the rest.
+func TestPythonCutFrame(t *testing.T) {
+	needs(t, "numpy")
+	ctx := testkit.New(t).Context()
+	for range 2 {
+		_, err := mappedF.Call(ctx, mapped.Get("a"), word{filepath.Join(t.TempDir(), "a")}).Get(ctx)
+		if e, ok := errors.AsType[*process.ExitError](err); !ok || errors.Is(err, process.ErrSilent) {
+			t.Error(e, err)
 		}
 	}
 }

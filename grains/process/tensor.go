@@ -107,7 +107,8 @@ func (t Tensor) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements json.Unmarshaler: it refuses all but null.
 func (t *Tensor) UnmarshalJSON(b []byte) error {
 	if string(b) != "null" {
-		return fmt.Errorf("%w: the child gave %.20s, which is no array with a type: make it a numpy array, or an array.array", ErrTensor, b)
+		return fmt.Errorf("%w: the child gave %.20s, which is no array with a dimension: make it a numpy array (one number: reshape(1)), "+
+			"or an array.array", ErrTensor, b)
 	}
 	return nil
 }

@@ -110,7 +110,10 @@ def send(kind, text, tensors=()):
 def write(parts):
     """Writes bytes to descriptor 4, without a copy of them."""
     while parts:
-        n = os.writev(4, parts[:512])  # it takes 1024 at most
+        try:
+            n = os.writev(4, parts[:512])  # it takes 1024 at most
+        except OSError as e:  # such as EFAULT, of a mapped file that was cut: what came next would be the rest of this frame
+            raise SystemExit(f"a frame could not be written: {e}") from None
         while parts and n >= len(parts[0]):
             n -= len(parts.pop(0))
         if n:

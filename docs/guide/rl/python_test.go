@@ -346,13 +346,17 @@ func TestTorch(t *testing.T) {
 }
 
 // dies ends the process of a learner.
-var dies = grains.Action0(trainers.Kind, "die", func(c *process.Child, _ context.Context) error {
-	p, err := os.FindProcess(c.PID())
-	if err != nil {
-		return err
-	}
-	return p.Kill()
-})
+var dies = dying(trainers)
+
+func dying(k process.Kind) grains.Act0[process.Child] {
+	return grains.Action0(k.Kind, "die", func(c *process.Child, _ context.Context) error {
+		p, err := os.FindProcess(c.PID())
+		if err != nil {
+			return err
+		}
+		return p.Kill()
+	})
+}
 
 func near[T float32 | float64](a, b []T) bool {
 	return slices.EqualFunc(a, b, func(x, y T) bool { return math.Abs(float64(x-y)) < 1e-3 })
