@@ -4,6 +4,8 @@
 # Guess: those after step 3, of the tags that the writer writes again: step 3 was reached before it stopped.
 # Seen:  those from step 3 on, in all tags, also in one that is not written again. Without START (a new file alone) both curves stay.
 #
+# This is EventAccumulator; the page of TensorBoard does otherwise: tensorboard-server.sh.
+#
 # raysys writes START with the step after that of the checkpoint: rl/internal/events.
 set -euo pipefail
 dir=$(mktemp -d)

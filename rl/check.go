@@ -97,6 +97,9 @@ func (c *checker) checkSpec(seed uint64) {
 	if s.MaxSteps < 0 {
 		at.fault("MaxSteps is %d", s.MaxSteps)
 	}
+	if !finite64(s.Threshold) || !finite64(s.Random) {
+		at.fault("Threshold is %v and Random %v: give 0 for what is not known", s.Threshold, s.Random)
+	}
 	for _, d := range s.Obs {
 		if d < 1 {
 			at.fault("the shape of observations is %v", s.Obs)

@@ -138,8 +138,9 @@ type terminal struct{ bytes.Buffer }
 func (*terminal) Terminal() bool { return true }
 
 var (
-	shown   terminal
-	atFirst string // what shown has at the first step of an environment
+	shown      terminal
+	atFirst    string // what shown has at the first step of an environment
+	showRounds int    // of TestLiveFromTheFirstStep: -count
 )
 
 type shows struct{ rl.Env[int] }
@@ -155,7 +156,10 @@ var showing = rl.Define("rl-test-shows", rl.Setup[int]{Agent: arms{}, Env: func(
 
 // TestLiveFromTheFirstStep: the live line is there before the first step, of random actions too.
 func TestLiveFromTheFirstStep(t *testing.T) {
-	r, err := showing.Train(t.Context(), rl.Plan{Steps: 1000, Progress: &shown})
+	shown.Reset()
+	atFirst = ""
+	showRounds++ // the experiment knows a baseline of so many episodes
+	r, err := showing.Train(t.Context(), rl.Plan{Steps: 1000, Episodes: 10 + showRounds, Progress: &shown})
 	if err != nil || r.BaselineSteps == 0 || !strings.Contains(atFirst, "rl-test-shows: 0 of 1000 steps (0%)\x1b") {
 		t.Errorf("at the first step the terminal has %q: %v %v", atFirst, r, err)
 	}

@@ -2,6 +2,7 @@ package rl_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 
@@ -44,5 +45,25 @@ func TestIdsOfRuns(t *testing.T) {
 	}
 	if len(submitted) < 400 {
 		t.Errorf("%d ids", len(submitted))
+	}
+}
+
+var (
+	outer = rl.Define("rl-test-outer", rl.Setup[int]{Env: bandit, Agent: arms{}})
+	inner = rl.Define("rl-test-outer/inner", rl.Setup[int]{Env: bandit, Agent: arms{}})
+)
+
+// TestWeightsOfAnotherExperiment: the weights of a run are not those of another experiment's run, whose names are the same parts, cut elsewhere.
+func TestWeightsOfAnotherExperiment(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(0))
+	ctx := k.Context()
+	if _, err := inner.Train(ctx, rl.Plan{Steps: 1000, Until: 500, Actors: 2, Name: "run", Progress: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inner.Latest(ctx, "run").Get(ctx); err != nil {
+		t.Error(err)
+	}
+	if w, err := outer.Latest(ctx, "inner/run").Get(ctx); !errors.Is(err, raysys.ErrNotFound) {
+		t.Errorf("the weights of step %d: %v", w.Steps, err)
 	}
 }

@@ -127,8 +127,10 @@ func loadCheckpoint(file string) (checkpoint, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return checkpoint{}, nil
-	case err != nil:
+	case errors.Is(err, ErrFile):
 		return checkpoint{}, fmt.Errorf("Plan.Dir: %w: remove it to begin anew", err)
+	case err != nil: // the file may be whole
+		return checkpoint{}, fmt.Errorf("Plan.Dir: %w", err)
 	}
 	return checkpoint{Model: h.Model, Seed: h.Seed, Learner: body, Steps: h.Steps, EnvSteps: h.EnvSteps, Episodes: h.Episodes, Seconds: h.Seconds, Random: h.Random}, nil
 }

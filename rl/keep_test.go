@@ -127,6 +127,18 @@ func TestDirIsDamaged(t *testing.T) {
 	}
 }
 
+// TestDirIsUnreadable: where the checkpoint cannot be read it may be whole, and nobody is told to remove it.
+func TestDirIsUnreadable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := watched.Train(t.Context(), rl.Plan{Steps: 3000, Dir: file, Progress: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "Plan.Dir: ") || strings.Contains(err.Error(), "remove") {
+		t.Error(err)
+	}
+}
+
 // TestNameWithoutRuntime: a run with a name goes on in its program, and its log is never cut: that of an older run is set aside.
 func TestNameWithoutRuntime(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "run.csv")

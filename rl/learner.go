@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -239,7 +240,9 @@ func (g *learnerGrain) publish(ctx context.Context, e *Experiment, run string) e
 	return nil
 }
 
-func weightsName(e *Experiment, run string) string { return "rl/" + e.name + "/" + run }
+// weightsName is the name of the newest weights of a run. The slashes in an experiment's name are escaped, so that the run b/c of the experiment a is not the run c of
+// the experiment a/b.
+func weightsName(e *Experiment, run string) string { return "rl/" + url.PathEscape(e.name) + "/" + run }
 
 // work learns from one batch after the other. Priorities go back while the next one is learned from.
 func (g *learnerGrain) work(ctx context.Context, e *Experiment, o order) (p came, err error) {

@@ -39,8 +39,16 @@ type Episode struct {
 }
 
 // NewLoop makes a loop over an environment of the given seed, whose policy explores by that seed too. Items are made as x says. A nil policy acts at random.
+// A Spec that Check refuses is an error here, too.
 func NewLoop[A Action](env func(seed uint64) Env[A], seed uint64, policy Policy, x Experience) (*Loop, error) {
-	return newLoop(context.Background(), worlds(env), seed, policy, &x)
+	l, err := newLoop(context.Background(), worlds(env), seed, policy, &x)
+	if err == nil {
+		err = specFaults(l.world.vector, l.spec, seed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // newLoop makes a loop that keeps nothing, and does not explore, where x is nil.

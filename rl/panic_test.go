@@ -57,6 +57,7 @@ func TestTrainChecks(t *testing.T) {
 	}{
 		{"Spec has no Name", func(w *ints) { w.spec.Name = "" }},
 		{"MaxSteps is -1", func(w *ints) { w.spec.MaxSteps = -1 }},
+		{"Threshold is NaN and Random NaN: give 0", func(w *ints) { w.spec.Threshold, w.spec.Random = math.NaN(), math.NaN() }},
 		{"actions are ints: Actions is 2, Low [0]", func(w *ints) { w.spec.Low, w.spec.High = []float32{0}, []float32{1} }},
 		{"step 20: the episode goes on after step 20, which is MaxSteps", func(w *ints) { w.took = func(_ *ints, s *rl.Step, _ int) { *s = rl.Step{Obs: s.Obs} } }},
 	} {
@@ -90,7 +91,9 @@ func defineChecked(name string) *rl.Experiment {
 	}})
 }
 
-var checked = [4]*rl.Experiment{defineChecked("rl-test-checked-0"), defineChecked("rl-test-checked-1"), defineChecked("rl-test-checked-2"), defineChecked("rl-test-checked-3")}
+var checked = [5]*rl.Experiment{
+	defineChecked("rl-test-checked-0"), defineChecked("rl-test-checked-1"), defineChecked("rl-test-checked-2"), defineChecked("rl-test-checked-3"), defineChecked("rl-test-checked-4"),
+}
 
 var infinite = rl.Define("rl-test-infinite", rl.Setup[[]float32]{Agent: arms{}, Env: madeVectors(func(w *vectors) { w.spec.Low = []float32{float32(math.Inf(-1)), 0} })})
 

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -32,14 +31,15 @@ func field(b []byte, want protowire.Number) (list [][]byte) {
 	return list
 }
 
-// stepsOf reads the events of a folder as TensorBoard does, file by file: the steps at which the points of training are, where a SessionLog of status START has
-// dropped those of its step and of later ones.
+// stepsOf reads the events of a folder as the page of TensorBoard does, file by file: the steps at which the points of training are, where a SessionLog of status
+// START that is not the first one has dropped those of its step and of later ones.
 func stepsOf(t *testing.T, folder string) (steps []int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "events.out.tfevents.*")) // in order
 	if err != nil {
 		t.Fatal(err)
 	}
+	sessions := 0
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -54,7 +54,7 @@ func stepsOf(t *testing.T, folder string) (steps []int) {
 				if status := field(session, 1); len(status) != 1 || status[0][0] != 1 {
 					t.Fatalf("a SessionLog of status %v", status)
 				}
-				for len(steps) > 0 && steps[len(steps)-1] >= int(at) {
+				for sessions++; sessions > 1 && len(steps) > 0 && steps[len(steps)-1] >= int(at); {
 					steps = steps[:len(steps)-1]
 				}
 			}
@@ -99,12 +99,15 @@ func TestEventsGoOn(t *testing.T) {
 	}
 	if python := os.Getenv("RAYSYS_PYTHON"); python != "" && exec.Command(python, "-c", "import tensorboard").Run() == nil {
 		const read = `import sys
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-a = EventAccumulator(sys.argv[1]); a.Reload()
-print([(e.step, int(e.value)) for e in a.Scalars("return/training")])`
+from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
+from tensorboard.util.tensor_util import make_ndarray
+a = event_accumulator.EventAccumulator(sys.argv[1]); a.Reload()
+print([(e.step, int(e.value)) for e in a.Scalars("return/training")])
+a = plugin_event_accumulator.EventAccumulator(sys.argv[1]); a.Reload() # of the page
+print([(e.step, int(make_ndarray(e.tensor_proto))) for e in a.Tensors("return/training")])`
 		out, err := exec.Command(python, "-c", read, plan.TensorBoard).Output()
-		if want := "[(100, 0), (200, 0), (300, 200), (400, 200), (500, 450), (600, 450)]"; err != nil || strings.TrimSpace(string(out)) != want {
-			t.Errorf("TensorBoard reads %s %v, want %s", out, err, want)
+		if want := "[(100, 0), (200, 0), (300, 200), (400, 200), (500, 450), (600, 450)]\n"; err != nil || string(out) != want+want {
+			t.Errorf("TensorBoard reads %s %v, want %s twice", out, err, want)
 		}
 	}
 	train(0, 100)

@@ -53,7 +53,7 @@ func init() {
 			aims[fmt.Sprint(of, n)] = gyms(fmt.Sprint(of, n), process.Config{New: of, Args: map[string]any{"n": n}, Autoreset: "next_step"})
 		}
 	}
-	for _, kind := range []string{"text", "unlike", "none", "masked", "objects", "large", "narrow", "endless", "list", "scalar", "foreign"} {
+	for _, kind := range []string{"text", "unlike", "none", "masked", "objects", "large", "narrow", "endless", "list", "scalar", "foreign", "alike", "ragged", "half", "older"} {
 		odds[kind] = gyms("odd."+kind, process.Config{New: "Odd", Args: map[string]any{"kind": kind}})
 	}
 }
@@ -213,6 +213,10 @@ func TestOddObservations(t *testing.T) {
 		"objects": "the observation is an array of object",
 		"large":   "environment 0 (seed 1) in step 0: odd.large/a: reset: OverflowError: the observation has 1e+300, which is beyond float32",
 		"narrow":  "float32[2 2] [1 2 1 2]", "endless": "float32[2 1] [+Inf +Inf]", "list": "float32[2 2] [1 2 1 2]", "scalar": "float32[2] [3 3]", "foreign": "float32[2 1 2] [1 2 1 2]",
+		"alike":  "two parts of the observation have one name, of ['a.b', 'a.b']: rename a key",
+		"ragged": "the observation is no array of numbers: setting an array element with a sequence",
+		"half":   "environment 0 (seed 1) in step 0: element 1 of at of the observation: not a number",
+		"older":  "reset returned ndarray, and not the pair of an observation and a dict",
 	} {
 		want = strings.ReplaceAll(want, "odd.", "gyms.odd.")
 		o, err := odds[kind].Reset.Call(ctx, odds[kind].Get("a"), 1).Get(ctx)

@@ -136,11 +136,20 @@ func (t Tensor) valid() error {
 	return err
 }
 
-// nan returns the index of the first float32 that is not a number, -1 where there is none.
+// nan returns the index of the first element that is not a number, -1 where there is none.
 func (t Tensor) nan() int {
-	for i := 0; t.DType == Float32 && i+4 <= len(t.Data); i += 4 {
-		if binary.LittleEndian.Uint32(t.Data[i:])&^(1<<31) > 0x7f800000 { // the sign does not count; this is infinity
-			return i / 4
+	switch t.DType {
+	case Float32:
+		for i := 0; i+4 <= len(t.Data); i += 4 {
+			if binary.LittleEndian.Uint32(t.Data[i:])&^(1<<31) > 0x7f800000 { // the sign does not count; this is infinity
+				return i / 4
+			}
+		}
+	case Float64:
+		for i := 0; i+8 <= len(t.Data); i += 8 {
+			if binary.LittleEndian.Uint64(t.Data[i:])&^(1<<63) > 0x7ff0000000000000 {
+				return i / 8
+			}
 		}
 	}
 	return -1

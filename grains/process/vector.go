@@ -53,7 +53,8 @@ var errEnvs = errors.New("a Vector needs Envs of 1 or more")
 func (v *Vector) OnDeactivate(ctx context.Context) error { return v.child.OnDeactivate(ctx) }
 
 // Reset begins new episodes in all environments and returns the first observations. Environment i gets seed+i, so that the same seed
-// and the same actions give the same steps, also in a child that was started anew. Observations with Parts are refused: Begin returns them.
+// and the same actions give the same steps, also in a child that was started anew, unless the environment ignores its seed, as EnvPool does. gymnasium takes
+// seeds of 0 or more. Observations with Parts are refused: Begin returns them.
 func (v *Vector) Reset(ctx context.Context, seed int64) (Tensor, error) {
 	s, err := v.Begin(ctx, seed)
 	if err != nil || len(s.Parts) == 0 {
@@ -89,7 +90,8 @@ func (v *Vector) Begin(ctx context.Context, seed int64) (s Steps, err error) {
 }
 
 // Step makes a step in all environments: actions has one for each of them, int64 where they are numbered, or a row of float32. It fails
-// with ErrReset where Reset has to come first, with *EnvError when an environment fails, and as Call does.
+// with ErrReset where Reset has to come first, with ErrTensor where actions do not fit, with *EnvError when an environment fails, and as Call does. A number
+// that is no action of a Discrete space is such a failure; numbers beyond the bounds of a Box are the environment's to judge.
 func (v *Vector) Step(ctx context.Context, actions Tensor) (s Steps, err error) {
 	n := v.envs()
 	switch {
@@ -99,6 +101,8 @@ func (v *Vector) Step(ctx context.Context, actions Tensor) (s Steps, err error) 
 		return s, fmt.Errorf("%s: %w: actions %v for %d environments", nameOf(ctx), ErrTensor, actions, n)
 	case actions.valid() != nil:
 		return s, fmt.Errorf("%s: actions: %w", nameOf(ctx), actions.valid())
+	case actions.nan() >= 0:
+		return s, fmt.Errorf("%s: %w: the action of environment %d: %w", nameOf(ctx), ErrTensor, actions.nan()/max(1, len(actions.Data)/actions.DType.size()/n), ErrNaN)
 	}
 	v.step++
 	s, err = v.exchange(ctx, &message{Method: "step", Tensors: []described{{"actions", actions.DType, actions.Shape, actions.Data}}})

@@ -58,7 +58,16 @@ def vector(start, make, plain):
         raise ValueError(f"the vector has {first.num_envs} environments, and Config.Envs is {n}")
     if (type(first).__name__, type(first).__module__) == ("SyncVectorEnv", "gymnasium.vector.sync_vector_env"):
         return Loop(first.envs, start["flatten"], plain)  # one after the other, as it does
+    plain_errors()
     return Whole(first, make, autoreset(first, start["autoreset"]), start["flatten"], plain)
+
+
+def plain_errors():
+    """Has gymnasium log an exception of an environment's process as it is. It takes a % in its traceback for a format, and fails with another exception."""
+    logger = getattr(sys.modules.get("gymnasium"), "logger", None)
+    if logger is not None:
+        error = logger.error
+        logger.error = lambda text, *args: error(text if args else text.replace("%", "%%"), *args)
 
 
 def autoreset(vector, said):
@@ -104,7 +113,10 @@ def value(name, v, plain):
     what = f"the part {name!r} of the observation" if name else "the observation"
     if v is None or isinstance(v, (str, bytes)):
         raise TypeError(f"{what} is {type(v).__name__}, and no array of numbers: leave it out by a wrapper, such as FilterObservation of gymnasium")
-    v = numpy().asarray(plain(v, lambda: what))
+    try:
+        v = numpy().asarray(plain(v, lambda: what))
+    except ValueError as e:  # such as lists of several lengths
+        raise ValueError(f"{what} is no array of numbers: {e}") from None
     if v.dtype.kind not in "fiub" and v.dtype.name != "bfloat16":
         raise TypeError(f"{what} is an array of {v.dtype}: elements are numbers")
     return v
@@ -204,7 +216,10 @@ def shown(shapes):
 def tensors(columns):
     if [n for n, _ in columns] == [""]:
         return {"observations": floats(columns[0][1], "the observation")}
-    return {"observations/" + n: part(a, f"the part {n!r} of the observation") for n, a in columns}
+    parts = {"observations/" + n: part(a, f"the part {n!r} of the observation") for n, a in columns}
+    if len(parts) < len(columns):
+        raise ValueError(f"two parts of the observation have one name, of {[n for n, _ in columns]}: rename a key by a wrapper")
+    return parts
 
 
 def single(reward):
@@ -223,25 +238,49 @@ def rewarded(rewards):
     return array.array("f", rewards)
 
 
+def observed(result):
+    """Returns the observation of what reset returned."""
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise TypeError(f"reset returned {type(result).__name__}, and not the pair of an observation and a dict, as since gym 0.26: wrap an older environment")
+    return result[0]
+
+
+def bounds(space):
+    """Returns the least and the largest action of a Discrete space, None for another space."""
+    if type(space).__name__ == "Discrete":
+        least = int(getattr(space, "start", 0))
+        return least, least + int(space.n) - 1
+
+
+def check(actions, bounds, ended):
+    """Refuses actions beyond the bounds: some environments take -1 for the last one, and vectors in C++ take anything, or hang."""
+    for i, a in enumerate(actions):
+        if not ended[i] and not (isinstance(a, int) and bounds[0] <= a <= bounds[1]):
+            raise blame(ValueError(f"there is no action {a}: give a whole number from {bounds[0]} to {bounds[1]}"), i)
+
+
 class Loop:
     """Environments that are stepped one after the other."""
 
     def __init__(self, envs, flatten, plain):
         self.envs, self.over = envs, [False] * len(envs)
         self.form = Form(getattr(envs[0], "observation_space", None), None, flatten, plain)
+        self.bounds = bounds(getattr(envs[0], "action_space", None))
 
     def reset(self, seed):
         self.over = [False] * len(self.envs)
         observations = []
         for i, env in enumerate(self.envs):
             try:
-                observations.append(env.reset(seed=seed + i)[0])
+                observations.append(observed(env.reset(seed=seed + i)))
             except BaseException as e:
                 raise blame(e, i)
         return self.form.stack(observations)
 
     def step(self, actions):
         actions = actions.tolist() if numpy() is None or actions.ndim == 1 else list(actions)
+        if self.bounds and not (type(actions[0]) is int and min(actions) >= self.bounds[0] and max(actions) <= self.bounds[1]):
+            check(actions, self.bounds, self.over)
         observations, rewards, terminated, truncated = [], [], [], []
         for i, env in enumerate(self.envs):
             try:
@@ -266,6 +305,7 @@ class Whole:
     def __init__(self, vector, make, mode, flatten, plain):
         self.vector, self.make, self.mode, self.failed = vector, make, mode, False
         self.form = Form(getattr(vector, "single_observation_space", None), getattr(vector, "observation_space", None), flatten, plain)
+        self.bounds = bounds(getattr(vector, "single_action_space", None))
         inner = type(getattr(vector, "unwrapped", vector))
         # Those of gymnasium reset the environments of a mask in each mode, since they have modes.
         self.masks = mode == "DISABLED" or (inner.__name__ in ("SyncVectorEnv", "AsyncVectorEnv") and
@@ -274,29 +314,53 @@ class Whole:
     def reset(self, seed):
         self.ended = numpy().zeros(self.vector.num_envs, bool)
         try:
-            o = self.vector.reset(seed=seed)[0]
+            o = self.form.batch(self.begun(seed))
         except BaseException as e:
+            raise self.blamed(e)
+        self.failed = False
+        return o
+
+    def begun(self, seed):
+        """Returns the first observations, of a vector that is made anew where that which has failed before fails again."""
+        if seed < 0:  # the vector of ALE takes -1 for no seed
+            raise ValueError(f"the seed is {seed}: a vector takes 0 or more")
+        try:
+            return self.vector.reset(seed=seed)[0]
+        except BaseException:
             if not self.failed:
                 self.failed = True
-                raise blame(e, -1)
-            # Of an AsyncVectorEnv that has raised an exception no call succeeds any more.
-            end(self.vector)
-            self.vector = self.make()
-            o = self.vector.reset(seed=seed)[0]
-        self.failed = False
-        return self.form.batch(o)
+                raise
+        # Of an AsyncVectorEnv that has raised an exception no call succeeds any more.
+        end(self.vector)
+        self.vector = self.make()
+        return self.vector.reset(seed=seed)[0]
 
     def step(self, actions):
         try:
             return self.stepped(actions)
         except BaseException as e:
             self.failed = True
-            raise blame(e, -1)
+            raise self.blamed(e)
+
+    def blamed(self, e):
+        """Is blame. Where a process of the vector has ended it says which."""
+        running = getattr(getattr(self.vector, "unwrapped", self.vector), "processes", ())
+        if running and isinstance(e, (EOFError, ConnectionError)):
+            connection = importlib.import_module("multiprocessing.connection")
+            ended = connection.wait([p.sentinel for p in running], 1)
+            for i, p in enumerate(running):
+                if p.sentinel in ended:
+                    p.join(1)  # it has closed its files, and may not be gone yet
+                    return blame(ChildProcessError(f"its process has ended: exit code {p.exitcode}"), i)
+        return blame(e, -1)
 
     def stepped(self, actions):
         again = self.ended.any() and self.mode != "NEXT_STEP"
         if again and self.mode == "DISABLED":
             self.restart()  # it takes no step before
+        if self.bounds and not (actions.dtype.kind == "i" and actions.ndim == 1 and actions.min() >= self.bounds[0] and actions.max() <= self.bounds[1]):
+            check(actions.tolist(), self.bounds, self.ended)
+            actions = actions.astype("int64").clip(*self.bounds)  # those of ended episodes may be anything
         o, rewards, terminated, truncated, infos = self.vector.step(actions)
         rewards, terminated, truncated = numpy().array(rewards, "float64"), numpy().array(terminated, "bool"), numpy().array(truncated, "bool")
         if rewards.ndim != 1:

@@ -180,8 +180,22 @@ func (s strange) Spec() rl.Spec {
 
 var unknown = es.Define("es-test-unknown", func(seed uint64) rl.Env[int] { return strange{envs.CartPole(seed)} }, es.Config{})
 
+// boundless has actions without a lower bound.
+type boundless struct{ rl.Env[[]float32] }
+
+func (b boundless) Spec() rl.Spec {
+	spec := b.Env.Spec()
+	spec.Low = []float32{float32(math.Inf(-1))}
+	return spec
+}
+
+var noBounds = es.Define("es-test-boundless", func(seed uint64) rl.Env[[]float32] { return boundless{envs.Pendulum(seed)} }, es.Config{})
+
 func TestBadInput(t *testing.T) {
 	ctx := testkit.New(t).Context()
+	if _, err := noBounds.Train(ctx, es.Plan{Steps: 1}); err == nil || !strings.Contains(err.Error(), "element 0 of actions is between -Inf and 2") {
+		t.Error(err)
+	}
 	_, err := breaks.Train(ctx, es.Plan{Steps: 1, Workers: 3})
 	if bad := (*rl.EnvError)(nil); !errors.As(err, &bad) || bad.Name != "CartPole" {
 		t.Error(err)

@@ -1,4 +1,7 @@
 """Environments and vectors of the tests, of gymnasium."""
+import os
+import signal
+
 import gymnasium
 import numpy
 from gymnasium import spaces
@@ -91,8 +94,12 @@ class Odd(Count):
         return {
             "text": {"mission": "go", "at": 1}, "unlike": {"at": 1}, "none": None, "masked": numpy.ma.masked_array([1.0], [True]), "objects": numpy.array([None]),
             "large": numpy.array([1.0, 1e300]), "narrow": numpy.array([1, 2], "int16"), "endless": numpy.array([numpy.inf]), "list": [1, 2], "scalar": numpy.float64(3),
-            "foreign": Foreign(),
+            "foreign": Foreign(), "alike": {"a.b": numpy.zeros(1), "a": {"b": numpy.ones(2)}}, "ragged": [[1, 2], [3]], "half": {"at": numpy.array([0, numpy.nan])},
+            "older": numpy.ones(2, "float32"),
         }[self.kind]
+
+    def reset(self, seed=None, options=None):
+        return self.see() if self.kind == "older" else super().reset(seed, options)
 
 
 class Foreign:
@@ -124,3 +131,79 @@ class WholeAims(Same):
 
     def step(self, actions):
         return self.t.copy(), numpy.ones((2, self.n)), numpy.zeros(2, bool), numpy.zeros(2, bool), {}
+
+
+class Index(Count):
+    """Its reward is the number of the action in a list."""
+
+    def step(self, action):
+        self.t += 1
+        return self.see(), [5.0, 6.0, 7.0][action], self.t == 3, False, {}
+
+
+class Column(Index):
+    """Its reward is an array of one number."""
+
+    def step(self, action):
+        o, reward, *rest = super().step(action)
+        return o, numpy.array([reward]), *rest
+
+
+def indices():
+    return VectorWrapper(SyncVectorEnv([Index, Index]))
+
+
+class Columns(Same):
+    """Its rewards are a column."""
+
+    metadata = {"autoreset_mode": "next_step"}
+
+    def step(self, actions):
+        return self.t, numpy.array([[5.0], [6.0]]), numpy.zeros(2, bool), numpy.zeros(2, bool), {}
+
+
+class Endless(Count):
+    """Its actions have no bounds: the reward is the first number of one."""
+
+    action_space = spaces.Box(-numpy.inf, numpy.inf, (2,))
+
+    def step(self, action):
+        return self.see(), action[0], False, False, {}
+
+
+class Fails(Count):
+    """On the action 1 its process is killed, and on the action 2 it raises an exception with a percent sign."""
+
+    def step(self, action):
+        if action == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if action == 2:
+            raise ValueError("at %d %%" % 50)
+        return super().step(action)
+
+
+def fails():
+    return AsyncVectorEnv([Fails, Fails])
+
+
+class Remade(Same):
+    """Fails in the first step. Of those that are made after it the first fails, too, and the second cannot reset."""
+
+    metadata, made = {"autoreset_mode": "next_step"}, 0
+
+    def __init__(self):
+        Remade.made += 1
+        self.number, self.failed = Remade.made, False
+        if self.number == 2:
+            raise OSError("no room for another")
+
+    def reset(self, seed=None, options=None):
+        if self.failed or self.number == 3:
+            raise RuntimeError("it does not begin")
+        return super().reset(seed, options)
+
+    def step(self, actions):
+        self.failed = self.number == 1
+        if self.failed:
+            raise RuntimeError("it does not go on")
+        return self.t, numpy.ones(2), numpy.zeros(2, bool), numpy.zeros(2, bool), {}

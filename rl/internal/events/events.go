@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,15 +24,20 @@ type Scalar struct {
 // File is a file of events. It is for one goroutine.
 type File struct{ f *os.File }
 
-// Create begins a file in a folder, which is made where there is none. TensorBoard reads all files of a folder as one run, in the order of their names.
+// Create begins a file in a folder, which is made where there is none. TensorBoard reads all files of a folder as one run, in the order of their names, which
+// begin with a second. So the name of a file begins with a later one than those that are there, also where this host's clock is behind that of an earlier host.
 func Create(folder string) (*File, error) {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return nil, err
 	}
 	now := time.Now()
+	second, err := secondAfter(folder, now.Unix())
+	if err != nil {
+		return nil, err
+	}
 	host, _ := os.Hostname() // a name that is unknown is empty
 	for n := 0; ; n++ {
-		name := fmt.Sprintf(eventFiles+"%010d.%s.%d.%d", now.Unix(), filepath.Base(host), os.Getpid(), now.Nanosecond()+n)
+		name := fmt.Sprintf(eventFiles+"%010d.%s.%d.%d", second, filepath.Base(host), os.Getpid(), now.Nanosecond()+n)
 		f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if os.IsExist(err) {
 			continue
@@ -49,6 +55,23 @@ func Create(folder string) (*File, error) {
 
 // eventFiles are those that TensorBoard reads of a folder.
 const eventFiles = "events.out.tfevents."
+
+// secondAfter is the second, or the first one after those that the names of a folder's files begin with.
+func secondAfter(folder string, second int64) (int64, error) {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if name, ok := strings.CutPrefix(e.Name(), eventFiles); ok {
+			digits, _, _ := strings.Cut(name, ".")
+			if other, err := strconv.ParseInt(digits, 10, 64); err == nil && other < maxSecond {
+				second = max(second, other+1)
+			}
+		}
+	}
+	return second, err
+}
+
+// maxSecond has as many digits as the names have room for.
+const maxSecond = 9_999_999_999
 
 // SetAside moves the files of events of a folder, where it has some, to a folder beside: run.1 or the next that there is not. Nothing else that is there
 // moves.
@@ -83,9 +106,10 @@ func SetAside(folder string) error {
 }
 
 // Restart says that what follows begins with a step: TensorBoard drops what it has read of this step, and of later ones. The event has a SessionLog, field 7,
-// of status START.
+// of status START. It comes twice, since the page of TensorBoard takes the first of a folder for its beginning, and drops nothing.
 func (f *File) Restart(at time.Time, step int) error {
-	return f.write(bytesField(event(at, step), 7, []byte{1 << 3, 1}))
+	start := bytesField(event(at, step), 7, []byte{1 << 3, 1})
+	return errors.Join(f.write(start), f.write(start))
 }
 
 // Add writes numbers of a step, whole and at once. One that is NaN or infinite is left out.

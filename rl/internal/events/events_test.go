@@ -2,11 +2,13 @@ package events
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,5 +106,31 @@ func TestFile(t *testing.T) {
 	}
 	if _, err := Create(folder + "/file"); err == nil || !strings.Contains(err.Error(), "file") {
 		t.Errorf("a folder that is a file: %v", err)
+	}
+}
+
+// TestOrder: the files of a folder sort in the order in which they were begun, which is how TensorBoard reads them: within a second, and where the clock of an
+// earlier host was ahead.
+func TestOrder(t *testing.T) {
+	folder := t.TempDir()
+	ahead := filepath.Join(folder, fmt.Sprintf("%s%010d.other.1.5", eventFiles, time.Now().Add(time.Hour).Unix()))
+	for _, name := range []string{ahead, filepath.Join(folder, eventFiles+"of.another"), filepath.Join(folder, "zzz")} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := []string{ahead}
+	for range 5 {
+		f, err := Create(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = append(begun, f.f.Name())
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.IsSorted(begun) {
+		t.Errorf("begun in the order %v", begun)
 	}
 }
