@@ -32,6 +32,7 @@ var (
 	flat    = gyms("flat", process.Config{New: "Parts", Flatten: true})
 	flats   = gyms("flat.vector", process.Config{New: "whole_parts", Flatten: true})
 	reward  = gyms("reward", process.Config{New: "Reward"})
+	aims    = map[string]process.Vectors{}
 	unsaid  = gyms("unsaid", process.Config{New: "Same"})
 	lies    = gyms("lies", process.Config{New: "Same", Autoreset: "next_step"})
 	final   = gyms("final", process.Config{New: "sync", Args: map[string]any{"mode": "NEXT_STEP"}, Autoreset: "same_step"})
@@ -51,6 +52,11 @@ func init() {
 	}
 	for _, name := range []string{"final_observation", "final_obs", "terminal_observation"} {
 		resets["Same"+name] = gyms(name, process.Config{New: "Same", Args: map[string]any{"final": name, "listed": name == "terminal_observation"}, Autoreset: "same_step"})
+	}
+	for _, of := range []string{"Aims", "WholeAims"} {
+		for n := 1; n < 3; n++ {
+			aims[fmt.Sprint(of, n)] = gyms(fmt.Sprint(of, n), process.Config{New: of, Args: map[string]any{"n": n}, Autoreset: "next_step"})
+		}
 	}
 	for _, kind := range []string{"text", "unlike", "none", "masked", "objects", "large", "narrow", "endless", "list", "scalar", "foreign", "alike", "ragged", "half", "older"} {
 		odds[kind] = gyms("odd."+kind, process.Config{New: "Odd", Args: map[string]any{"kind": kind}})
@@ -229,6 +235,22 @@ func TestOddObservations(t *testing.T) {
 	}
 	if _, err := reward.Step.Call(ctx, reward.Get("a"), process.Of([]int64{0, 0})).Get(ctx); err == nil || !strings.Contains(err.Error(), "the reward 1e+300 is beyond float32") {
 		t.Error(err)
+	}
+}
+
+// TestRewards: a reward is one number, also in an array of one element; one of several is refused by its shape.
+func TestRewards(t *testing.T) {
+	needs(t, "gymnasium", "numpy")
+	k := testkit.New(t, testkit.Nodes(1))
+	ctx := k.Context()
+	for name, v := range aims {
+		if _, err := v.Reset.Call(ctx, v.Get("a"), 1).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s, err := v.Step.Call(ctx, v.Get("a"), process.Of([]int64{0, 0})).Get(ctx)
+		if one := strings.HasSuffix(name, "1"); one && (err != nil || fmt.Sprint(s.Rewards) != "[1 1]") || !one && (err == nil || !strings.Contains(err.Error(), "the reward is an array of shape (2,), and no number")) {
+			t.Error(name, s.Rewards, err)
+		}
 	}
 }
 

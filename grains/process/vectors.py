@@ -220,22 +220,20 @@ def tensors(columns):
     return parts
 
 
+def single(reward):
+    """Returns a reward as a float."""
+    if getattr(reward, "ndim", 0) and reward.size != 1 or isinstance(reward, (list, tuple, dict)):
+        what = f"an array of shape {reward.shape}" if hasattr(reward, "shape") else f"a {type(reward).__name__} of {len(reward)}"
+        raise TypeError(f"the reward is {what}, and no number: make one of it by a wrapper, or a vector whose environments are the agents")
+    return float(reward.item() if hasattr(reward, "item") else reward)
+
+
 def rewarded(rewards):
     """Returns rewards as float32."""
     for i, r in enumerate(rewards) if max(rewards) > MOST or min(rewards) < -MOST else ():
         if abs(r) > MOST and not math.isinf(r):
             raise blame(OverflowError(f"the reward {r} is beyond float32: scale it by a wrapper"), i)
     return array.array("f", rewards)
-
-
-def number(reward):
-    """Returns a reward as a float: one of numpy may have a dimension of 1."""
-    try:
-        return float(reward)
-    except TypeError:
-        if getattr(reward, "size", 0) == 1:
-            return float(reward.item())
-        raise
 
 
 def observed(result):
@@ -294,7 +292,7 @@ class Loop:
                     o, r, te, tr, _ = env.step(actions[i])
                 te, tr = bool(te), bool(tr)
                 self.over[i] = te or tr
-                rewards.append(number(r))
+                rewards.append(r if type(r) is float else single(r))
             except BaseException as e:
                 raise blame(e, i)
             terminated.append(te)
@@ -374,7 +372,9 @@ class Whole:
             check(actions.tolist(), self.bounds, self.ended)
             actions = actions.astype("int64").clip(*self.bounds)  # those of ended episodes may be anything
         o, rewards, terminated, truncated, infos = self.vector.step(actions)
-        rewards, terminated, truncated = numpy().array(rewards, "float64").reshape(-1), numpy().array(terminated, "bool"), numpy().array(truncated, "bool")
+        rewards, terminated, truncated = numpy().array(rewards, "float64"), numpy().array(terminated, "bool"), numpy().array(truncated, "bool")
+        if rewards.ndim != 1:
+            rewards = numpy().array([single(r) for r in rewards])
         ended = terminated | truncated
         if again:
             if self.masks:

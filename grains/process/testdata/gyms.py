@@ -136,6 +136,25 @@ class Reward(Count):
         return self.see(), 1e300, False, False, {}
 
 
+class Aims(Count):
+    """Its reward is a vector, or has the shape of one."""
+
+    def __init__(self, n=2):
+        self.n = n
+
+    def step(self, action):
+        return self.see(), numpy.arange(1.0, 1 + self.n), False, False, {}
+
+
+class WholeAims(Same):
+    def __init__(self, n=2):
+        super().__init__()
+        self.n = n
+
+    def step(self, actions):
+        return self.t.copy(), numpy.ones((2, self.n)), numpy.zeros(2, bool), numpy.zeros(2, bool), {}
+
+
 class Index(Count):
     """Its reward is the number of the action in a list."""
 
