@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: findings help build build-gpu test test-browser test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
+.PHONY: findings help build build-gpu test test-browser test-envs test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -96,6 +96,13 @@ bench-rl: need-go ## measure rl/ppo, Stable-Baselines3 and RLlib in turn, and en
 	test -x .cache/rl/bin/pip || python3 -m venv .cache/rl
 	.cache/rl/bin/pip install --quiet $(if $(FULL),--no-cache-dir) -r tools/benchrl/requirements$(if $(FULL),-full).txt
 	go run ./tools/benchrl -python .cache/rl/bin/python -doc docs/benchmarks.md $(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS))
+
+test-envs: need-go ## step environments of many packages through grains/process beside Python alone, and the table of docs/guide/rl/environments.md (3 GB, half an hour; needs python3, 3.11): ONLY='minigrid|pgx'
+	@for f in tools/testenvs/requirements/*.txt; do \
+		v=.cache/envs/$$(basename $$f .txt); test -x $$v/bin/pip || python3 -m venv $$v || exit 1; \
+		$$v/bin/pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps -r $$f || exit 1; \
+	done
+	go run ./tools/testenvs -doc docs/guide/rl/environments.md $(if $(ONLY),-only '$(ONLY)')
 
 test-browser: need-go consul ## the page of a node in a real Chromium, and the pictures of docs/guide/dashboard.md; where there is no Chromium one line says so: LONG=1 watches a tab for ten minutes
 	go test -C tools/browser -count=1 -timeout 30m -v . -args -pictures $(CURDIR)/docs/guide/pictures $(if $(LONG),-long)

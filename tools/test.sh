@@ -16,6 +16,17 @@ log=.cache/test.log lint=.cache/lint.log
 : >"$log"
 status=0
 
+# makePython makes .cache/python, with the packages that the tests of grains/process need. Other packages of python3, such as torch, stay visible there.
+makePython() {
+	local pins=tools/testenvs/requirements/gymnasium.txt
+	if ! cmp -s $pins .cache/python/pins; then
+		rm -rf .cache/python
+		python3 -m venv --system-site-packages .cache/python &&
+			timeout 300 .cache/python/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 -r $pins &&
+			.cache/python/bin/python -c 'import gymnasium, numpy' && cp $pins .cache/python/pins
+	fi
+}
+
 # tests [FLAG...] PACKAGE...: the tests of these packages, shuffled; the linters have vetted them.
 tests() { go test -vet=off -shuffle=on -timeout 30m "$@" 2>&1 | tee -a "$log" || status=1; }
 
@@ -23,7 +34,12 @@ make -s nats consul >.cache/servers.log 2>&1 &
 servers=$!
 make -s lint >"$lint" 2>&1 &
 linters=$!
-trap 'kill $servers $linters 2>/dev/null' EXIT
+pythons=
+if [ -z "${RAYSYS_PYTHON:-}" ]; then
+	makePython >.cache/python.log 2>&1 &
+	pythons=$!
+fi
+trap 'kill $servers $linters $pythons 2>/dev/null' EXIT
 
 CGO_ENABLED=1 tests -race "${raced[@]}"
 if ! wait $servers; then
@@ -31,6 +47,13 @@ if ! wait $servers; then
 	exit 1
 fi
 CGO_ENABLED=1 tests -race "${racedOnConsul[@]}"
+if [ -n "$pythons" ]; then
+	if wait $pythons; then
+		export RAYSYS_PYTHON=$PWD/.cache/python/bin/python
+	else
+		echo "the tests that need gymnasium and numpy are skipped: no Python has them, and .cache/python.log says why none was made: $(tail -n 1 .cache/python.log)"
+	fi
+fi
 tests $(go list ./... | grep -vxF "$(go list "${raced[@]}" "${racedOnConsul[@]}")")
 CGO_ENABLED=0 tests ./placement/nvml # without cgo it has other files
 wait $linters || status=1

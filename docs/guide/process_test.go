@@ -1,7 +1,9 @@
 package guide_test
 
 import (
+	"cmp"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -36,7 +38,7 @@ var (
 )
 
 func TestProcess(t *testing.T) {
-	if b, err := exec.Command("python3", "-c", "import json").CombinedOutput(); err != nil {
+	if b, err := exec.Command(cmp.Or(os.Getenv("RAYSYS_PYTHON"), "python3"), "-c", "import json").CombinedOutput(); err != nil {
 		t.Skipf("python3 does not run: %v %s", err, b)
 	}
 	k := testkit.New(t)

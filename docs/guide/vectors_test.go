@@ -1,7 +1,9 @@
 package guide_test
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -72,7 +74,7 @@ class Robot:
 var robots = process.DefineVector("guide.robot", process.Config{Script: robotPy, New: "Robot", Envs: 2})
 
 func TestVectors(t *testing.T) {
-	if b, err := exec.Command("python3", "-c", "import json").CombinedOutput(); err != nil {
+	if b, err := exec.Command(cmp.Or(os.Getenv("RAYSYS_PYTHON"), "python3"), "-c", "import json").CombinedOutput(); err != nil {
 		t.Skipf("python3 does not run: %v %s", err, b)
 	}
 	k := testkit.New(t)
@@ -92,7 +94,7 @@ func TestVectors(t *testing.T) {
 }
 
 func TestVectorsOfParts(t *testing.T) {
-	if b, err := exec.Command("python3", "-c", "import numpy").CombinedOutput(); err != nil {
+	if b, err := exec.Command(cmp.Or(os.Getenv("RAYSYS_PYTHON"), "python3"), "-c", "import numpy").CombinedOutput(); err != nil {
 		t.Skipf("python3 has no numpy: %v %s", err, b)
 	}
 	k := testkit.New(t)

@@ -1,4 +1,5 @@
 """The steps of a vector in Python, without raysys."""
+import importlib.util
 import time
 
 import gymnasium
@@ -23,6 +24,9 @@ class Images(gymnasium.Env):
 def vector(envs, mode):
     if mode == "images":
         return gymnasium.vector.SyncVectorEnv([Images] * envs)
+    if mode == "envpool":
+        import envpool
+        return envpool.make_gymnasium("CartPole-v1", num_envs=envs)
     return gymnasium.make_vec("CartPole-v1", num_envs=envs, vectorization_mode=mode)
 
 
@@ -35,6 +39,10 @@ def rate(envs, mode, seconds):
         v.step(actions[n % 2])
         n += 1
     return {"rate": n * envs / (time.perf_counter() - begun)}
+
+
+def installed(name):
+    return {"yes": importlib.util.find_spec(name) is not None}
 
 
 def nothing():

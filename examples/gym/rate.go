@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/raysys/raysys/grains"
@@ -22,6 +23,15 @@ type measurement struct {
 	Seconds float64 `json:"seconds"`
 }
 
+// module is one that this Python may have.
+type module struct {
+	Name string `json:"name"`
+}
+
+type known struct {
+	Yes bool `json:"yes"`
+}
+
 type measured struct {
 	Rate float64 `json:"rate"` // steps of environments in a second
 }
@@ -32,6 +42,7 @@ type meter struct{ process.Vector }
 var (
 	pythons = process.Define("gym.python", process.Config{Script: alonePy})
 	alone   = process.Method[measurement, measured](pythons, "rate")
+	has     = process.Method[module, known](pythons, "installed")
 	nothing = process.Method[struct{}, struct{}](pythons, "nothing")
 	meters  = grains.Define[meter]("gym.meter")
 	inGrain = grains.Method(meters, "rate", (*meter).rate)
@@ -55,6 +66,7 @@ func (m *meter) rate(ctx context.Context, of measurement) (measured, error) {
 		return measured{}, err
 	}
 	return stepping(of, func(actions process.Tensor) error {
+		m.Reuse()
 		_, err := m.Step(ctx, actions)
 		return err
 	})
@@ -79,11 +91,26 @@ func stepping(of measurement, step func(process.Tensor) error) (measured, error)
 	return measured{float64(n*of.Envs) / time.Since(begun).Seconds()}, nil
 }
 
+// others are libraries whose vectors of CartPole are measured where they are installed.
+var others = []string{"envpool"}
+
 // rates prints how fast the vectors of gymnasium are in Python alone, in a turn of a grain, and by a call of a grain for each step: in
 // turn. A ratio is of one round, and all are medians.
 func rates(ctx context.Context, envs, rounds int, seconds float64, w io.Writer) error {
 	fmt.Fprintf(w, "%-20s %4s %14s %14s %6s %14s %6s\n", "vector", "envs", "Python alone/s", "in a turn/s", "ratio", "by calls/s", "ratio")
-	for _, of := range []measurement{{1, "sync", seconds}, {envs, "sync", seconds}, {envs, "vector_entry_point", seconds}, {8, "images", seconds}} {
+	list := []measurement{{1, "sync", seconds}, {envs, "sync", seconds}, {envs, "vector_entry_point", seconds}, {8, "images", seconds}}
+	var missing []string
+	for _, name := range others {
+		switch m, err := has.Call(ctx, pythons.Get("alone"), module{name}).Get(ctx); {
+		case err != nil:
+			return err
+		case m.Yes:
+			list = append(list, measurement{envs, name, seconds})
+		default:
+			missing = append(missing, name)
+		}
+	}
+	for _, of := range list {
 		var got [3][]float64
 		for range rounds {
 			g := meters.Get("meter")
@@ -114,6 +141,9 @@ func rates(ctx context.Context, envs, rounds int, seconds float64, w io.Writer) 
 		}
 	}
 	fmt.Fprintf(w, "a call that does nothing takes %.0f us\n", time.Since(begun).Seconds()*1e6/float64(n))
+	if len(missing) > 0 {
+		fmt.Fprintf(w, "left out, since this Python has no module of that name: %s\n", strings.Join(missing, ", "))
+	}
 	return nil
 }
 

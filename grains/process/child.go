@@ -118,6 +118,7 @@ type beginning struct {
 	Gym    string         `json:"gym"`
 	Limit  int            `json:"max_frame"` // of a result: what is larger is a failure, with its length
 
+	Shared    bool   `json:"shared"`            // descriptor 5 is shared memory
 	Vectors   string `json:"vectors,omitempty"` // the source of vectors.py, where Envs is set
 	Own       bool   `json:"own"`
 	Autoreset string `json:"autoreset"`

@@ -87,6 +87,9 @@ func child() {
 		case "back":
 			_ = m.Write(out, process.CallFrame, limit)
 			select {}
+		case "shared": // memory that it has not
+			_ = m.Write(out, process.SharedFrame, limit)
+			select {}
 		case "header":
 			_, _ = out.Write([]byte{6, 0, 0, 0, byte(process.ResultFrame), 1, 0, 0, 0, '{'})
 			select {}
@@ -135,7 +138,7 @@ var (
 	faults   = map[string]grains.Func[process.Child, none, none]{}
 	failures = map[string]error{
 		"exit": process.ErrExited, "half": process.ErrExited, "binary": process.ErrProtocol, "large": raysys.ErrTooLarge, "back": process.ErrProtocol,
-		"header": process.ErrProtocol,
+		"header": process.ErrProtocol, "shared": process.ErrProtocol,
 	}
 )
 

@@ -9,7 +9,8 @@
 //	      ▼                  ◄── stdout, stderr: lines of the node's log
 //	  typed future
 //
-// A frame has a header in JSON and the bytes of tensors. Define and Method make a kind of grains whose methods are those of an object in
+// A frame has a header in JSON and the bytes of tensors. On Linux a child of Python writes those of a result above 64 KiB into memory that it shares with the
+// node, which copies them from there. Define and Method make a kind of grains whose methods are those of an object in
 // Python; a grain with a struct of its own embeds a Child. DefineVector and Vector step N environments at once.
 //
 // Rules for the user:
@@ -58,6 +59,6 @@
 //
 //	f, err := fit.Call(ctx, learners.Get("a"), Batch{X: process.Of(xs, 64, 4), Y: process.Of(ys)}).Get(ctx)
 //
-// It does not install Python or packages, keeps no state of a child, shares no memory with it, and does not work on Windows. Under testkit.Virtual time stands
+// It does not install Python or packages, keeps no state of a child, and does not work on Windows. Under testkit.Virtual time stands
 // still while a child lives.
 package process

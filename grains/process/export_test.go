@@ -15,12 +15,18 @@ const (
 	CallFrame   = callFrame
 	ResultFrame = resultFrame
 	BeatFrame   = beatFrame
+	SharedFrame = sharedFrame
 )
 
-var (
-	ReadFrame = readFrame
-	Decode    = decode
-)
+var ReadFrame = readFrame
+
+// Decoder reads frames of a child with such shared memory.
+func Decoder(shared io.ReaderAt) func(body []byte, kind frameKind) (Message, error) {
+	return (&decoder{limit: 1 << 20, shared: shared}).decode
+}
+
+// Decode reads the body of a frame that has its tensors.
+func Decode(body []byte) (Message, error) { return Decoder(nil)(body, resultFrame) }
 
 func (m *message) Write(w io.Writer, kind frameKind, limit int) error { return m.write(w, kind, limit) }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -13,7 +14,8 @@ import (
 
 // A frame is a length (uint32, little-endian, of what follows), a kind (1 byte) and a body. The body is the length of a header
 // (uint32), the header (JSON, filled up with spaces), and the elements of the tensors that the header describes, each filled up with
-// zeros, so that each begins at a multiple of 8 in the body.
+// zeros, so that each begins at a multiple of 8 in the body. The elements of a shared frame lie in the same way in descriptor 5 of the
+// child, from its beginning on.
 type frameKind byte
 
 const (
@@ -21,16 +23,20 @@ const (
 	resultFrame                       // from the child: values and tensors
 	failureFrame                      // from the child: what the method raised
 	beatFrame                         // from the child, while it works: an empty body, or while it starts what it does
+	sharedFrame                       // from a child that has shared memory: a result whose tensors lie there
 )
 
 const (
 	frameHead  = 5
 	align      = 8
+	maxKept    = 4 << 10   // bytes of a header that is kept for the next frame
 	maxFailure = 512 << 10 // bytes of the frame of a failure, whatever Config.MaxFrame says: an error's text is not lost
 )
 
 // message is a frame's header, and the tensors behind it.
 type message struct {
+	copy []byte // of shared memory: the tensors are slices of it
+
 	Method  string          `json:"method,omitempty"` // "" makes the object whose methods are called then
 	Values  json.RawMessage `json:"values,omitempty"` // an object: keyword arguments, or what the method returned
 	Tensors []described     `json:"tensors,omitempty"`
@@ -106,7 +112,7 @@ func readFrame(r io.Reader, limit int) (frameKind, []byte, error) {
 	}
 	n, kind := int(binary.LittleEndian.Uint32(head[:])), frameKind(head[4])
 	switch {
-	case n < 1 || kind < callFrame || kind > beatFrame:
+	case n < 1 || kind < callFrame || kind > sharedFrame:
 		return 0, nil, fmt.Errorf("%w: it begins with %q", ErrProtocol, head[:])
 	case n > limit && (kind != failureFrame || n > maxFailure):
 		return 0, nil, tooLarge(n, limit)
@@ -118,8 +124,17 @@ func readFrame(r io.Reader, limit int) (frameKind, []byte, error) {
 	return kind, body, nil
 }
 
-// decode reads the body of a frame. The tensors share its memory.
-func decode(body []byte) (m message, err error) {
+// decoder reads the bodies of frames of one child.
+type decoder struct {
+	limit  int
+	shared io.ReaderAt // memory that the child writes large results to
+	spare  []byte      // room for a copy of the next of them
+	header []byte      // of the last frame: that of the next step is the same, and is not parsed again
+	parsed message     // what it says
+}
+
+// decode reads the body of a frame. The tensors share its memory, or those of a shared frame that of a copy.
+func (d *decoder) decode(body []byte, kind frameKind) (m message, err error) {
 	if len(body) < 4 {
 		return m, fmt.Errorf("%w: a body of %d bytes", ErrProtocol, len(body))
 	}
@@ -127,12 +142,29 @@ func decode(body []byte) (m message, err error) {
 	if n > len(body)-4 {
 		return m, fmt.Errorf("%w: a header of %d bytes in a body of %d", ErrProtocol, n, len(body))
 	}
-	if err := json.Unmarshal(body[4:4+n], &m); err != nil {
-		return m, fmt.Errorf("%w: its header: %w", ErrProtocol, err)
+	if header := body[4 : 4+n]; !bytes.Equal(header, d.header) || d.header == nil {
+		d.header, d.parsed = nil, message{}
+		if err := json.Unmarshal(header, &m); err != nil {
+			return m, fmt.Errorf("%w: its header: %w", ErrProtocol, err)
+		}
+		if n <= maxKept {
+			d.header, d.parsed = bytes.Clone(header), m
+		}
+	} else {
+		m = d.parsed
 	}
+	m.Tensors = slices.Clone(m.Tensors)
 	at := 4 + n
+	if kind == sharedFrame {
+		at = 0
+		if body, err = d.copied(m.Tensors); err != nil {
+			return m, err
+		}
+		m.copy = body
+	}
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
+		t.Shape = slices.Clone(t.Shape) // what is returned is the caller's
 		size, err := t.tensor().length()
 		if err != nil {
 			return m, fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -145,6 +177,32 @@ func decode(body []byte) (m message, err error) {
 		at += size
 	}
 	return m, nil
+}
+
+// copied returns the bytes of tensors that are in shared memory.
+func (d *decoder) copied(tensors []described) ([]byte, error) {
+	if d.shared == nil {
+		return nil, fmt.Errorf("%w: tensors in shared memory, which this child has not", ErrProtocol)
+	}
+	size := 0
+	for _, t := range tensors {
+		n, err := t.tensor().length()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		if size += padding(size) + n; size > d.limit {
+			return nil, tooLarge(size, d.limit)
+		}
+	}
+	body := d.spare
+	if d.spare = nil; cap(body) < size {
+		body = make([]byte, size)
+	}
+	body = body[:size]
+	if _, err := d.shared.ReadAt(body, 0); err != nil {
+		return nil, fmt.Errorf("%w: its tensors have %d bytes in shared memory: %w", ErrProtocol, size, err)
+	}
+	return body, nil
 }
 
 // changed returns the surroundings of text in a JSON value that decodes to other text, because it is no UTF-8: bytes, or an escaped half of

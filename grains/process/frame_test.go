@@ -176,3 +176,38 @@ func TestOutput(t *testing.T) {
 		t.Errorf("%q", kept)
 	}
 }
+
+// TestSharedFrames: tensors are what the header says of shared memory, which a child cannot lie about.
+func TestSharedFrames(t *testing.T) {
+	m := sample()
+	memory := frame(t, m)[5:]
+	memory = memory[4+binary.LittleEndian.Uint32(memory):]
+	header := func(m process.Message) []byte {
+		b := frame(t, m)[5:]
+		return b[:4+binary.LittleEndian.Uint32(b)]
+	}
+	decode := process.Decoder(bytes.NewReader(memory))
+	for range 2 {
+		got, err := decode(header(m), process.SharedFrame)
+		if d := cmp.Diff(parts(m), parts(got)); d != "" || err != nil {
+			t.Error(d, err)
+		}
+		got.Tensors[1].Shape[0] = 9 // the caller's: the next frame has a header of its own
+	}
+	if _, err := process.Decode(header(m)); !errors.Is(err, process.ErrProtocol) {
+		t.Error(err)
+	}
+	if _, err := process.Decoder(nil)(header(m), process.SharedFrame); !errors.Is(err, process.ErrProtocol) || !strings.Contains(err.Error(), "which this child has not") {
+		t.Error(err)
+	}
+	if _, err := process.Decoder(bytes.NewReader(memory[:len(memory)-1]))(header(m), process.SharedFrame); !errors.Is(err, process.ErrProtocol) || !strings.Contains(err.Error(), "24 bytes in shared memory") {
+		t.Error(err)
+	}
+	for shape, want := range map[string]error{"[1048577]": raysys.ErrTooLarge, "[2147483647,2]": process.ErrProtocol, "[-8]": process.ErrProtocol} {
+		lie := `{"tensors":[{"name":"x","dtype":"uint8","shape":` + shape + `}]}`
+		body := append(binary.LittleEndian.AppendUint32(nil, uint32(len(lie))), lie...)
+		if _, err := decode(body, process.SharedFrame); !errors.Is(err, want) {
+			t.Errorf("%s: %v", shape, err)
+		}
+	}
+}

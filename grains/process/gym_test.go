@@ -1,13 +1,16 @@
 package process_test
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/process"
 	"github.com/raysys/raysys/testkit"
 )
@@ -29,10 +32,13 @@ var (
 	flat    = gyms("flat", process.Config{New: "Parts", Flatten: true})
 	flats   = gyms("flat.vector", process.Config{New: "whole_parts", Flatten: true})
 	reward  = gyms("reward", process.Config{New: "Reward"})
+	aims    = map[string]process.Vectors{}
 	unsaid  = gyms("unsaid", process.Config{New: "Same"})
 	lies    = gyms("lies", process.Config{New: "Same", Autoreset: "next_step"})
 	final   = gyms("final", process.Config{New: "sync", Args: map[string]any{"mode": "NEXT_STEP"}, Autoreset: "same_step"})
 	odds    = map[string]process.Vectors{}
+	images  = grains.Define[imager]("gyms.images")
+	look    = grains.Method(images, "look", (*imager).look)
 	unknown = process.DefineVector("gyms.unknown", process.Config{Gym: "CartPoll-v1", Envs: 1})
 	latest  = process.DefineVector("gyms.latest", process.Config{Gym: "CartPole", Envs: 1})
 	atari   = process.DefineVector("gyms.atari", process.Config{Gym: "ALE/Pong-v5", Envs: 1})
@@ -46,6 +52,11 @@ func init() {
 	}
 	for _, name := range []string{"final_observation", "final_obs", "terminal_observation"} {
 		resets["Same"+name] = gyms(name, process.Config{New: "Same", Args: map[string]any{"final": name, "listed": name == "terminal_observation"}, Autoreset: "same_step"})
+	}
+	for _, of := range []string{"Aims", "WholeAims"} {
+		for n := 1; n < 3; n++ {
+			aims[fmt.Sprint(of, n)] = gyms(fmt.Sprint(of, n), process.Config{New: of, Args: map[string]any{"n": n}, Autoreset: "next_step"})
+		}
 	}
 	for _, kind := range []string{"text", "unlike", "none", "masked", "objects", "large", "narrow", "endless", "list", "scalar", "foreign", "alike", "ragged", "half", "older"} {
 		odds[kind] = gyms("odd."+kind, process.Config{New: "Odd", Args: map[string]any{"kind": kind}})
@@ -227,6 +238,22 @@ func TestOddObservations(t *testing.T) {
 	}
 }
 
+// TestRewards: a reward is one number, also in an array of one element; one of several is refused by its shape.
+func TestRewards(t *testing.T) {
+	needs(t, "gymnasium", "numpy")
+	k := testkit.New(t, testkit.Nodes(1))
+	ctx := k.Context()
+	for name, v := range aims {
+		if _, err := v.Reset.Call(ctx, v.Get("a"), 1).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s, err := v.Step.Call(ctx, v.Get("a"), process.Of([]int64{0, 0})).Get(ctx)
+		if one := strings.HasSuffix(name, "1"); one && (err != nil || fmt.Sprint(s.Rewards) != "[1 1]") || !one && (err == nil || !strings.Contains(err.Error(), "the reward is an array of shape (2,), and no number")) {
+			t.Error(name, s.Rewards, err)
+		}
+	}
+}
+
 // TestUnknownGym: the error says what is near, or which package has it. An id without a version is that of the newest.
 func TestUnknownGym(t *testing.T) {
 	needs(t, "gymnasium", "numpy")
@@ -239,5 +266,67 @@ func TestUnknownGym(t *testing.T) {
 		if _, err := v.Reset.Call(ctx, v.Get("a"), 1).Get(ctx); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// imager looks at two environments whose images lie in shared memory.
+type imager struct{ process.Vector }
+
+// look makes steps with those actions of the two, and returns the first and the last pixel of each: when it came, and when all have been made.
+func (m *imager) look(ctx context.Context, of []int64) (seen []string, err error) {
+	if err := m.Start(ctx, process.Config{Script: gymsPy, New: "Image", Envs: 2}); err != nil {
+		return nil, err
+	}
+	o, err := m.Reset(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	shown := func(o process.Tensor) string {
+		n := len(o.Data) / 2
+		return fmt.Sprint(o, o.Data[0], o.Data[n-1], o.Data[n], o.Data[2*n-1])
+	}
+	all := []process.Tensor{o}
+	seen = append(seen, shown(o))
+	for i := 0; i < len(of); i += 2 {
+		if of[i] < 0 {
+			m.Reuse()
+			of[i] = 0
+		}
+		s, err := m.Step(ctx, process.Of(of[i:i+2]))
+		if err != nil {
+			return nil, err
+		}
+		all, seen = append(all, s.Observations), append(seen, shown(s.Observations))
+	}
+	for _, o := range all {
+		seen = append(seen, shown(o))
+	}
+	return seen, nil
+}
+
+// TestSharedMemory: what lies in shared memory is the caller's once it has come, until Reuse gives it back; no forked process writes there.
+func TestSharedMemory(t *testing.T) {
+	needs(t, "gymnasium", "numpy")
+	k := testkit.New(t)
+	ctx := k.Context()
+	for _, c := range []struct {
+		name    string
+		actions []int64
+		want    string // the pixels of each image, when it came and afterwards
+	}{
+		{"kept", []int64{0, 0, 0, 0}, "0 0 0 0, 1 1 1 1, 2 2 2 2; 0 0 0 0, 1 1 1 1, 2 2 2 2"},
+		{"reused", []int64{0, 0, -1, 0, 0, 0}, "0 0 0 0, 1 1 1 1, 2 2 2 2, 3 3 3 3; 0 0 0 0, 2 2 2 2, 2 2 2 2, 3 3 3 3"},
+		{"forked", []int64{0, 0, 2, 0, 0, 3}, "0 0 0 0, 1 1 1 1, 2 2 2 2, 3 3 3 3; 0 0 0 0, 1 1 1 1, 2 2 2 2, 3 3 3 3"},
+	} {
+		got, err := look.Call(ctx, images.Get(c.name), c.actions).Get(ctx)
+		half := len(got) / 2
+		text := strings.ReplaceAll(strings.Join(got[:half], ", ")+"; "+strings.Join(got[half:], ", "), "uint8[2 200 200] ", "")
+		if err != nil || runtime.GOOS == "linux" && text != c.want {
+			t.Errorf("%s: %s %v\nwant %s", c.name, text, err, c.want)
+		}
+	}
+	// An image of another type than before, behind one that was written already.
+	if _, err := look.Call(ctx, images.Get("odd"), []int64{0, 0, 0, 4}).Get(ctx); !errors.Is(err, process.ErrShape) || !strings.Contains(err.Error(), "observations float32[2 200 200], want uint8[2 200 200]") {
+		t.Error(err)
 	}
 }

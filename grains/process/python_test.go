@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -329,6 +330,24 @@ func TestPythonLarge(t *testing.T) {
 		}
 		if got, err := counts.Call(ctx, a, none{}).Get(ctx); got.N != i+1 || err != nil {
 			t.Error("the child did not live on:", got, err)
+		}
+	}
+}
+
+// TestPythonShared: results that lie in shared memory, which grows with them, are what was sent.
+func TestPythonShared(t *testing.T) {
+	needs(t)
+	k := testkit.New(t)
+	ctx := k.Context()
+	for _, n := range []int{70 << 10, 3 << 20, 100 << 10, 0, 5 << 20} {
+		data := make([]uint8, n)
+		for i := range data {
+			data[i] = uint8(i * 7 / 5)
+		}
+		sent := kinds{U: process.Of(data), D: process.Of([]float64{1, 2}), B: process.Of([]bool{true})}
+		got, err := typed.Call(ctx, boxes.Get("a"), sent).Get(ctx)
+		if !bytes.Equal(got.U.Data, data) || fmt.Sprint(got.U, got.D, got.D.Data, got.B.Data) != fmt.Sprint(sent.U, sent.D, sent.D.Data, sent.B.Data) || err != nil {
+			t.Error(n, got.U, got.D, got.B, err)
 		}
 	}
 }

@@ -62,6 +62,8 @@ type running struct {
 	// Set before up is closed, and nil where there is no process.
 	cmd      *exec.Cmd
 	to, from *os.File
+	shared   *os.File // memory of decoder; nil where the child has none
+	decoder  decoder
 	out      *bufio.Writer
 	in       *bufio.Reader
 	patience time.Duration   // Config.Heartbeat
@@ -79,7 +81,7 @@ func launch(ctx context.Context, cfg *Config, name string) (*running, error) {
 		return nil, raysys.ErrNoRuntime
 	}
 	life, kill := context.WithCancel(context.Background())
-	r := &running{name: name, limit: cfg.maxFrame(), patience: cfg.heartbeat(), begun: time.Now(), kill: kill, up: make(chan struct{})}
+	r := &running{name: name, limit: cfg.maxFrame(), decoder: decoder{limit: cfg.maxFrame()}, patience: cfg.heartbeat(), begun: time.Now(), kill: kill, up: make(chan struct{})}
 	env := append(inherited(os.Environ()), fmt.Sprint("PYTHONHASHSEED=", cfg.seed(name)))
 	env = append(append(env, cfg.Env...), raysys.DeviceEnv(ctx)...)
 	r.serves(ctx)
@@ -137,7 +139,7 @@ func (r *running) start(life context.Context, cfg *Config, env []string, stdout 
 func (r *running) begin(life context.Context, cfg *Config) error {
 	first := beginning{
 		Script: cfg.Script, New: cfg.New, Args: cfg.Args, Seed: cfg.seed(r.name), Envs: cfg.Envs, Gym: cfg.Gym, Limit: r.limit,
-		Beat: max(cfg.heartbeat().Seconds()/4, 0), Own: cfg.Own, Autoreset: cfg.Autoreset, Flatten: cfg.Flatten,
+		Beat: max(cfg.heartbeat().Seconds()/4, 0), Own: cfg.Own, Autoreset: cfg.Autoreset, Flatten: cfg.Flatten, Shared: r.shared != nil,
 	}
 	if cfg.Envs > 0 && len(cfg.Command) == 0 {
 		first.Vectors = vectors
@@ -182,6 +184,11 @@ func (r *running) spawn(life context.Context, cfg *Config, env []string, stdout 
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = cfg.Dir, env, outputDelay
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	if len(cfg.Command) == 0 {
+		if r.shared = subprocess.SharedMemory(); r.shared != nil {
+			cmd.ExtraFiles, r.decoder.shared = append(cmd.ExtraFiles, r.shared), r.shared
+		}
+	}
 	cmd.Stdout, cmd.Stderr = stdout, r.stderr
 	subprocess.InGroup(cmd)
 	ended, err := subprocess.Start(cmd)
@@ -260,6 +267,7 @@ func (r *running) stop() {
 	}
 	_ = r.to.Close() // nil.Close is an error, and no panic
 	_ = r.from.Close()
+	_ = r.shared.Close()
 }
 
 // timed gives each read and each write its time.
@@ -309,7 +317,7 @@ func (r *running) exchange(ctx context.Context, m *message) (message, error) {
 		err = fmt.Errorf("%w: a call", ErrProtocol)
 	}
 	if err == nil {
-		reply, err = decode(body)
+		reply, err = r.decoder.decode(body, kind)
 	}
 	switch {
 	case !goes():
@@ -330,7 +338,7 @@ func (r *running) heard(body []byte) {
 	if len(body) == 0 {
 		return
 	}
-	if m, err := decode(body); err == nil && m.Doing != "" {
+	if m, err := new(decoder).decode(body, beatFrame); err == nil && m.Doing != "" {
 		r.does(printable([]byte(m.Doing)))
 	}
 }

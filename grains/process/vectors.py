@@ -13,6 +13,7 @@ FINAL = "final_obs", "final_observation", "terminal_observation"  # of gymnasium
 REGISTER = {"ALE": "ale_py", "MiniGrid": "minigrid", "BabyAI": "minigrid", "Meta-World": "metaworld", "Fetch": "gymnasium_robotics",
             "Adroit": "gymnasium_robotics", "highway": "highway_env"}  # what an id begins with, and the package that registers it
 MODES = {"nextstep": "NEXT_STEP", "samestep": "SAME_STEP", "disabled": "DISABLED"}
+MOST = 3.4028235e38  # of a float32
 UNSAID = ("set Config.Autoreset: same_step where a step that ends an episode returns the first observation of the next one, next_step where the "
           "step after it does, disabled where reset has to come first")
 
@@ -49,15 +50,15 @@ def registered(gymnasium, name, make):
     raise unknown
 
 
-def vector(start, make, plain):
-    """Makes the environments. plain makes an array of numpy of one of another library."""
+def vector(start, make, plain, place):
+    """Makes the environments. plain makes an array of numpy of one of another library, and place the array that the observations are written to."""
     n, first = start["envs"], make()
     if not hasattr(first, "num_envs"):
-        return Loop([first] + [make() for _ in range(n - 1)], start["flatten"], plain)
+        return Loop([first] + [make() for _ in range(n - 1)], start["flatten"], plain, place)
     if first.num_envs != n:
         raise ValueError(f"the vector has {first.num_envs} environments, and Config.Envs is {n}")
     if (type(first).__name__, type(first).__module__) == ("SyncVectorEnv", "gymnasium.vector.sync_vector_env"):
-        return Loop(first.envs, start["flatten"], plain)  # one after the other, as it does
+        return Loop(first.envs, start["flatten"], plain, place)  # one after the other, as it does
     plain_errors()
     return Whole(first, make, autoreset(first, start["autoreset"]), start["flatten"], plain)
 
@@ -147,8 +148,8 @@ def part(a, what):
 class Form:
     """How the observations of environments are sent: as one array, or as an array for each part of a Dict or a Tuple."""
 
-    def __init__(self, single, batched, flatten, plain):
-        self.single, self.batched, self.flatten, self.plain = single, batched, flatten, plain
+    def __init__(self, single, batched, flatten, plain, place=None):
+        self.single, self.batched, self.flatten, self.plain, self.place = single, batched, flatten, plain, place
         self.shapes = None  # of the parts of an observation
         self.usual = None  # the shape and type of observations that are arrays of numpy already
         if flatten and single is None:
@@ -158,11 +159,6 @@ class Form:
         """Returns the tensors of a list of observations, one of each environment."""
         if numpy() is None:
             return self.listed(observations)
-        if self.usual is not None and all(type(o) is numpy().ndarray and (o.shape, o.dtype) == self.usual for o in observations):
-            out = numpy().empty((len(observations), *self.usual[0]), self.usual[1])
-            for i, o in enumerate(observations):
-                out[i] = o
-            return {"observations": floats(out, "the observation")}
         columns = None
         for i, o in enumerate(observations):
             try:
@@ -202,6 +198,8 @@ class Form:
 
     def batch(self, observations):
         """Returns the tensors of what a VectorEnv returns: an array for all environments."""
+        if type(observations) is numpy().ndarray and observations.dtype.str in ("<f4", "|u1") and not self.flatten:
+            return {"observations": observations}
         if self.flatten:
             gymnasium = sys.modules["gymnasium"]
             rows = importlib.import_module("gymnasium.vector.utils").iterate(self.batched, observations)
@@ -222,22 +220,20 @@ def tensors(columns):
     return parts
 
 
+def single(reward):
+    """Returns a reward as a float."""
+    if getattr(reward, "ndim", 0) and reward.size != 1 or isinstance(reward, (list, tuple, dict)):
+        what = f"an array of shape {reward.shape}" if hasattr(reward, "shape") else f"a {type(reward).__name__} of {len(reward)}"
+        raise TypeError(f"the reward is {what}, and no number: make one of it by a wrapper, or a vector whose environments are the agents")
+    return float(reward.item() if hasattr(reward, "item") else reward)
+
+
 def rewarded(rewards):
     """Returns rewards as float32."""
-    for i, r in enumerate(rewards):
-        if abs(r) > 3.4028235e38 and not math.isinf(r):
+    for i, r in enumerate(rewards) if max(rewards) > MOST or min(rewards) < -MOST else ():
+        if abs(r) > MOST and not math.isinf(r):
             raise blame(OverflowError(f"the reward {r} is beyond float32: scale it by a wrapper"), i)
     return array.array("f", rewards)
-
-
-def number(reward):
-    """Returns a reward as a float: one of numpy may have a dimension of 1."""
-    try:
-        return float(reward)
-    except TypeError:
-        if getattr(reward, "size", 0) == 1:
-            return float(reward.item())
-        raise
 
 
 def observed(result):
@@ -264,9 +260,9 @@ def check(actions, bounds, ended):
 class Loop:
     """Environments that are stepped one after the other."""
 
-    def __init__(self, envs, flatten, plain):
+    def __init__(self, envs, flatten, plain, place):
         self.envs, self.over = envs, [False] * len(envs)
-        self.form = Form(getattr(envs[0], "observation_space", None), None, flatten, plain)
+        self.form = Form(getattr(envs[0], "observation_space", None), None, flatten, plain, place)
         self.bounds = bounds(getattr(envs[0], "action_space", None))
 
     def reset(self, seed):
@@ -283,6 +279,10 @@ class Loop:
         actions = actions.tolist() if numpy() is None or actions.ndim == 1 else list(actions)
         if self.bounds and not (type(actions[0]) is int and min(actions) >= self.bounds[0] and max(actions) <= self.bounds[1]):
             check(actions, self.bounds, self.over)
+        # An image that is copied at once leaves its memory to the next one, and that is in the cache of the CPU.
+        out, (shape, dtype) = None, self.form.usual or ((), None)
+        if dtype is not None:
+            out, ndarray = self.form.place((len(self.envs), *shape), dtype), numpy().ndarray
         observations, rewards, terminated, truncated = [], [], [], []
         for i, env in enumerate(self.envs):
             try:
@@ -290,14 +290,21 @@ class Loop:
                     o, r, te, tr = env.reset()[0], 0.0, False, False
                 else:
                     o, r, te, tr, _ = env.step(actions[i])
-                self.over[i] = bool(te or tr)
-                rewards.append(number(r))
+                te, tr = bool(te), bool(tr)
+                self.over[i] = te or tr
+                rewards.append(r if type(r) is float else single(r))
             except BaseException as e:
                 raise blame(e, i)
+            terminated.append(te)
+            truncated.append(tr)
+            if out is not None and type(o) is ndarray and o.shape == shape and o.dtype == dtype:
+                out[i] = o
+                continue
+            if out is not None:
+                observations, out = list(out[:i].copy()), None
             observations.append(o)
-            terminated.append(bool(te))
-            truncated.append(bool(tr))
-        return {**self.form.stack(observations), "rewards": rewarded(rewards),
+        seen = self.form.stack(observations) if out is None else {"observations": floats(out, "the observation")}
+        return {**seen, "rewards": rewarded(rewards),
                 "terminated": memoryview(bytes(terminated)).cast("?"), "truncated": memoryview(bytes(truncated)).cast("?")}
 
 
@@ -357,28 +364,33 @@ class Whole:
         return blame(e, -1)
 
     def stepped(self, actions):
-        again = self.ended.any() and self.mode != "NEXT_STEP"
+        some = True in self.ended.tolist()  # any() takes longer
+        again = some and self.mode != "NEXT_STEP"
         if again and self.mode == "DISABLED":
             self.restart()  # it takes no step before
         if self.bounds and not (actions.dtype.kind == "i" and actions.ndim == 1 and actions.min() >= self.bounds[0] and actions.max() <= self.bounds[1]):
             check(actions.tolist(), self.bounds, self.ended)
             actions = actions.astype("int64").clip(*self.bounds)  # those of ended episodes may be anything
         o, rewards, terminated, truncated, infos = self.vector.step(actions)
-        rewards, terminated, truncated = numpy().array(rewards, "float64").reshape(-1), numpy().array(terminated, "bool"), numpy().array(truncated, "bool")
+        rewards, terminated, truncated = numpy().array(rewards, "float64"), numpy().array(terminated, "bool"), numpy().array(truncated, "bool")
+        if rewards.ndim != 1:
+            rewards = numpy().array([single(r) for r in rewards])
+        ended = terminated | truncated
         if again:
             if self.masks:
                 o = self.restart()
             # Without masks the environment has made a step of its new episode: that is where the episode begins here.
             rewards[self.ended] = 0
-            terminated[self.ended] = truncated[self.ended] = False
+            terminated[self.ended] = truncated[self.ended] = ended[self.ended] = False
         elif self.mode == "NEXT_STEP":
-            rewards[self.ended] = 0  # a wrapper may add to rewards
-            if (terminated | truncated)[self.ended].any() or (terminated | truncated).any() and known(infos):
+            if some:
+                rewards[self.ended] = 0  # a wrapper may add to rewards
+            if some and ended[self.ended].any() or True in ended.tolist() and known(infos):
                 raise ValueError(f"the vector is said to have autoreset mode NEXT_STEP, and begins an episode in the step that ends another: {UNSAID}")
-        self.ended = terminated | truncated
+        self.ended = ended
         if self.mode == "SAME_STEP" and self.ended.any():
             o = last(o, final(infos), self.ended)
-        return {**self.form.batch(o), "rewards": numpy().frombuffer(rewarded(rewards.tolist()), "float32"), "terminated": terminated, "truncated": truncated}
+        return {**self.form.batch(o), "rewards": rewarded(rewards.tolist()), "terminated": terminated, "truncated": truncated}
 
     def restart(self):
         """Resets the environments whose episodes have ended."""

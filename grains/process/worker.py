@@ -9,6 +9,8 @@ import importlib
 import inspect
 import json
 import linecache
+import math
+import mmap
 import os
 import random
 import struct
@@ -21,7 +23,8 @@ import types
 if folder is not None:
     sys.path.insert(0, folder)
 
-CALL, RESULT, FAILURE, BEAT = 1, 2, 3, 4
+CALL, RESULT, FAILURE, BEAT, SHARED = 1, 2, 3, 4, 5
+LARGE = 64 << 10  # bytes: the tensors of a larger result lie in shared memory
 FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint8": "B", "bool": "?"}
 NUMPY = {"<f4": "float32", "<f8": "float64", "<i4": "int32", "<i8": "int64", "|u1": "uint8", "|b1": "bool"}
 DTYPES = {("f", 4): "float32", ("d", 8): "float64", ("i", 4): "int32", ("l", 4): "int32", ("l", 8): "int64", ("q", 8): "int64",
@@ -73,6 +76,9 @@ sending = threading.Lock()  # guards descriptor 4
 working = False  # a call runs
 starting = True  # the object is not made yet
 limit = 0  # of the frame of a result
+shares = False  # descriptor 5 is memory that the parent reads, too
+memory = None  # a mapping of it, as large as the largest result so far
+placed = None  # the array of place
 
 
 class TooLarge(Exception):
@@ -80,11 +86,14 @@ class TooLarge(Exception):
 
 
 def detach():
-    """Runs in a forked child: the frames are its parent's."""
+    """Runs in a forked child: the frames and the memory are its parent's."""
+    global shares, memory, placed
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 3, inheritable=False)
-    os.dup2(null, 4, inheritable=False)
+    for fd in (3, 4, 5) if shares else (3, 4):
+        os.dup2(null, fd, inheritable=False)
     os.close(null)
+    shares, memory, placed = False, None, None
+    layout.cache_clear()
 
 
 def fill(n):
@@ -92,19 +101,55 @@ def fill(n):
     return -n % 8
 
 
-def send(kind, text, tensors=()):
+def share(size):
+    """Reports whether there is shared memory of that size."""
+    global shares, memory
+    if shares and (memory is None or len(memory) < size):
+        try:
+            size += -size % (1 << 20)
+            os.posix_fallocate(5, 0, size)  # a page that is not there would be a signal later
+            memory = mmap.mmap(5, size)
+            memory.madvise(mmap.MADV_DONTFORK)  # a forked process that goes on here must not write there
+        except (OSError, ValueError, AttributeError):
+            shares = False
+    return shares
+
+
+def place(shape, dtype):
+    """Returns the array for the first tensor of a result, which the next result overwrites. A large one is in shared memory."""
+    global placed
+    if placed is None or placed.shape != shape or placed.dtype != dtype:
+        size = math.prod(shape) * dtype.itemsize
+        placed = sys.modules["numpy"].ndarray(shape, dtype, memory if LARGE < size < limit and share(size) else None)
+    return placed
+
+
+@functools.lru_cache(1)  # the next step is as the last one
+def layout(kind, text, sizes):
+    """Returns the beginning of a frame, and where its tensors lie: in which memory, None for behind the beginning, and from where on."""
     text += b" " * fill(4 + len(text))
-    parts = [struct.pack("<I", len(text)), text]
-    for data in tensors:
-        parts += [data, bytes(fill(len(data)))]
-    size = 1 + sum(map(len, parts))
+    begin = at = 9 + len(text)
+    places = []
+    for n in sizes:
+        places.append(at)
+        at += n + fill(n)
+    size = at - 4
     if kind == RESULT and size > limit:
         raise TooLarge(size)
-    parts.insert(0, struct.pack("<IB", size, kind))
-    if size < 64 << 10:  # then a copy is cheaper than a list
-        parts = [b"".join(parts)]
+    room = head = bytearray(at if at <= LARGE else begin)
+    if at > LARGE:
+        room = None
+        if kind == RESULT and share(at - begin):
+            kind, size, room, places = SHARED, begin - 4, memory, [p - begin for p in places]
+    struct.pack_into("<IBI", head, 0, size, kind, len(text))
+    head[9:begin] = text
+    return memoryview(head), room and memoryview(room), places
+
+
+def send(kind, text):
+    head, _, _ = layout.__wrapped__(kind, text, ())
     with sending:
-        write([memoryview(p) for p in parts if len(p)])
+        write([head])
 
 
 def write(parts):
@@ -143,8 +188,17 @@ def beat(every):
 
 
 @functools.lru_cache(1)  # the header of the next step is that of the last one
-def parse(text):
-    return json.loads(text.decode())
+def parse(text, numpy):
+    """Returns the header of a call, and of its tensors name, type, shape, number of elements, and where they begin and end."""
+    header, at, tensors = json.loads(text.decode()), 4 + len(text), []
+    for d in header.get("tensors") or ():
+        code, shape = FORMATS[d["dtype"]], tuple(d["shape"] or ())
+        count = math.prod(shape)
+        at += fill(at)
+        end = at + count * struct.calcsize(code)
+        tensors.append((d["name"], numpy.dtype(d["dtype"]) if numpy else code, shape, count, at, end))
+        at = end
+    return header, tensors
 
 
 @functools.lru_cache(1)
@@ -157,27 +211,18 @@ def receive():
     head = frames.read(5)
     if len(head) < 5:
         return None
-    body = bytearray(struct.unpack("<IB", head)[0] - 1)
+    body = bytearray(int.from_bytes(head[:4], "little") - 1)
     if frames.readinto(body) < len(body):
         return None
-    (n,) = struct.unpack_from("<I", body)
-    header = parse(bytes(body[4:4 + n]))
-    if any(v is not None for v in (header.get("values") or {}).values()):
+    numpy, view, tensors = sys.modules.get("numpy"), memoryview(body), {}
+    header, described = parse(bytes(view[4:4 + int.from_bytes(view[:4], "little")]), numpy)
+    if header.get("values") and any(v is not None for v in header["values"].values()):
         parse.cache_clear()  # the method may change them
-    tensors, at, numpy = {}, 4 + n, sys.modules.get("numpy")
-    for d in header.get("tensors") or ():
-        code, shape = FORMATS[d["dtype"]], d["shape"] or ()
-        count = 1
-        for k in shape:
-            count *= k
-        at += fill(at)
-        end = at + count * struct.calcsize(code)
+    for name, dtype, shape, count, at, end in described:
         if numpy is not None:
-            tensors[d["name"]] = numpy.frombuffer(body, d["dtype"], count, at).reshape(shape)
+            tensors[name] = numpy.ndarray(shape, dtype, body, at)
         else:
-            view = memoryview(body)[at:end]
-            tensors[d["name"]] = view.cast(code, shape) if count else view.cast(code)
-        at = end
+            tensors[name] = view[at:end].cast(dtype, shape) if count else view[at:end].cast(dtype)
     return header, tensors
 
 
@@ -200,7 +245,9 @@ def plain(v, what):
 
 def tensor(v, what):
     """Returns dtype, shape and the memory of an array, None for another value."""
-    numpy, v = sys.modules.get("numpy"), plain(v, what)
+    numpy = sys.modules.get("numpy")
+    if numpy is None or type(v) is not numpy.ndarray:
+        v = plain(v, what)
     if numpy is not None and isinstance(v, numpy.ndarray):
         dtype = NUMPY.get(v.dtype.str)
         if dtype is None:
@@ -221,7 +268,7 @@ def answer(method, result):
         result = {}
     if not isinstance(result, dict):
         raise TypeError(f"{method} returned {type(result).__name__}: return a dict, whose keys are the fields of the result")
-    values, described, data = {}, [], []
+    values, described, data, written = {}, [], [], False
     for name, v in result.items():
         t = tensor(v, lambda: f"{name!r} in the result of {method}")
         if t is None:
@@ -230,6 +277,7 @@ def answer(method, result):
             values[name] = v.item()
         else:
             described.append((name, t[0], t[1]))
+            written = written or not data and v is placed and v.base is not None
             data.append(t[2])
     text = describe(tuple(described))
     if values:
@@ -239,7 +287,16 @@ def answer(method, result):
         except UnicodeEncodeError as e:
             near = values[max(e.start - 40, 0):e.start + 20]
             raise ValueError(f"{method} returned text that is no UTF-8, near {near!a}: return bytes") from None
-    send(RESULT, text, data)
+    head, room, places = (layout.__wrapped__ if values else layout)(RESULT, text, tuple(map(len, data)))
+    if room is None:
+        with sending:
+            write([head] + [memoryview(p) for d in data for p in (d, bytes(fill(len(d)))) if len(p)])
+        return
+    for at, d in zip(places, data):
+        if at or not written:
+            room[at:at + len(d)] = d
+    with sending:
+        write([head])
 
 
 def shown(make):
@@ -298,12 +355,12 @@ def target(start):
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(start["seed"])
     if start["envs"]:
-        return vectors.vector(start, make, plain)
+        return vectors.vector(start, make, plain, place)
     return make() if callable(make) else make
 
 
 def main():
-    global working, starting, limit
+    global working, starting, limit, shares
     for fd in 3, 4:
         os.set_inheritable(fd, False)
     os.register_at_fork(after_in_child=detach)
@@ -314,7 +371,9 @@ def main():
             header, tensors = call
             method, values = header.get("method", ""), {**(header.get("values") or {}), **tensors}
             if not method:
-                limit = values["max_frame"]
+                limit, shares = values["max_frame"], values["shared"]
+                if shares:
+                    os.set_inheritable(5, False)
                 threading.Thread(target=beat, args=(values["beat"],), daemon=True).start()
                 called = target(values)
                 starting = False

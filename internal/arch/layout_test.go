@@ -36,6 +36,7 @@ var layers = []layer{
 	{"tools/browser", words("std github.com/chromedp/... . grains inspect store/embedded system tasks"), "a tool of the developers: it looks at what a user can write in a browser"},
 	{"tools/benchreverb", words("std . internal/consulserver grains/replay system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside Reverb as it comes"},
 	{"tools/benchrl", words("std rl/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
+	{"tools/testenvs", words("std . grains grains/process system tools/internal/figures"), "a tool of the developers: it steps environments as a user does, beside Python alone"},
 	{"tools/benchproto", words("std third . internal/consulserver grains system/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},

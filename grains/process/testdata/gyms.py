@@ -69,6 +69,28 @@ class Parts(Count):
         return {"arm": {"angle": 0.5}, "at": self.t, "image": numpy.full((2, 2), self.t, "uint8")}
 
 
+class Image(Count):
+    """Shows an image of its step: two of them are more than 64 KiB. The action 4 shows one of another type."""
+
+    observation_space, action_space = spaces.Box(0, 255, (200, 200), "uint8"), spaces.Discrete(5)
+
+    def see(self):
+        return numpy.full((200, 200), self.t, "uint8")
+
+    def step(self, action):
+        if action == 2:  # forks a process that goes on as this one does, once it is allowed to
+            wait, Image.go = os.pipe()
+            Image.fork = os.fork()
+            if Image.fork == 0:
+                os.read(wait, 1)
+                return numpy.full((200, 200), 99, "uint8"), 1.0, False, False, {}
+        if action == 3:
+            os.write(Image.go, b"x")
+            os.waitpid(Image.fork, 0)
+        self.t += 1
+        return self.see().astype("float32" if action == 4 else "uint8"), 1.0, False, False, {}
+
+
 class Pair(Count):
     """Its observation is a tuple, as that of Blackjack."""
 
@@ -112,6 +134,25 @@ class Foreign:
 class Reward(Count):
     def step(self, action):
         return self.see(), 1e300, False, False, {}
+
+
+class Aims(Count):
+    """Its reward is a vector, or has the shape of one."""
+
+    def __init__(self, n=2):
+        self.n = n
+
+    def step(self, action):
+        return self.see(), numpy.arange(1.0, 1 + self.n), False, False, {}
+
+
+class WholeAims(Same):
+    def __init__(self, n=2):
+        super().__init__()
+        self.n = n
+
+    def step(self, actions):
+        return self.t.copy(), numpy.ones((2, self.n)), numpy.zeros(2, bool), numpy.zeros(2, bool), {}
 
 
 class Index(Count):
