@@ -266,16 +266,26 @@ func TestBodiesLost(t *testing.T) {
 		})
 	}
 	got := &landings{}
+	var lost chan struct{} // the body waits for it where it lands
 	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		p.SendBody(kindBody, nil, link.Body{Pieces: [][]byte{noise(1, 1<<20)}})
 		l := <-got.began
 		n.Reset("a", "b")
+		close(lost)
 		<-l.over
 		if !errors.Is(l.err, link.ErrReset) {
 			t.Error(l.err)
 		}
 		b.expect("down")
 	}, got.into, func(c *link.Config) {
+		if lost == nil {
+			lost = make(chan struct{})
+		}
+		c.Sinks[kindBody] = func(p *link.Peer, head []byte, size int) link.Landing {
+			l := got.sink(p, head, size)
+			<-lost
+			return l
+		}
 		down := c.Down
 		c.Down = func(p *link.Peer, err error) {
 			if p.Node() == "a" && len(got.came) == 0 {
