@@ -299,8 +299,8 @@ func (v *View) start(i int, r *Request) time.Duration {
 	return min(n.Wait(r.Needs), longest) + n.Move(r.Inputs)
 }
 
-// look appends the nodes among which soonest chooses.
-func (v *View) look(r *Request, c *set, d *draw, list []int) []int {
+// appendCandidates appends the nodes among which soonest chooses.
+func (v *View) appendCandidates(r *Request, c *set, d *draw, list []int) []int {
 	if c.n <= maxLooked {
 		return c.list(list)
 	}
@@ -409,7 +409,7 @@ func (v *View) place(r *Request) (out Decision, err error) {
 				return out, err
 			}
 			var buf [maxLooked]int
-			list := v.look(r, c, &d, buf[:0])
+			list := v.appendCandidates(r, c, &d, buf[:0])
 			chosen, looked = v.soonest(r, list), len(list)
 			break
 		}
@@ -436,7 +436,7 @@ func (v *View) place(r *Request) (out Decision, err error) {
 		case strategy == raysys.Spread:
 			chosen = v.spread(r, c)
 		default:
-			if chosen, err = v.ask(own, *r, c.list(nil)); err != nil {
+			if chosen, err = v.askStrategy(own, *r, c.list(nil)); err != nil {
 				return out, err
 			}
 		}
@@ -456,8 +456,8 @@ func (v *View) place(r *Request) (out Decision, err error) {
 	return out, nil
 }
 
-// ask calls a strategy of the program. It runs inside a shard's leader, which must outlive its mistakes.
-func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) {
+// askStrategy calls a strategy of the program. It runs inside a shard's leader, which must outlive its mistakes.
+func (v *View) askStrategy(own Strategy, r Request, list []int) (chosen int, err error) {
 	v.refresh(list...)
 	nodes := make([]*Node, len(list))
 	for k, i := range list {
@@ -536,7 +536,7 @@ func (v *View) atOnce(r *Request, s raysys.Strategy, d *draw) []int {
 	}
 	var list []int
 	if balances {
-		list = v.look(r, c, d, nil)
+		list = v.appendCandidates(r, c, d, nil)
 	} else {
 		list = c.list(nil)
 	}
@@ -583,7 +583,7 @@ func (v *View) among(r *Request, s raysys.Strategy, list []int) (int, error) {
 	case s == raysys.PreferLocal && slices.Contains(list, v.asks(r)):
 		return v.asks(r), nil
 	case s != raysys.Balanced && s != raysys.PreferLocal:
-		return v.ask(r.Custom[s], *r, list)
+		return v.askStrategy(r.Custom[s], *r, list)
 	case r.Kind == Task:
 		q := r.weighs(s)
 		return v.soonest(&q, list), nil

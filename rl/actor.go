@@ -63,7 +63,7 @@ func (a *actorGrain) play(ctx context.Context, e *Experiment, s stint) (p played
 	for until := time.Now().Add(s.For); p.Steps < s.Steps; {
 		if p.Steps%pullEvery == 0 {
 			if a.loop.number == 0 {
-				a.late.look(ctx, a.loop)
+				a.late.sayOnce(ctx, a.loop)
 			}
 			if err := a.pull(ctx); err != nil {
 				return p, err

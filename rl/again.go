@@ -39,14 +39,14 @@ func (f *failures) another(ctx context.Context, err error) error {
 	} else if *f > patience {
 		return fmt.Errorf("%d times, one after the other: %w", patience, err)
 	}
-	if !pause(ctx, min(pauseMost, pauseLeast<<min(*f-1, 10))) {
+	if !pauseFor(ctx, min(pauseMost, pauseLeast<<min(*f-1, 10))) {
 		return err
 	}
 	return nil
 }
 
-// pause reports whether ctx has outlived it.
-func pause(ctx context.Context, d time.Duration) bool {
+// pauseFor reports whether ctx has outlived it.
+func pauseFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -219,12 +219,12 @@ func (p *player) next() bool {
 		p.begins = append(p.begins, len(p.prints))
 		// Two episodes each have the same actions: where they differ, the environment is random.
 		p.actions = rand.New(rand.NewPCG(uint64(p.episode/2), 1))
-		p.look(Step{Obs: p.world.reset()})
+		p.checkStep(Step{Obs: p.world.reset()})
 	default:
 		p.step++
 		p.steps++
 		s := p.world.step(p.draw())
-		p.look(s)
+		p.checkStep(s)
 		p.ended = s.Done()
 		abandoned := p.episode/2 == 1
 		if p.want.MaxSteps == 0 && p.step == endless && !p.ended {
@@ -256,8 +256,8 @@ func (p *player) draw() (int, []float32) {
 	return 0, p.action
 }
 
-// look checks what a call returned, and keeps its fingerprint, by FNV-1a over numbers.
-func (p *player) look(s Step) {
+// checkStep checks what a call returned, and keeps its fingerprint, by FNV-1a over numbers.
+func (p *player) checkStep(s Step) {
 	print := uint64(14695981039346656037)
 	add := func(bits uint32) { print = (print ^ uint64(bits)) * 1099511628211 }
 	if len(s.Obs) != p.want.Size() {

@@ -49,7 +49,7 @@ func evaluate(ctx context.Context, make maker, seed uint64, policy Policy, most 
 			if ctx.Err() != nil { // an episode may have no end
 				return t, context.Cause(ctx)
 			}
-			late.look(ctx, l)
+			late.sayOnce(ctx, l)
 		}
 		e, err := l.Step()
 		if err != nil {

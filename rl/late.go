@@ -17,8 +17,8 @@ type lateness struct {
 
 func newLateness(what string) lateness { return lateness{what: what, began: time.Now()} }
 
-// look says it once.
-func (l *lateness) look(ctx context.Context, loop *Loop) {
+// sayOnce says it once.
+func (l *lateness) sayOnce(ctx context.Context, loop *Loop) {
 	if l.said || time.Since(l.began) < lateAfter {
 		return
 	}

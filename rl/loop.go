@@ -99,7 +99,7 @@ func (l *Loop) Step() (ended *Episode, err error) {
 	l.act()
 	s := l.world.step(int(l.action[0]), l.action)
 	l.now.Return += float64(s.Reward)
-	if err := l.look(s.Obs, s.Reward); err != nil {
+	if err := l.checkShown(s.Obs, s.Reward); err != nil {
 		return nil, err
 	}
 	if l.adding != nil {
@@ -140,7 +140,7 @@ func (l *Loop) Take() []Trajectory {
 func (l *Loop) begin() error {
 	l.now = Episode{}
 	obs := l.world.reset()
-	if err := l.look(obs, 0); err != nil {
+	if err := l.checkShown(obs, 0); err != nil {
 		return err
 	}
 	if spec := l.world.spec(); !reflect.DeepEqual(spec, l.spec) {
@@ -170,8 +170,8 @@ func (l *Loop) act() {
 	}
 }
 
-// look checks what the environment shows.
-func (l *Loop) look(obs []float32, reward float32) error {
+// checkShown checks what the environment shows.
+func (l *Loop) checkShown(obs []float32, reward float32) error {
 	if len(obs) != len(l.obs) {
 		return l.wrong("an observation has %d numbers, and the shape %v has %d", len(obs), l.spec.Obs, len(l.obs))
 	}

@@ -49,8 +49,8 @@ func (g *progress) begin(p *Point) {
 	}
 }
 
-// look draws the line where it is time to.
-func (g *progress) look(p *Point) {
+// drawLine draws the line where it is time to.
+func (g *progress) drawLine(p *Point) {
 	now := g.now()
 	if g.since.IsZero() { // the first call: a run that goes on has steps already
 		g.since, g.sinceAt, g.drawn = now, p.Steps, now

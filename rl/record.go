@@ -144,7 +144,7 @@ func scalars(p *Point) []events.Scalar {
 func (r *record) show(p *Point) {
 	if g := r.progress; g != nil {
 		if g.skip--; g.skip <= 0 {
-			g.look(p)
+			g.drawLine(p)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (e *Experiment) single(ctx context.Context, plan Plan) (*Run, error) {
 				return nil, context.Cause(ctx)
 			}
 			if s.loop.number == 0 {
-				late.look(ctx, s.loop)
+				late.sayOnce(ctx, s.loop)
 			}
 		}
 		if err := s.step(ctx); err != nil {

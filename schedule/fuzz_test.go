@@ -38,7 +38,7 @@ func FuzzRecord(f *testing.F) {
 		s.Work = work{Function: "f", Key: "\xff", Kind: ""}
 		r := &record{Set: now, Spec: s.spec, when: w, From: now, Next: w.first(now)}
 		for range 3 {
-			r.ask(verbRun, now, 0)
+			r.doAsked(verbRun, now, 0)
 			data, err := json.Marshal(r)
 			if err != nil {
 				f.Fatal(err)
@@ -100,10 +100,10 @@ var changes = []struct {
 		r.fault(r.some(), now, jitter, "unreachable", false)
 		r.ended(r.some(), now, jitter, "")
 	}},
-	{verbPause, func(r *record, now, jitter int64) { _, _ = r.ask(verbPause, now, jitter) }},
-	{verbResume, func(r *record, now, jitter int64) { _, _ = r.ask(verbResume, now, jitter) }},
-	{verbRun, func(r *record, now, jitter int64) { _, _ = r.ask(verbRun, now, jitter) }},
-	{verbDelete, func(r *record, now, jitter int64) { _, _ = r.ask(verbDelete, now, jitter) }},
+	{verbPause, func(r *record, now, jitter int64) { _, _ = r.doAsked(verbPause, now, jitter) }},
+	{verbResume, func(r *record, now, jitter int64) { _, _ = r.doAsked(verbResume, now, jitter) }},
+	{verbRun, func(r *record, now, jitter int64) { _, _ = r.doAsked(verbRun, now, jitter) }},
+	{verbDelete, func(r *record, now, jitter int64) { _, _ = r.doAsked(verbDelete, now, jitter) }},
 	{"replace", func(r *record, now, jitter int64) {
 		s := r.Spec
 		s.When = Cron("*/7 3 * * *", "Europe/Berlin").stored()

@@ -289,9 +289,9 @@ func (r *record) behind(now int64) int64 {
 	return (now-r.Next)/int64(r.when.every) + 1
 }
 
-// own is find, of a firing that has begun: where it is the next one, or was until a change, it comes into Running. Who gets -1 has a firing of another
+// findBegun is find, of a firing that has begun: where it is the next one, or was until a change, it comes into Running. Who gets -1 has a firing of another
 // record.
-func (r *record) own(t int64) int {
+func (r *record) findBegun(t int64) int {
 	switch {
 	case r.find(t) >= 0:
 	case t == r.Next:
@@ -306,7 +306,7 @@ func (r *record) own(t int64) int {
 
 // ended notes the outcome of a firing. What was due while it ran is left out, or its first time waits.
 func (r *record) ended(t, now, jitter int64, failure string) {
-	i := r.own(t)
+	i := r.findBegun(t)
 	if i < 0 {
 		return
 	}
@@ -319,7 +319,7 @@ func (r *record) ended(t, now, jitter int64, failure string) {
 
 // fault notes that a firing could not be made, or that its outcome is not known: it is tried again. died says that a node has died under it.
 func (r *record) fault(t, now, jitter int64, failure string, died bool) {
-	i := r.own(t)
+	i := r.findBegun(t)
 	if i < 0 {
 		return
 	}
@@ -402,8 +402,8 @@ func (r *record) ready(live map[int64]time.Time, now int64) (list []firing) {
 	return list
 }
 
-// ask does what an operator asks for. The record is removed where it returns false.
-func (r *record) ask(verb string, now, jitter int64) (stays bool, err error) {
+// doAsked does what an operator asks for. The record is removed where it returns false.
+func (r *record) doAsked(verb string, now, jitter int64) (stays bool, err error) {
 	if verb == verbDelete {
 		return false, nil
 	}

@@ -152,14 +152,14 @@ func TestPause(t *testing.T) {
 	h.want(t, "13:13 40:40", 0)
 	h = newHistory(At(time.Unix(10, 0)), Paused())
 	h.play(12)
-	if stays, err := h.r.ask(verbResume, 13*second, 0); stays || err != nil {
+	if stays, err := h.r.doAsked(verbResume, 13*second, 0); stays || err != nil {
 		t.Errorf("the only time was in the pause: %v, %v", stays, err)
 	}
 }
 
 func (h *history) ask(t *testing.T, verb string) {
 	t.Helper()
-	if _, err := h.r.ask(verb, h.now*second, 0); err != nil {
+	if _, err := h.r.doAsked(verb, h.now*second, 0); err != nil {
 		t.Error(verb, err)
 	}
 }
@@ -209,8 +209,8 @@ func TestBegunMeanwhile(t *testing.T) {
 	for what, change := range map[string]func(r *record, now int64){
 		"replace": func(r *record, now int64) { r.replace(other.spec, now, 0) },
 		"a pause and its end": func(r *record, now int64) {
-			_, err1 := r.ask(verbPause, now, 0)
-			_, err2 := r.ask(verbResume, now+20*second, 0)
+			_, err1 := r.doAsked(verbPause, now, 0)
+			_, err2 := r.doAsked(verbResume, now+20*second, 0)
 			if err := errors.Join(err1, err2); err != nil {
 				t.Error(err)
 			}

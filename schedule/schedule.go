@@ -152,7 +152,7 @@ func do(verb string, i due.Item) (due.Change, error) {
 		return due.Change{}, err
 	}
 	c := due.Change{}
-	stays, err := r.ask(verb, i.Now, r.Spec.jitter(i.Name.Name))
+	stays, err := r.doAsked(verb, i.Now, r.Spec.jitter(i.Name.Name))
 	if err == nil && stays {
 		c, err = changed(i, r)
 	}
@@ -160,7 +160,7 @@ func do(verb string, i due.Item) (due.Change, error) {
 	return c, err
 }
 
-func ask(ctx context.Context, name, verb string) error {
+func askOperator(ctx context.Context, name, verb string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -170,17 +170,17 @@ func ask(ctx context.Context, name, verb string) error {
 // Pause stops a schedule until Resume: nothing is due meanwhile. What runs goes on, and what was due before is made after
 // Resume. A worker may begin for a moment what it was given before. The error matches raysys.ErrNotFound where no schedule
 // has the name.
-func Pause(ctx context.Context, name string) error { return ask(ctx, name, verbPause) }
+func Pause(ctx context.Context, name string) error { return askOperator(ctx, name, verbPause) }
 
 // Resume ends a pause. What was due before it is made now. The times in it are neither made up for nor missed.
-func Resume(ctx context.Context, name string) error { return ask(ctx, name, verbResume) }
+func Resume(ctx context.Context, name string) error { return askOperator(ctx, name, verbResume) }
 
 // Run adds one firing, which is due now, to those of a schedule's times, in a pause too. While a firing runs this one waits
 // for its end, unless the schedule has Allow. A firing that is tried again is tried at once.
-func Run(ctx context.Context, name string) error { return ask(ctx, name, verbRun) }
+func Run(ctx context.Context, name string) error { return askOperator(ctx, name, verbRun) }
 
 // Delete removes a schedule. What runs goes on, and a worker may begin for a moment what it was given before.
-func Delete(ctx context.Context, name string) error { return ask(ctx, name, verbDelete) }
+func Delete(ctx context.Context, name string) error { return askOperator(ctx, name, verbDelete) }
 
 // Get says how a schedule is. The error matches raysys.ErrNotFound where none has the name.
 func Get(ctx context.Context, name string) (info Info, err error) {

@@ -189,7 +189,7 @@ func (p *pump) insist(trouble string, f func() error) {
 			said = err.Error()
 			p.log().Warn(trouble, "error", said)
 		}
-		if !p.pause(n, 10*time.Second) {
+		if !p.pauseBefore(n, 10*time.Second) {
 			return
 		}
 	}
@@ -200,9 +200,9 @@ func pauseOf(n int, most time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// pause waits before attempt n+1, at most for `most`, and returns false when the pump has ended.
-func (p *pump) pause(n int, most time.Duration) bool {
-	return wait(p.ctx, pauseOf(n, most))
+// pauseBefore waits before attempt n+1, at most for `most`, and returns false when the pump has ended.
+func (p *pump) pauseBefore(n int, most time.Duration) bool {
+	return waitFor(p.ctx, pauseOf(n, most))
 }
 
 // take gives an event to its target.

@@ -189,7 +189,7 @@ func (t *target) deliver(m item) bool {
 	case err == nil && o.Lost:
 		t.rewind(o.At)
 	case err == nil:
-		t.took(m.Seq, o.Cursor)
+		t.noteTaken(m.Seq, o.Cursor)
 	case !t.exhausted(err):
 		t.later(m, err)
 		return false
@@ -200,7 +200,7 @@ func (t *target) deliver(m item) bool {
 		p.mu.Lock()
 		p.stats.dropped++
 		p.mu.Unlock()
-		t.took(m.Seq, false)
+		t.noteTaken(m.Seq, false)
 	}
 	return true
 }
@@ -227,12 +227,12 @@ func (t *target) later(m item, err error) {
 	defer p.mu.Unlock()
 	t.leave(m.Seq)
 	t.size = m.load.bytes
-	t.alarm = time.AfterFunc(pauseOf(t.tries, p.s.most), t.again)
+	t.alarm = time.AfterFunc(pauseOf(t.tries, p.s.most), t.countAttempt)
 	t.tries++
 }
 
-// again is for another attempt.
-func (t *target) again() {
+// countAttempt is for another attempt.
+func (t *target) countAttempt() {
 	p := t.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -259,8 +259,8 @@ func (t *target) leave(next uint64) {
 	t.p.start()
 }
 
-// took notes that the first event is dealt with: it was taken by the grain, whose cursor is there now, or by nobody.
-func (t *target) took(seq uint64, byGrain bool) {
+// noteTaken notes that the first event is dealt with: it was taken by the grain, whose cursor is there now, or by nobody.
+func (t *target) noteTaken(seq uint64, byGrain bool) {
 	p := t.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -340,5 +340,5 @@ func (t *target) park(m bus.Message, why error) {
 	p.mu.Lock()
 	p.stats.parked++
 	p.mu.Unlock()
-	t.took(m.Seq, false)
+	t.noteTaken(m.Seq, false)
 }

@@ -22,7 +22,7 @@ type Weights[T Float] struct {
 
 // Pull returns all weights.
 func (m Model[T]) Pull(ctx context.Context) (Weights[T], error) {
-	parts, w, err := m.ask(ctx, nil)
+	parts, w, err := m.pullShards(ctx, nil)
 	if err != nil {
 		return w, err
 	}
@@ -71,8 +71,8 @@ func (m Model[T]) PullRange(ctx context.Context, lo, hi int) (Weights[T], error)
 	return w, nil
 }
 
-// ask pulls every shard that has another version than have says; parts of the others are nil.
-func (m Model[T]) ask(ctx context.Context, have []Version) (parts [][]T, w Weights[T], err error) {
+// pullShards pulls every shard that has another version than have says; parts of the others are nil.
+func (m Model[T]) pullShards(ctx context.Context, have []Version) (parts [][]T, w Weights[T], err error) {
 	answers, err := each(ctx, m, "pull", func(i int, g grains.Grain[shard[T]]) raysys.Ref[answer[T]] {
 		q := question{Hi: math.MaxInt}
 		if have != nil {
@@ -150,7 +150,7 @@ func (c *Cache[T]) Pull(ctx context.Context) (_ Weights[T], changed bool, err er
 	defer c.mu.Unlock()
 	have := make([]Version, c.m.d.shards)
 	copy(have, c.have)
-	parts, w, err := c.m.ask(ctx, have)
+	parts, w, err := c.m.pullShards(ctx, have)
 	if err != nil {
 		return Weights[T]{}, false, err
 	}

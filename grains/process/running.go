@@ -196,7 +196,7 @@ func (r *running) spawn(life context.Context, cfg *Config, env []string, stdout 
 		return fmt.Errorf("%s: start a child process: %w", r.name, err)
 	}
 	r.cmd, r.ended, r.gone = cmd, ended, make(chan struct{})
-	go r.wait(stdout)
+	go r.reapGroup(stdout)
 	context.AfterFunc(life, r.end)
 	if len(cfg.Command) == 0 {
 		_, _ = r.out.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(worker))))
@@ -240,8 +240,8 @@ func (r *running) await(ctx context.Context) (over bool, err error) {
 	return !call, err
 }
 
-// wait kills what the child has left behind.
-func (r *running) wait(stdout *output) {
+// reapGroup kills what the child has left behind.
+func (r *running) reapGroup(stdout *output) {
 	<-r.ended
 	subprocess.KillGroup(r.cmd)
 	stdout.flush()

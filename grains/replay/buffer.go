@@ -124,7 +124,7 @@ func (b *buffer) sample(ctx context.Context, table string, n int) (got collected
 			err = context.DeadlineExceeded
 			break
 		}
-		r := b.ask(ctx, question{Table: uint16(at), N: n - len(got.keys), Wait: wait})
+		r := b.askShards(ctx, question{Table: uint16(at), N: n - len(got.keys), Wait: wait})
 		if err = b.collect(ctx, r, &got); err == nil {
 			err = b.after(ctx, r)
 		}
@@ -162,8 +162,8 @@ type round struct {
 // shortly is how long a shard of several keeps a question while others may have samples.
 const shortly = 250 * time.Millisecond
 
-// ask asks the shards for q.N samples in all.
-func (b *buffer) ask(ctx context.Context, q question) *round {
+// askShards asks the shards for q.N samples in all.
+func (b *buffer) askShards(ctx context.Context, q question) *round {
 	r := &round{ctx: ctx, table: int(q.Table), wait: q.Wait, until: time.Now().Add(q.Wait)}
 	call, n := b.d.sample, q.N
 	if b.d.cfg.Shards > 1 { // a shard that has no samples, or whose node is gone, does not hold up the others for long
@@ -275,7 +275,7 @@ func (b *buffer) collect(ctx context.Context, r *round, got *collected) error {
 		case shut != nil:
 			r.shut = shut
 			b.weigh(r.table, shard, 0)
-		case b.d.cfg.Shards > 1 && r.ctx.Err() == nil && !own(err):
+		case b.d.cfg.Shards > 1 && r.ctx.Err() == nil && !refusedForGood(err):
 			r.failed = err
 			b.failed(ctx, shard, err)
 		default:
@@ -310,8 +310,8 @@ func (b *buffer) after(ctx context.Context, r *round) error {
 	return nil
 }
 
-// own reports whether a shard has refused a call, as it will again: then the shard is not to blame.
-func own(err error) bool {
+// refusedForGood reports whether a shard has refused a call, as it will again: then the shard is not to blame.
+func refusedForGood(err error) bool {
 	var refused *raysys.TaskError
 	return errors.As(err, &refused)
 }

@@ -54,7 +54,7 @@ func (c *Client[T]) Insert(ctx context.Context, table string, items []T, priorit
 		}
 	}
 	err = w.send(ctx, w.take)
-	if bad := w.wait(ctx, 0); err == nil {
+	if bad := w.waitForRoom(ctx, 0); err == nil {
 		err = bad
 	}
 	if err != nil {

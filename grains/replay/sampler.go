@@ -58,7 +58,7 @@ func (s *sampler) next(ctx context.Context) (collected, error) {
 			break
 		}
 		r := s.rounds[0]
-		if err = s.wait(ctx, r); r.next == len(r.calls) {
+		if err = s.takeAnswers(ctx, r); r.next == len(r.calls) {
 			s.rounds = s.rounds[1:]
 			if err == nil {
 				err = s.b.after(ctx, r)
@@ -82,12 +82,12 @@ func (s *sampler) fill(ctx context.Context, table, open int) {
 		if !ok || n < 1 {
 			return
 		}
-		s.rounds = append(s.rounds, s.b.ask(context.WithoutCancel(ctx), question{Table: uint16(table), N: n, Wait: wait, Sampler: s.id}))
+		s.rounds = append(s.rounds, s.b.askShards(context.WithoutCancel(ctx), question{Table: uint16(table), N: n, Wait: wait, Sampler: s.id}))
 	}
 }
 
-// wait takes the answers of a round. Where its calls wait longer than ctx allows it says shortly before the end of ctx which limiter is shut.
-func (s *sampler) wait(ctx context.Context, r *round) error {
+// takeAnswers takes the answers of a round. Where its calls wait longer than ctx allows it says shortly before the end of ctx which limiter is shut.
+func (s *sampler) takeAnswers(ctx context.Context, r *round) error {
 	most := left(ctx)
 	if time.Until(r.until) <= most {
 		return s.b.collect(ctx, r, &s.got)

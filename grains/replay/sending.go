@@ -127,7 +127,7 @@ func (w *sending) take() batch {
 
 // send sends the batch that cut takes, while others may be on their way. After an error nothing was taken.
 func (w *sending) send(ctx context.Context, cut func() batch) error {
-	err := w.wait(ctx, batchOpen-1)
+	err := w.waitForRoom(ctx, batchOpen-1)
 	if err == nil {
 		err = w.pack(ctx)
 	}
@@ -145,7 +145,7 @@ func (w *sending) send(ctx context.Context, cut func() batch) error {
 
 // gaveUp waits for the batches that are on their way, and says in a ShutError which of n items are in, of all batches.
 func (w *sending) gaveUp(ctx context.Context, err error, n int) error {
-	err = errors.Join(err, w.wait(ctx, 0))
+	err = errors.Join(err, w.waitForRoom(ctx, 0))
 	if shut := shutIn(err); shut != nil {
 		for i := w.sent; i < n; i++ { // in no batch that was sent
 			w.left = append(w.left, i)
@@ -155,8 +155,8 @@ func (w *sending) gaveUp(ctx context.Context, err error, n int) error {
 	return err
 }
 
-// wait waits until at most so many batches are on their way, and returns the first error.
-func (w *sending) wait(ctx context.Context, most int) (err error) {
+// waitForRoom waits until at most so many batches are on their way, and returns the first error.
+func (w *sending) waitForRoom(ctx context.Context, most int) (err error) {
 	for len(w.open) > most {
 		s := w.open[0]
 		bad := s.end(ctx)

@@ -67,7 +67,7 @@ func (s *sent) end(ctx context.Context) error {
 				return shut
 			}
 			s.b.shut(ctx, shut)
-		case ctx.Err() != nil || own(err):
+		case ctx.Err() != nil || refusedForGood(err):
 			return err
 		case !fresh && (errors.Is(err, raysys.ErrCancelled) || errors.Is(err, raysys.ErrDeadline)): // with an earlier ctx
 		case s.b.d.cfg.Shards == 1 || tries > repeats:

@@ -169,7 +169,7 @@ func (w *writer) flush(ctx context.Context) error {
 	if err := w.pass(ctx); err != nil {
 		return err
 	}
-	if err := w.wait(ctx, 0); err != nil {
+	if err := w.waitForRoom(ctx, 0); err != nil {
 		return fmt.Errorf("write to %v: %w", w.b, err)
 	}
 	return nil

@@ -38,7 +38,7 @@ func (b *builder) node(t reflect.Type) (*node, *TypeError) {
 		if holdsRef(t, map[reflect.Type]bool{}) {
 			return nil, b.bad(display(t) + " contains itself and a reference: hold a raysys.Ref to the next value, or the references in a slice beside it, instead")
 		}
-		return k.again(t), nil
+		return k.innerNode(t), nil
 	}
 	k := &knot{}
 	b.open[t] = k

@@ -20,9 +20,9 @@ type knot struct {
 	met    bool
 }
 
-// again returns the node of t inside itself. What the builder asks of it does not depend on what t holds: it has no body,
+// innerNode returns the node of t inside itself. What the builder asks of it does not depend on what t holds: it has no body,
 // and no reference, since that is refused.
-func (k *knot) again(t reflect.Type) *node {
+func (k *knot) innerNode(t reflect.Type) *node {
 	k.met = true
 	a := &recursion{knot: k, typ: t}
 	n := &node{shape: a, typ: t, sizer: a}

@@ -37,15 +37,15 @@ func leafOf(t reflect.Type) *node {
 	ptr := reflect.PointerTo(t)
 	l := &leaf{typ: t}
 	switch {
-	case ptr.Implements(protoMessage) && own(t, protoMessage):
+	case ptr.Implements(protoMessage) && ownsMethods(t, protoMessage):
 		l.as = formProto
 		l.name = "proto(" + string(reflect.New(t).Interface().(proto.Message).ProtoReflect().Descriptor().FullName()) + ")"
 		return &node{shape: l, body: l, sizer: protoSizer{l}}
-	case halfOf(ptr, binaryMarshaler, binaryAppender) && ptr.Implements(binaryUnmarshaler) && own(t, binaryUnmarshaler):
+	case halfOf(ptr, binaryMarshaler, binaryAppender) && ptr.Implements(binaryUnmarshaler) && ownsMethods(t, binaryUnmarshaler):
 		l.as, l.name = formBinary, "binary("+bareName(t)+")"
 	case t == bigFloat:
 		l.as, l.name = formBinary, "binary(Float)"
-	case !basic(t) && halfOf(ptr, textMarshaler, textAppender) && ptr.Implements(textUnmarshaler) && own(t, textUnmarshaler):
+	case !basic(t) && halfOf(ptr, textMarshaler, textAppender) && ptr.Implements(textUnmarshaler) && ownsMethods(t, textUnmarshaler):
 		l.as, l.name = formText, "text("+bareName(t)+")"
 	default:
 		return nil
@@ -64,9 +64,9 @@ func basic(t reflect.Type) bool {
 		k == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 }
 
-// own reports whether the methods of want are t's own. A struct inherits those of an embedded field, and they would
+// ownsMethods reports whether the methods of want are t's own. A struct inherits those of an embedded field, and they would
 // leave its other fields out; reflection does not tell the two apart, so that embedding decides.
-func own(t, want reflect.Type) bool {
+func ownsMethods(t, want reflect.Type) bool {
 	return !inherits(t, want) || t.NumField() == 1
 }
 

@@ -196,10 +196,10 @@ func (f *finals) arm() {
 		return
 	}
 	f.armed = true
-	f.look(false)
+	f.passWhenFinal(false)
 }
 
-func (f *finals) look(ended bool) {
+func (f *finals) passWhenFinal(ended bool) {
 	rt := f.turn.Runtime()
 	rt.SetAlarm(&Alarm{At: rt.Now() + int64(untilFinal), Ring: func() { f.looked(ended) }})
 }
@@ -217,7 +217,7 @@ func (f *finals) looked(before bool) {
 		conclude(list, true)
 		return
 	case !before || !t.Ended():
-		f.look(t.Ended())
+		f.passWhenFinal(t.Ended())
 	default:
 		f.mu.Unlock()
 		t.Finish()

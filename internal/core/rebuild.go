@@ -57,7 +57,7 @@ func (o *fetched) rebuild(src Source, lost error, hops int) {
 		o.absent.Rebuild(src, lost, func(err error) {
 			if err != nil {
 				o.future.Fail(err)
-			} else if src := o.again(); src != nil {
+			} else if src := o.sourceAfterRebuild(); src != nil {
 				o.begin(src, hops+1)
 			}
 		})
@@ -77,9 +77,9 @@ func (o *fetched) rebuild(src Source, lost error, hops int) {
 	})
 }
 
-// again returns where the value of the absent future is after a rebuild. It returns nil when it has settled o: the value
+// sourceAfterRebuild returns where the value of the absent future is after a rebuild. It returns nil when it has settled o: the value
 // is here by now, or was released.
-func (o *fetched) again() Source {
+func (o *fetched) sourceAfterRebuild() Source {
 	c := o.absent
 	c.mu.Lock()
 	w, a := c.word.Load(), c.absenceLocked()
@@ -155,7 +155,7 @@ func (s *local) Fetch(into any, done func(error)) {
 	}
 	l := &localFetch{future: s.future, into: into, done: done}
 	if !s.future.Subscribe(&l.waiter, l) {
-		l.look(s.future)
+		l.takeSettled(s.future)
 	}
 }
 
@@ -168,10 +168,10 @@ type localFetch struct {
 }
 
 // Resolved implements Resolved.
-func (l *localFetch) Resolved(w *Waiter) { l.look(w.Future()) }
+func (l *localFetch) Resolved(w *Waiter) { l.takeSettled(w.Future()) }
 
-// look is called with the future, and then with the one that has brought its value.
-func (l *localFetch) look(at *Future) {
+// takeSettled is called with the future, and then with the one that has brought its value.
+func (l *localFetch) takeSettled(at *Future) {
 	for !at.Follow(&l.waiter, l) {
 		v, err := at.Outcome()
 		if e := (*Elsewhere)(nil); errors.As(err, &e) && at.Absent() {

@@ -231,7 +231,7 @@ func (o *showing) open(src Source, hops int) {
 			o.absent.Rebuild(src, err, func(err error) {
 				if err != nil {
 					o.future.Fail(err)
-				} else if src := o.again(); src != nil {
+				} else if src := o.sourceAfterRebuild(); src != nil {
 					o.open(src, hops+1)
 				}
 			})

@@ -30,7 +30,7 @@ func GetAll[T any, R ~struct {
 	Link
 }](ctx context.Context, refs []R, tell func(i int, v T, err error)) {
 	list := Links[T](refs)
-	ask(list)
+	askForValues(list)
 	for i, r := range refs {
 		ahead(list[i:])
 		v, err := Get(ctx, Ref[T](r))
@@ -38,8 +38,8 @@ func GetAll[T any, R ~struct {
 	}
 }
 
-// ask asks for what other nodes have: their answers have what is small, and say where the rest is.
-func ask(list []Link) {
+// askForValues asks for what other nodes have: their answers have what is small, and say where the rest is.
+func askForValues(list []Link) {
 	for _, l := range list {
 		if c := l.future; c != nil && !c.Settled() {
 			if w, ok := c.work.(lazy); ok {
@@ -74,11 +74,11 @@ func Wait[T any, R ~struct {
 	Of[T]
 	Link
 }](ctx context.Context, list []R, n int) (ready, rest []R, err error) {
-	some, others, err := wait(ctx, Links[T](list), n)
+	some, others, err := waitForSome(ctx, Links[T](list), n)
 	return refs[T, R](some), refs[T, R](others), err
 }
 
-func wait(ctx context.Context, refs []Link, n int) (ready, rest []Link, err error) {
+func waitForSome(ctx context.Context, refs []Link, n int) (ready, rest []Link, err error) {
 	if n < 0 {
 		return nil, refs, fmt.Errorf("%w: Wait for %d references: give 0 or more", ErrBadOption, n)
 	}
@@ -100,7 +100,7 @@ func wait(ctx context.Context, refs []Link, n int) (ready, rest []Link, err erro
 		}
 	}
 	s := &selection{refs: refs, n: n, at: make([]int, 0, n)}
-	err = s.wait(ctx, t, own)
+	err = s.waitForSelection(ctx, t, own)
 	ready, rest = s.split()
 	if bad := twice(ready); err == nil || bad != nil {
 		err = bad
@@ -161,7 +161,7 @@ func (s *selection) split() (ready, rest []Link) {
 	return ready, append(rest, s.refs[from:]...)
 }
 
-func (s *selection) wait(ctx context.Context, t *Turn, own bool) error {
+func (s *selection) waitForSelection(ctx context.Context, t *Turn, own bool) error {
 	for {
 		if err := s.sweep(); err != nil || len(s.at) >= s.n {
 			return err

@@ -82,18 +82,18 @@ const (
 func (t *Table) Build(w World) {
 	*t = Table{w: w, by: map[string]*entry{}}
 	w.Scan(Prefix, func(key string) bool {
-		t.look(key)
+		t.lookAtKey(key)
 		return true
 	})
 }
 
 // Look enters a record as it is stored.
 func (t *Table) Look(key string) {
-	t.look(key)
+	t.lookAtKey(key)
 	t.Arm()
 }
 
-func (t *Table) look(key string) {
+func (t *Table) lookAtKey(key string) {
 	rec, version, ok := t.w.Record(key)
 	e := t.by[key]
 	switch {

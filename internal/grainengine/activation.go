@@ -595,15 +595,15 @@ func (a *activation) leave() {
 	a.close()
 }
 
-// told is called when a worker is sent a pull. The caller has locked the pool.
-func (a *activation) told() {
+// countPull is called when a worker is sent a pull. The caller has locked the pool.
+func (a *activation) countPull() {
 	if a.holding != nil {
 		a.holding.pulls = true
 	}
 }
 
-// sought is called when an activation has been given a call, maybe by what Line.Move does.
-func (a *activation) sought(c *call) {
+// moveFromSick is called when an activation has been given a call, maybe by what Line.Move does.
+func (a *activation) moveFromSick(c *call) {
 	e := a.kind.engine
 	if a.holding == nil || a.holding.need().GPU == 0 || !e.cfg.Line.Ill() || a.kind.waitsFor(c) {
 		return

@@ -43,7 +43,7 @@ func (k *boundKind) deliverHere(key string, c *call, m *mail) error {
 			return raysys.ErrClosed
 		}
 		if ok, err := a.accept(c, m); ok {
-			a.sought(c)
+			a.moveFromSick(c)
 			return err
 		}
 		// It stopped this moment. Once close is done, the table has its successor or nothing.

@@ -316,11 +316,11 @@ func Tell[A any](ctx context.Context, f Func, id graindir.ID, arg A) error {
 		return failed.Failure()
 	}
 	*(*A)(s.arg) = arg
-	return f.m.told(f.m.submit(&s))
+	return f.m.queuedOrWhy(f.m.submit(&s))
 }
 
-// told is nil for a call that was queued; it may even have failed since.
-func (m *method) told(l core.Link) error {
+// queuedOrWhy is nil for a call that was queued; it may even have failed since.
+func (m *method) queuedOrWhy(l core.Link) error {
 	if core.IDOf(l).IsZero() {
 		return core.FutureOf(l).Failure()
 	}

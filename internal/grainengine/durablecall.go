@@ -365,7 +365,7 @@ func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, a
 		return true, fmt.Errorf("tell %s: %w: the turn has made %d Tells, which leave when it is stored", m.entry.Name, raysys.ErrOverloaded, maxTells)
 	}
 	d.tells = append(d.tells, keptTell{turn, func() {
-		if err := m.told(m.callWith(from, id, arg)); err != nil {
+		if err := m.queuedOrWhy(m.callWith(from, id, arg)); err != nil {
 			reportUnseen(a, "tell", err)
 		}
 	}})

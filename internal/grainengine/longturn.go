@@ -43,7 +43,7 @@ func (e *Engine) lookAtTurns(after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer == nil && !e.closed.Load() {
-		l.timer = time.AfterFunc(after, e.look)
+		l.timer = time.AfterFunc(after, e.lookAtAll)
 	}
 }
 
@@ -55,7 +55,7 @@ func (e *Engine) stopLooks() {
 	}
 }
 
-func (e *Engine) look() {
+func (e *Engine) lookAtAll() {
 	began, now := time.Now(), e.cfg.Now()
 	var all, late []*activation
 	e.kinds.Range(func(_, v any) bool {

@@ -53,7 +53,7 @@ func (p *pool) deliver(c *call) error {
 	switch n := len(p.idle); {
 	case n > 0:
 		a, p.idle = p.idle[n-1], p.idle[:n-1]
-		a.told()
+		a.countPull()
 	case len(p.all) < p.kind.workers:
 		a, fresh = p.growLocked(), true
 		first = p.kind.live.Add(1) == 1
@@ -81,7 +81,7 @@ func (p *pool) growLocked() *activation {
 	a := newActivation(p.kind, p.key, core.Bundle{})
 	a.pool = p
 	p.all[a.id] = a
-	a.told()
+	a.countPull()
 	return a
 }
 
@@ -151,7 +151,7 @@ func (p *pool) work(a *activation) (panicked any) {
 // pullBehind has the worker pull behind what is in its mailbox.
 func (p *pool) pullBehind(a *activation) {
 	p.mu.Lock()
-	a.told()
+	a.countPull()
 	p.mu.Unlock()
 	a.post(&mail{msg: pull{}})
 }

@@ -71,7 +71,7 @@ func (in *turns) openGate(t *core.Turn) {
 		in.admitReaders()
 	}
 	for _, b := range back {
-		b.look()
+		b.letInOrProbe()
 	}
 }
 
@@ -393,14 +393,14 @@ func (in *turns) cameBack(c *call) {
 	b := &comeback{act: in.a, call: c, pause: firstLook}
 	b.alarm.Ring = func() {
 		b.armed.Store(false)
-		b.look()
+		b.letInOrProbe()
 	}
 	g := in.makeGate()
 	g.mu.Lock()
 	g.back = slices.DeleteFunc(g.back, (*comeback).over)
 	g.back = append(g.back, b)
 	g.mu.Unlock()
-	b.look()
+	b.letInOrProbe()
 }
 
 // isAbove reports whether up was called over another node by a turn that a is in.
@@ -410,9 +410,9 @@ func (in *turns) isAbove(up *core.Turn) bool {
 
 func (b *comeback) over() bool { return !b.call.Future.Pending() || b.call.queuedAt() != b.act }
 
-// look lets the call in, or begins a search for a cycle, where a turn above it waits. A turn that begins to wait later
+// letInOrProbe lets the call in, or begins a search for a cycle, where a turn above it waits. A turn that begins to wait later
 // calls it again.
-func (b *comeback) look() {
+func (b *comeback) letInOrProbe() {
 	up := b.call.Future.Up()
 	for _, t := range b.act.inProgress() {
 		switch {

@@ -79,7 +79,7 @@ func (s *Spec) check() error {
 // Lookup returns the key of the group of a name.
 func (c *Client) Lookup(ctx context.Context, t *core.Turn, name string) (string, error) {
 	key := NameKey(t.Job().Namespace, name)
-	e, err := c.ask(ctx, t, Question{Op: Find, Key: key})
+	e, err := c.askLeader(ctx, t, Question{Op: Find, Key: key})
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("look up %s: %w", Shown(key), err)
@@ -91,9 +91,9 @@ func (c *Client) Lookup(ctx context.Context, t *core.Turn, name string) (string,
 
 // Remove removes a group, and returns when the room of its bundles is free. That one is gone is no error. An operator has no turn: nil.
 func (c *Client) Remove(ctx context.Context, t *core.Turn, key string) error {
-	e, err := c.ask(ctx, t, Question{Op: Delete, Key: key})
+	e, err := c.askLeader(ctx, t, Question{Op: Delete, Key: key})
 	for id := e.Record.ID; err == nil && e.Exists && e.Record.ID == id; {
-		e, err = c.ask(ctx, t, Question{Op: Await, Key: key, Seen: e.Version})
+		e, err = c.askLeader(ctx, t, Question{Op: Await, Key: key, Seen: e.Version})
 	}
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", Shown(key), err)
@@ -106,7 +106,7 @@ func (c *Client) Wait(ctx context.Context, t *core.Turn, key string) ([]core.Nod
 	var e Entry
 	var err error
 	for op := Find; ; op = Await {
-		if e, err = c.ask(ctx, t, Question{Op: op, Key: key, Seen: e.Version}); err != nil {
+		if e, err = c.askLeader(ctx, t, Question{Op: op, Key: key, Seen: e.Version}); err != nil {
 			return nil, fmt.Errorf("wait for %s: %w", Shown(key), err)
 		}
 		if err = e.Gone(key); err != nil {
@@ -118,8 +118,8 @@ func (c *Client) Wait(ctx context.Context, t *core.Turn, key string) ([]core.Nod
 	}
 }
 
-// ask waits for the answer to a question, without the CPU of t.
-func (c *Client) ask(ctx context.Context, t *core.Turn, q Question) (Entry, error) {
+// askLeader waits for the answer to a question, without the CPU of t.
+func (c *Client) askLeader(ctx context.Context, t *core.Turn, q Question) (Entry, error) {
 	s, err := c.Shards()
 	if err != nil {
 		return Entry{}, err

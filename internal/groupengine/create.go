@@ -39,14 +39,14 @@ func (c *Client) Create(ctx context.Context, t *core.Turn, s Spec) (string, erro
 		c.removeEarlier(ns, earlier)
 	}
 	for {
-		e, err := c.ask(ctx, t, Question{Op: Create, Key: key, Record: r})
+		e, err := c.askLeader(ctx, t, Question{Op: Create, Key: key, Record: r})
 		switch {
 		case errors.Is(err, raysys.ErrNameTaken) && c.isOf(ctx, t, key, earlier):
 			err = c.Remove(ctx, t, key)
 		case err == nil && !e.Record.Removing:
 			return key, nil
 		case err == nil: // the group that had the name is going
-			_, err = c.ask(ctx, t, Question{Op: Await, Key: key, Seen: e.Version})
+			_, err = c.askLeader(ctx, t, Question{Op: Await, Key: key, Seen: e.Version})
 		}
 		if err != nil {
 			return "", fmt.Errorf("make a group: %w", err)
@@ -84,6 +84,6 @@ func (c *Client) isOf(ctx context.Context, t *core.Turn, key string, list []core
 	if len(list) == 0 {
 		return false
 	}
-	e, err := c.ask(ctx, t, Question{Op: Find, Key: key})
+	e, err := c.askLeader(ctx, t, Question{Op: Find, Key: key})
 	return err == nil && e.Exists && slices.Contains(list, e.Record.ID)
 }

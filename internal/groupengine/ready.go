@@ -26,11 +26,11 @@ func (*ready) Break([]string) bool                   { return false }
 func (c *Client) Ready(t *core.Turn, key string) core.Ref[[]core.NodeID] {
 	r := &ready{client: c, key: key}
 	r.Future.Init(r, t, t.Next(), core.HasPointers[[]core.NodeID]())
-	r.ask(Question{Op: Find, Key: key})
+	r.askWhenReady(Question{Op: Find, Key: key})
 	return core.RefTo(&r.Result)
 }
 
-func (r *ready) ask(q Question) {
+func (r *ready) askWhenReady(q Question) {
 	s, err := r.client.Shards()
 	if err != nil {
 		r.answered(Entry{}, err)
@@ -50,7 +50,7 @@ func (r *ready) answered(e Entry, err error) {
 		r.Future.Fail(err)
 	case !e.Record.Ready():
 		if !r.Future.Settled() { // it was cancelled
-			r.ask(Question{Op: Await, Key: r.key, Seen: e.Version})
+			r.askWhenReady(Question{Op: Await, Key: r.key, Seen: e.Version})
 		}
 	case r.Future.Start():
 		core.Resolve(&r.Result, e.Record.nodes())

@@ -51,7 +51,7 @@ func (n *Node) gather(a Ask, done func(error)) {
 	case same && reflect.DeepEqual(was.Bundles, a.Bundles):
 		was.until = n.now() + int64(GatherLease)
 		n.mu.Unlock()
-		was.ask(done)
+		was.enterQuestion(done)
 	default:
 		next := &gatherer{Ask: a, until: n.now() + int64(GatherLease), done: done}
 		next.room = n.line.NewGathering(Shown(a.Group)+", which gathers room", a.needs(), func() { next.answer(nil) })
@@ -88,8 +88,8 @@ func (a *Ask) before(b *Ask) bool {
 	return cmp.Or(cmp.Compare(a.Made, b.Made), cmp.Compare(a.ID.Hi, b.ID.Hi), cmp.Compare(a.ID.Lo, b.ID.Lo)) < 0
 }
 
-// ask enters another question, to which the answer is due as soon as all is there. The one before is answered now.
-func (g *gatherer) ask(done func(error)) {
+// enterQuestion enters another question, to which the answer is due as soon as all is there. The one before is answered now.
+func (g *gatherer) enterQuestion(done func(error)) {
 	g.mu.Lock()
 	before := g.done
 	g.done = done

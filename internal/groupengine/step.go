@@ -143,8 +143,8 @@ func Remove(r *Record) *Record {
 	return next
 }
 
-// ask returns the asks for the nodes that have not been asked.
-func (p *Progress) ask(v Verb, key string, r *Record, nodes []core.NodeKey) (list []To) {
+// listAsks returns the asks for the nodes that have not been asked.
+func (p *Progress) listAsks(v Verb, key string, r *Record, nodes []core.NodeKey) (list []To) {
 	if p.verb != v || p.attempt != r.Attempt {
 		p.verb, p.attempt, p.nodes = v, r.Attempt, map[core.NodeKey]answered{}
 	}
@@ -177,7 +177,7 @@ func (p *Progress) remove(key string, r *Record, w World) (s Step) {
 			delete(p.nodes, n)
 		}
 	}
-	s.Asks = p.ask(Release, key, r, nodes)
+	s.Asks = p.listAsks(Release, key, r, nodes)
 	s.Delete = !slices.ContainsFunc(nodes, func(n core.NodeKey) bool { return p.nodes[n] != agreed })
 	return s
 }
@@ -186,7 +186,7 @@ func (p *Progress) remove(key string, r *Record, w World) (s Step) {
 func (p *Progress) prepare(key string, r *Record, w World) (s Step) {
 	open := func(b Bundle) bool { return !b.Held }
 	nodes := nodesOf(r, w, open)
-	s.Asks = p.ask(Prepare, key, r, nodes)
+	s.Asks = p.listAsks(Prepare, key, r, nodes)
 	dies := slices.ContainsFunc(r.Bundles, func(b Bundle) bool { return !b.Held && b.At != core.NodeKey{} && !w.Alive(b.At) })
 	missing := false
 	for _, n := range nodes {

@@ -75,7 +75,7 @@ func (l *Ledger) Take(n Need) (Hold, Shortage) { return l.takeOf(n, nil, nil) }
 
 // takeOf is Take of the devices among these, or among all: nil; and beside those that are owed.
 func (l *Ledger) takeOf(n Need, these []int, o *owed) (Hold, Shortage) {
-	list, s := l.look(&n, o)
+	list, s := l.findDevices(&n, o)
 	if these != nil {
 		list = slices.DeleteFunc(list, func(i int) bool { return !slices.Contains(these, i) })
 		s.GPU = s.GPU || len(list) < n.count()
@@ -92,8 +92,8 @@ func (l *Ledger) takeOf(n Need, these []int, o *owed) (Hold, Shortage) {
 	return Hold{need: n, devices: list}, s
 }
 
-// look returns the devices that are not owed (o is nil where none is) among which n would get its own, and what is short of all but CPU.
-func (l *Ledger) look(n *Need, o *owed) (list []int, s Shortage) {
+// findDevices returns the devices that are not owed (o is nil where none is) among which n would get its own, and what is short of all but CPU.
+func (l *Ledger) findDevices(n *Need, o *owed) (list []int, s Shortage) {
 	s.Memory = n.Memory > l.free.Memory
 	for k, v := range n.Custom {
 		if v > l.free.Custom[k] {
@@ -107,7 +107,7 @@ func (l *Ledger) look(n *Need, o *owed) (list []int, s Shortage) {
 
 // lacksOnlyCPU reports whether CPU alone may be short of what n asks for.
 func (l *Ledger) lacksOnlyCPU(n *Need, o *owed) bool {
-	_, s := l.look(n, o)
+	_, s := l.findDevices(n, o)
 	return s.Empty()
 }
 

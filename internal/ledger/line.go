@@ -149,7 +149,7 @@ func (l *Line) Serve() {
 		}
 		w.Grant(h)
 		if h != nil {
-			l.told(&h.need)
+			l.tellChanged(&h.need)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 		l.pop(s)
 		return w, h, false
 	}
-	l.look(look, now)
+	l.arrangeLook(look, now)
 	l.lacks = lacks
 	l.lackCPU.Store(lacks.CPU)
 	return nil, nil, l.owe(owed)
@@ -254,11 +254,11 @@ func (l *Line) Return(h *Hold) {
 	} else {
 		l.GiveCPU(h.need.CPU)
 	}
-	l.told(&h.need)
+	l.tellChanged(&h.need)
 }
 
-// told calls Hooks.Changed if n is something of the node, or of a bundle.
-func (l *Line) told(n *Need) {
+// tellChanged calls Hooks.Changed if n is something of the node, or of a bundle.
+func (l *Line) tellChanged(n *Need) {
 	if l.hooks.Changed != nil && (l.node != nil || !n.IsCPU(0)) {
 		l.hooks.Changed()
 	}
@@ -500,7 +500,7 @@ func (l *Line) Shared() int64 {
 
 // keepsFor reports whether what the oldest claim of s lacks is kept for it, and when that may change. The caller holds mu.
 func (l *Line) keepsFor(s *shape, now int64) (keeps bool, until int64) {
-	if _, short := l.staying.look(&s.need, nil); !short.Empty() || s.need.CPU > l.staying.CPU.Load() {
+	if _, short := l.staying.findDevices(&s.need, nil); !short.Empty() || s.need.CPU > l.staying.CPU.Load() {
 		return false, 0
 	}
 	if gathers(s.claims[0].work) {
@@ -524,8 +524,8 @@ func (l *Line) returns(h *Hold) {
 	}
 }
 
-// look arranges a look at the line at that time, when more is kept, or less; 0 is never. The caller holds mu.
-func (l *Line) look(at, now int64) {
+// arrangeLook arranges a look at the line at that time, when more is kept, or less; 0 is never. The caller holds mu.
+func (l *Line) arrangeLook(at, now int64) {
 	if at == 0 || l.hooks.Later == nil || l.looksAt > now && l.looksAt <= at {
 		return
 	}

@@ -93,7 +93,7 @@ func (a *adoption) claim() {
 	l.cfg.Tasks.Change(ch, func(e registry.TaskEntry, err error) {
 		switch {
 		case away(err) && l.cfg.Runner.Err() == nil: // the claim may have been made, or no other node may make one
-			l.pause(&a.pauses, a.claim)
+			l.tryAfterPause(&a.pauses, a.claim)
 		case err != nil:
 			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: who has its task now is not known: %w", raysys.ErrUnreachable, err))
 		case !e.Exists:
@@ -104,17 +104,17 @@ func (a *adoption) claim() {
 			src, err := l.outcome(&e.Record)
 			a.end(e.Record.Submitter, src, err)
 		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
-			a.ask(e.Record.Submitter, e.Record.Attempt)
+			a.askSubmitter(e.Record.Submitter, e.Record.Attempt)
 		default: // the leader does not know of the death yet
-			a.again(raysys.ErrNodeDead, a.claim)
+			a.tryAgain(raysys.ErrNodeDead, a.claim)
 		}
 	})
 }
 
-// again tries once more after a pause.
-func (a *adoption) again(err error, try func()) {
+// tryAgain tries once more after a pause.
+func (a *adoption) tryAgain(err error, try func()) {
 	if a.key.Named() { // its record says when it ends
-		a.lineage.pause(&a.pauses, try)
+		a.lineage.tryAfterPause(&a.pauses, try)
 		return
 	}
 	if a.tries++; a.tries > maxTries {
@@ -124,13 +124,13 @@ func (a *adoption) again(err error, try func()) {
 	a.lineage.cfg.Runner.Later(try)
 }
 
-// ask asks the node that has become the submitter for the outcome. This node takes the place of one whose program cannot make the
+// askSubmitter asks the node that has become the submitter for the outcome. This node takes the place of one whose program cannot make the
 // task.
-func (a *adoption) ask(k core.NodeKey, attempt uint32) {
+func (a *adoption) askSubmitter(k core.NodeKey, attempt uint32) {
 	a.lineage.cfg.Refs.FindAt(k, a.key.Run, a.key.ID, func(src core.Source, err error) {
 		switch {
 		case err != nil && !errors.Is(err, errNotMade): // it does not know yet that it is, or is dead too
-			a.again(err, a.claim)
+			a.tryAgain(err, a.claim)
 		case !a.key.Named() && (errors.Is(err, raysys.ErrUnknownFunc) || errors.Is(err, registry.ErrUnreadable)):
 			a.from = attempt
 			a.claim()
@@ -163,7 +163,7 @@ func (a *adoption) open(rec registry.TaskRecord) {
 			rec.Recipe = recipe
 			a.made(&rec, large)
 		case away(err) && len(rec.Outcome) == 0 && l.cfg.Runner.Err() == nil:
-			a.pause("a task waits for a node that has its recipe", err, func() { a.open(rec) })
+			a.tryWhileAway("a task waits for a node that has its recipe", err, func() { a.open(rec) })
 		default:
 			a.unopened(&rec, err)
 		}
@@ -250,18 +250,18 @@ func (a *adoption) find(at registry.TaskObject, then func(core.Source)) {
 		case l.cfg.Runner.Err() != nil:
 			a.end(core.NodeKey{}, nil, err)
 		default:
-			a.pause("a task waits for the node that has its object", err, func() { a.find(at, then) })
+			a.tryWhileAway("a task waits for the node that has its object", err, func() { a.find(at, then) })
 		}
 	})
 }
 
-// pause tries again while a node is away that has what the adopted task needs.
-func (a *adoption) pause(why string, err error, try func()) {
+// tryWhileAway tries again while a node is away that has what the adopted task needs.
+func (a *adoption) tryWhileAway(why string, err error, try func()) {
 	if !a.told {
 		a.told = true
 		a.lineage.cfg.Log(why, "task", a.key.ID, "error", err)
 	}
-	a.lineage.pause(&a.pauses, try)
+	a.lineage.tryAfterPause(&a.pauses, try)
 }
 
 var errUnrecorded = errors.New("its task is not recorded")

@@ -32,7 +32,7 @@ const patience = time.Second
 // begin has d wait, for the patience, unless all is done.
 func (d *departure) begin() {
 	if d.left.Load() > 1 {
-		d.lineage.wait(d)
+		d.lineage.endWaitAfterPatience(d)
 	}
 	d.done(nil)
 }
@@ -62,8 +62,8 @@ func (d *departure) leave() {
 	})
 }
 
-// look has d wait for what must be recorded before another node may know c.
-func (d *departure) look(c *core.Future) {
+// waitForRecord has d wait for what must be recorded before another node may know c.
+func (d *departure) waitForRecord(c *core.Future) {
 	rec, settling := taskengine.RecipeOf(c)
 	switch {
 	case settling:
@@ -107,7 +107,7 @@ func (d *departure) recorded(rec *taskengine.Recipe, c *core.Future, err error) 
 
 func (d *departure) lookAll(futures []*core.Future) {
 	for _, c := range futures {
-		d.look(c)
+		d.waitForRecord(c)
 	}
 }
 
@@ -120,7 +120,7 @@ type settled struct {
 
 // Resolved implements core.Resolved.
 func (s *settled) Resolved(*core.Waiter) {
-	s.departure.look(s.future)
+	s.departure.waitForRecord(s.future)
 	s.departure.done(nil)
 }
 
@@ -147,7 +147,7 @@ func (d *departure) inner(c *core.Future) {
 	}
 	plan.Refs(value, func(r core.RefValue) {
 		if f := r.RefFuture(); f != nil {
-			d.look(f)
+			d.waitForRecord(f)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func (l *Lineage) nameOf(c *core.Future) registry.TaskKey {
 func (l *Lineage) change(ch registry.TaskChange, tries *int, then func(registry.TaskEntry)) {
 	l.cfg.Tasks.Change(ch, func(e registry.TaskEntry, err error) {
 		if away(err) && l.cfg.Runner.Err() == nil {
-			l.pause(tries, func() { l.change(ch, tries, then) })
+			l.tryAfterPause(tries, func() { l.change(ch, tries, then) })
 			return
 		}
 		if err != nil {
@@ -102,9 +102,9 @@ func (l *Lineage) change(ch registry.TaskChange, tries *int, then func(registry.
 	})
 }
 
-// look looks at the record of the task: one that is gone, or has an outcome, ends the task. The holding is looked at again later until it has
+// lookAtRecord looks at the record of the task: one that is gone, or has an outcome, ends the task. The holding is looked at again later until it has
 // settled.
-func (h *holding) look() {
+func (h *holding) lookAtRecord() {
 	l := h.lineage
 	if h.future.Settled() || l.ends() {
 		return
@@ -119,7 +119,7 @@ func (h *holding) look() {
 
 func (h *holding) lookAgain() {
 	h.lineage.cfg.Runner.After(lookEvery, func() {
-		if h.look(); !h.future.Settled() {
+		if h.lookAtRecord(); !h.future.Settled() {
 			h.lookAgain()
 		}
 	})

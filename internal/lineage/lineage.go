@@ -251,8 +251,8 @@ func (l *Lineage) Leave(futures []*core.Future, then func(error)) {
 	d.begin()
 }
 
-// wait ends the wait of d after the patience.
-func (l *Lineage) wait(d *departure) {
+// endWaitAfterPatience ends the wait of d after the patience.
+func (l *Lineage) endWaitAfterPatience(d *departure) {
 	d.at = l.cfg.Runner.Now() + int64(patience)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -626,12 +626,12 @@ func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string
 			s.entry.Object.Number = 1 // see TaskRecord.Early
 		}
 		s.recipe = l.records.encodeRecipe(&r)
-		s.look()
+		s.readName()
 	})
 }
 
-// pause calls try after a pause that grows with the number of tries.
-func (l *Lineage) pause(tries *int, try func()) {
+// tryAfterPause calls try after a pause that grows with the number of tries.
+func (l *Lineage) tryAfterPause(tries *int, try func()) {
 	*tries++ // before the pause: try may be called on another goroutine
 	l.cfg.Runner.After(min(10*time.Millisecond<<min(*tries, 10), untilAgain), try)
 }
@@ -661,10 +661,10 @@ func (l *Lineage) RetainTask(c *core.Future, state string, done func(core.Retain
 		}
 		s := &retaining{lineage: l, key: k, state: state, done: done}
 		if at := refs.SubmitterOf(c); at != (core.NodeKey{}) && l.cfg.Alive(at) {
-			s.ask(at)
+			s.askSubmitter(at)
 			return
 		}
-		s.look()
+		s.readRecord()
 	})
 }
 
@@ -700,7 +700,7 @@ func (l *Lineage) Take(run uint64, id raysys.TaskID) {
 	l.mu.Lock()
 	if h := l.held[k]; h != nil { // another node has ended it
 		l.mu.Unlock()
-		h.look()
+		h.lookAtRecord()
 		return
 	}
 	busy := l.takes.busy[k] || l.findLocked(k) != nil

@@ -59,7 +59,7 @@ func (rs *recording) recordInputs(r *taskengine.Recording, then func(error)) {
 			inputs.left.Add(1)
 			rs.recordRecipe(in.Recipe, inputs.done)
 		case in.Recipe == nil && in.Future != nil:
-			inputs.look(in.Future)
+			inputs.waitForRecord(in.Future)
 		}
 	}
 	inputs.done(nil)

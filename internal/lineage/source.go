@@ -52,7 +52,7 @@ type patient struct {
 func (p *patient) Fetch(into any, done func(error)) {
 	p.Source.Fetch(into, func(err error) {
 		if away(err) && p.lineage.cfg.Runner.Err() == nil {
-			p.lineage.pause(&p.tries, func() { p.Fetch(into, done) })
+			p.lineage.tryAfterPause(&p.tries, func() { p.Fetch(into, done) })
 			return
 		}
 		done(err)

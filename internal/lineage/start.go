@@ -35,13 +35,13 @@ type start struct {
 	done    func(core.Source, error)
 }
 
-// look reads what the name has, for the object that its outcome may be.
-func (s *start) look() {
+// readName reads what the name has, for the object that its outcome may be.
+func (s *start) readName() {
 	k := s.key
 	k.ID = raysys.TaskID{}
 	s.lineage.cfg.Tasks.Change(registry.FindTask(k), func(e registry.TaskEntry, err error) {
 		if err != nil {
-			s.again(err, s.look)
+			s.tryAgain(err, s.readName)
 			return
 		}
 		s.before = e.Record
@@ -62,7 +62,7 @@ func (s *start) fit() {
 	}
 	s.lineage.large.fitRecipe(s.key, s.rec.Name(), s.recipe, func(recipe []byte, large *largeRecipe, err error) {
 		if err != nil {
-			s.again(err, s.fit)
+			s.tryAgain(err, s.fit)
 			return
 		}
 		s.entry.Recipe, s.large = recipe, large
@@ -77,7 +77,7 @@ func (s *start) enter() {
 		t := &e.Record
 		switch {
 		case err != nil:
-			s.again(err, s.enter)
+			s.tryAgain(err, s.enter)
 		case !e.Exists:
 			s.done(nil, fmt.Errorf("%w: the cluster holds this node for dead", raysys.ErrFenced))
 		case t.Name != s.entry.Name || t.Digest != s.entry.Digest:
@@ -86,7 +86,7 @@ func (s *start) enter() {
 		case e.Refused || len(t.Outcome) > 0 || !l.start(s, t.Attempt):
 			l.Succeed(s.key.Run, t.Start.ID, nil, func(src core.Source, err error) {
 				if errors.Is(err, errUnrecorded) { // it has settled since, and another has its name, or none
-					s.look()
+					s.readName()
 					return
 				}
 				s.large.drop()
@@ -99,12 +99,12 @@ func (s *start) enter() {
 	})
 }
 
-// again tries once more while the store is away.
-func (s *start) again(err error, try func()) {
+// tryAgain tries once more while the store is away.
+func (s *start) tryAgain(err error, try func()) {
 	if s.ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(s.ctx), err)
 	} else if away(err) {
-		s.lineage.pause(&s.tries, try)
+		s.lineage.tryAfterPause(&s.tries, try)
 		return
 	}
 	s.done(nil, err)

@@ -74,8 +74,8 @@ type retaining struct {
 	done    func(core.RetainedTask, error)
 }
 
-// look reads the record of the task.
-func (s *retaining) look() {
+// readRecord reads the record of the task.
+func (s *retaining) readRecord() {
 	l, k := s.lineage, s.key
 	if l.Find(k.Run, k.ID) != nil {
 		l.RetainHere(k.Run, k.ID, s.state, s.answered)
@@ -89,7 +89,7 @@ func (s *retaining) look() {
 		case !e.Exists || e.Refused:
 			s.end(errUnrecorded)
 		case at != l.cfg.Self() && l.cfg.Alive(at):
-			s.ask(at)
+			s.askSubmitter(at)
 		default:
 			l.Succeed(k.Run, k.ID, nil, func(_ core.Source, err error) {
 				if err == nil {
@@ -101,7 +101,7 @@ func (s *retaining) look() {
 	})
 }
 
-func (s *retaining) ask(at core.NodeKey) {
+func (s *retaining) askSubmitter(at core.NodeKey) {
 	s.lineage.cfg.Refs.RetainAt(at, s.key.Run, s.key.ID, s.state, s.answered)
 }
 
@@ -110,7 +110,7 @@ func (s *retaining) answered(err error) {
 	case err == nil, errors.Is(err, raysys.ErrTooLarge), s.tries == retainTries, s.lineage.cfg.Runner.Err() != nil:
 		s.end(err)
 	default:
-		s.lineage.pause(&s.tries, s.look)
+		s.lineage.tryAfterPause(&s.tries, s.readRecord)
 	}
 }
 

@@ -109,7 +109,7 @@ func (a *adoption) read() {
 		case c != nil:
 			a.end(l.cfg.Self(), refs.Here(c), nil)
 		case away(err):
-			a.again(err, a.claim)
+			a.tryAgain(err, a.claim)
 		case err != nil:
 			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: its record: %w", raysys.ErrObjectLost, err))
 		case e.Refused:
@@ -120,9 +120,9 @@ func (a *adoption) read() {
 			src, err := l.outcome(&e.Record)
 			a.end(l.cfg.Self(), src, err)
 		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
-			a.ask(e.Record.Submitter, e.Record.Attempt)
+			a.askSubmitter(e.Record.Submitter, e.Record.Attempt)
 		default: // the leader hands it to a worker
-			a.again(raysys.ErrNodeDead, a.claim)
+			a.tryAgain(raysys.ErrNodeDead, a.claim)
 		}
 	})
 }

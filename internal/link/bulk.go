@@ -183,8 +183,8 @@ func (b *bulk) drain() {
 	}
 }
 
-// wait returns when no handler runs any more.
-func (b *bulk) wait() { b.reader.Wait() }
+// waitForHandlers returns when no handler runs any more.
+func (b *bulk) waitForHandlers() { b.reader.Wait() }
 
 func (b *bulk) close() {
 	b.mu.Lock()
@@ -312,14 +312,14 @@ func (b *bulk) dial() error {
 	defer l.shaken(conn)
 	deadline, _ := ctx.Deadline()
 	conn.SetDeadline(deadline)
-	if err := b.ask(ctx, conn); err != nil {
+	if err := b.askPeer(ctx, conn); err != nil {
 		conn.Close()
 		return err
 	}
 	return b.attach(conn)
 }
 
-func (b *bulk) ask(ctx context.Context, conn net.Conn) error {
+func (b *bulk) askPeer(ctx context.Context, conn net.Conn) error {
 	if err := secure(ctx, conn); err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (l *Link) dialOnce(s *slot, of peerOf, gone uint64) (p *Peer, err error) {
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	conn.SetDeadline(deadline)
-	p, err = l.ask(ctx, conn, s, of, gone)
+	p, err = l.greetPeer(ctx, conn, s, of, gone)
 	if err != nil {
 		refuse(conn, err)
 		if l.life.Err() != nil {
@@ -163,8 +163,8 @@ func (l *Link) dialOnce(s *slot, of peerOf, gone uint64) (p *Peer, err error) {
 	return p, nil
 }
 
-// ask is the dialing side of the handshake.
-func (l *Link) ask(ctx context.Context, conn net.Conn, s *slot, of peerOf, gone uint64) (*Peer, error) {
+// greetPeer is the dialing side of the handshake.
+func (l *Link) greetPeer(ctx context.Context, conn net.Conn, s *slot, of peerOf, gone uint64) (*Peer, error) {
 	if err := secure(ctx, conn); err != nil {
 		return nil, err
 	}

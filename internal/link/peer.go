@@ -111,7 +111,7 @@ func (p *Peer) live() {
 	}
 	close(p.readDone)
 	p.bulk.end() // the goroutine that ended the session may not have done it yet
-	p.bulk.wait()
+	p.bulk.waitForHandlers()
 	if p.link.cfg.Down != nil {
 		p.link.cfg.Down(p, p.Err())
 	}

@@ -127,7 +127,7 @@ func (r *relays) frame(p *Peer, kind wire.Kind, payload []byte) (known bool, err
 		next.send(wire.Replies, kind, payload)
 	case s == nil: // it ended while this was on the way
 	case kind == kindRelayData:
-		return true, s.took(payload[8:])
+		return true, s.takeData(payload[8:])
 	case kind == kindRelayMore:
 		s.more(int(binary.LittleEndian.Uint32(payload[8:])))
 	default:

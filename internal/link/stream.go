@@ -101,9 +101,9 @@ func (s *stream) reserve(most int, wait bool) (int, error) {
 	}
 }
 
-// took is what the reader of the relay's session does with data: it must not wait, and need not, because the window
+// takeData is what the reader of the relay's session does with data: it must not wait, and need not, because the window
 // was the sender's to keep.
-func (s *stream) took(b []byte) error {
+func (s *stream) takeData(b []byte) error {
 	n, err := s.in.Write(b, time.Time{}, false)
 	if err == nil && n < len(b) {
 		return fmt.Errorf("%w: more data than the window of a relayed stream", ErrCorrupt)

@@ -68,7 +68,7 @@ func (g *failureDetector) run() {
 	defer func() { a.stop() }()
 	for {
 		v := g.m.View()
-		next, notes := g.look(v)
+		next, notes := g.stepDetector(v)
 		a.set(next)
 		for _, e := range notes {
 			if g.m.cfg.OnEvent != nil {
@@ -93,8 +93,8 @@ func (g *failureDetector) note(kind EventKind, n Node, err error) {
 	g.events = append(g.events, Event{Kind: kind, Node: n.ID, Incarnation: n.Incarnation, Err: err})
 }
 
-// look does the steps that are due, and returns when to look again and the events for OnEvent.
-func (g *failureDetector) look(v *View) (time.Duration, []Event) {
+// stepDetector does the steps that are due, and returns when to look again and the events for OnEvent.
+func (g *failureDetector) stepDetector(v *View) (time.Duration, []Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m, ttl := g.m, g.m.cfg.TTL
@@ -133,7 +133,7 @@ func (g *failureDetector) look(v *View) (time.Duration, []Event) {
 	g.suspect(v, suspects)
 	g.report(v, unheard)
 	next = min(next, g.mend(v, now.mono), g.endSessions(v, now.mono))
-	g.janitor.look(m, v, now.mono)
+	g.janitor.beginRound(m, v, now.mono)
 
 	next = max(next, ttl/500) // two thresholds at almost the same time need not be two looks
 	g.due = now.mono + next

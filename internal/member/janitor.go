@@ -25,8 +25,8 @@ const (
 	roundEvery = 10 * time.Minute
 )
 
-// look begins a round if one is due. With detector.mu held.
-func (j *janitor) look(m *Member, v *View, now time.Duration) {
+// beginRound begins a round if one is due. With detector.mu held.
+func (j *janitor) beginRound(m *Member, v *View, now time.Duration) {
 	if now < j.next || j.working {
 		return
 	}

@@ -268,7 +268,7 @@ func (m *Member) prove(n Node) {
 			m.destroy(n, DeathProven)
 			return
 		}
-		if !m.wait(pause.next()) {
+		if !m.waitFor(pause.next()) {
 			return
 		}
 	}
@@ -404,7 +404,7 @@ func (m *Member) destroy(victim Node, kind EventKind) {
 			return
 		}
 		m.event(kind, victim, err)
-		if !m.wait(pause.next()) {
+		if !m.waitFor(pause.next()) {
 			return
 		}
 	}
@@ -725,14 +725,14 @@ func (m *Member) watch(prefix string, index uint64, apply func(pairs []store.Pai
 		} else {
 			m.event(WatchFailed, Node{}, fmt.Errorf("watch %s: %w", prefix, err))
 		}
-		if !m.wait(pause.next()) {
+		if !m.waitFor(pause.next()) {
 			return
 		}
 	}
 }
 
-// wait lets d pass; false when the member ended first.
-func (m *Member) wait(d time.Duration) bool {
+// waitFor lets d pass; false when the member ended first.
+func (m *Member) waitFor(d time.Duration) bool {
 	a := newAlarm(m.cfg.Clock)
 	a.set(d)
 	defer func() { a.stop() }()

@@ -234,7 +234,7 @@ func (g *failureDetector) yield() {
 	if err != nil && m.ctx.Err() == nil {
 		m.event(VoteFailed, Node{Info: Info{ID: m.cfg.Self.ID}, Incarnation: m.incarnation}, err)
 	}
-	m.wait(m.cfg.TTL / 20) // the renewal, or the watch, has to come to know of it first
+	m.waitFor(m.cfg.TTL / 20) // the renewal, or the watch, has to come to know of it first
 	g.mu.Lock()
 	g.yielding = false
 	g.mu.Unlock()

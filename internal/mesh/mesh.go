@@ -307,7 +307,7 @@ func (m *Mesh) EndDistrusted(t *link.TLS) {
 		free <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-free }()
-			chain, err := m.ask(t, p)
+			chain, err := m.askCertificates(t, p)
 			switch {
 			case err == nil:
 				p.link.Proved(chain)
@@ -320,8 +320,8 @@ func (m *Mesh) EndDistrusted(t *link.TLS) {
 	asking.Wait()
 }
 
-// ask returns the certificates that a peer's node shows now, if they prove that it is that node.
-func (m *Mesh) ask(t *link.TLS, p *Peer) ([]*x509.Certificate, error) {
+// askCertificates returns the certificates that a peer's node shows now, if they prove that it is that node.
+func (m *Mesh) askCertificates(t *link.TLS, p *Peer) ([]*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), DialTimeout)
 	defer cancel()
 	n, err := m.member.Confirm(ctx, p.key.Node, p.key.Incarnation)

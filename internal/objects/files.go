@@ -362,7 +362,7 @@ const restoreTries = 5
 
 // restoreAt tells a node of a file that it should have.
 func (df *diskFiles) restoreAt(k core.NodeKey, key string, oid raysys.TaskID, tries int) {
-	df.o.ask(k, opRestore, objectRequest{oid: oid, key: key}, func(_ objectReply, err error) {
+	df.o.askNode(k, opRestore, objectRequest{oid: oid, key: key}, func(_ objectReply, err error) {
 		if err != nil && tries > 1 && df.o.ctx.Err() == nil && df.o.mesh.Alive(k) {
 			df.o.clock.SetAlarm(&core.Alarm{At: df.o.clock.Now() + int64(watchPause), Ring: func() { df.restoreAt(k, key, oid, tries-1) }})
 		}

@@ -196,7 +196,7 @@ func (o *Objects) release(k *reasons) {
 
 // free tells a node that its copy may go, until that node has answered or is dead.
 func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
-	o.ask(at, opFree, objectRequest{oid: oid}, func(_ objectReply, err error) {
+	o.askNode(at, opFree, objectRequest{oid: oid}, func(_ objectReply, err error) {
 		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // a dead node keeps nothing
 			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
 		}

@@ -235,7 +235,7 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 		if !at.Kept || !o.mesh.Alive(at.Node) || at.Node == o.self() {
 			continue
 		}
-		ans, err := runner.WaitOr(ctx, func(done func(objectReply, error)) { o.ask(at.Node, opExport, objectRequest{oid: rec.ID}, done) }, func(ans objectReply, err error) {
+		ans, err := runner.WaitOr(ctx, func(done func(objectReply, error)) { o.askNode(at.Node, opExport, objectRequest{oid: rec.ID}, done) }, func(ans objectReply, err error) {
 			if err == nil && ans.number != 0 { // the node counts a reference that this node does not keep
 				o.refs.GiveBack(at.Node, ans.number)
 			}
@@ -327,21 +327,21 @@ func (o *Objects) follow(key string, oid raysys.TaskID) {
 			o.clock.ClearAlarm(&before.alarm)
 		}
 		k.pending[key] = p
-		p.wait()
+		p.setAlarm()
 	}
 	o.kept.mu.Unlock()
 	if wanted {
-		p.look()
+		p.lookAtName()
 	}
 }
 
-// wait sets the alarm: a name has as long to be entered as a State has to be written.
-func (p *pendingName) wait() {
+// setAlarm sets the alarm: a name has as long to be entered as a State has to be written.
+func (p *pendingName) setAlarm() {
 	p.alarm.At, p.alarm.Ring = p.o.clock.Now()+int64(retainGrace), p.late
 	p.o.clock.SetAlarm(&p.alarm)
 }
 
-func (p *pendingName) look() {
+func (p *pendingName) lookAtName() {
 	p.o.dir.Find(p.key, func(a registry.Entry, err error) {
 		if p.seen(a, err) {
 			return
@@ -362,7 +362,7 @@ func (p *pendingName) seen(a registry.Entry, err error) bool {
 	case err != nil:
 		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() {
 			if p.pending() {
-				p.look()
+				p.lookAtName()
 			}
 		}})
 	case !a.Exists || a.Record.ID != p.oid:
@@ -409,7 +409,7 @@ func (p *pendingName) late() {
 	forOwner, owner := k.forOwner, k.owner
 	p.o.kept.mu.Unlock()
 	if forOwner && p.o.mesh.Alive(owner) {
-		p.wait()
+		p.setAlarm()
 		return
 	}
 	p.end()

@@ -158,8 +158,8 @@ func (o *Objects) Stats() objectstore.Stats { return o.store.Stats() }
 // Transfers counts what came and went.
 func (o *Objects) Transfers() transfer.Stats { return o.engine.Stats() }
 
-// ask asks a node about an object.
-func (o *Objects) ask(at core.NodeKey, op objectOp, request objectRequest, done func(objectReply, error)) {
+// askNode asks a node about an object.
+func (o *Objects) askNode(at core.NodeKey, op objectOp, request objectRequest, done func(objectReply, error)) {
 	o.mesh.Reach(at, func(to *mesh.Questions) {
 		mesh.Ask(to, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), request.oid), request.key)
@@ -169,7 +169,7 @@ func (o *Objects) ask(at core.NodeKey, op objectOp, request objectRequest, done 
 
 // askWait is ask for a caller that waits.
 func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op objectOp, request objectRequest) error {
-	_, err := runner.Wait(ctx, func(done func(objectReply, error)) { o.ask(at, op, request, done) })
+	_, err := runner.Wait(ctx, func(done func(objectReply, error)) { o.askNode(at, op, request, done) })
 	return err
 }
 

@@ -140,8 +140,8 @@ func (r *retention) open() bool {
 	return k != nil && k.writing
 }
 
-// wait sets the alarm for a State that is not known to be written.
-func (r *retention) wait() {
+// setAlarm sets the alarm for a State that is not known to be written.
+func (r *retention) setAlarm() {
 	r.o.clock.SetAlarm(&core.Alarm{At: r.o.clock.Now() + int64(retainGrace), Ring: r.unwrittenState})
 }
 
@@ -150,10 +150,10 @@ func (r *retention) unwrittenState() {
 	switch self := r.writer == r.o.self(); {
 	case r.written.Load(), r.over.Load(), r.o.ctx.Err() != nil:
 	case self && r.open(), !self && r.o.mesh.Alive(r.writer):
-		r.wait()
+		r.setAlarm()
 	case !r.late:
 		r.late = true
-		r.wait()
+		r.setAlarm()
 	default:
 		r.decide(func(registry.Entry) { r.written.Store(true) }) // which seen will see too
 	}

@@ -135,7 +135,7 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 			}
 			return obj, nil
 		case errors.Is(err, objectstore.ErrPresent) && ctx.Err() == nil: // this node has adopted its own file meanwhile
-		case !errors.Is(err, raysys.ErrObjectLost) && !errors.Is(err, raysys.ErrUnreachable) || !w.again():
+		case !errors.Is(err, raysys.ErrObjectLost) && !errors.Is(err, raysys.ErrUnreachable) || !w.beginSecondRound():
 			return nil, fmt.Errorf("%s: %w", s.Name(), err)
 		}
 	}

@@ -49,7 +49,7 @@ func (so *stateObjects) keepState(key string, data []byte) ([]byte, raysys.TaskI
 		r.finish()
 		return nil, oid, err
 	}
-	r.wait()
+	r.setAlarm()
 	so.o.record(key, shardlog.Version{}, false, r.seen)
 	return rec.Append(nil), oid, nil
 }
@@ -151,7 +151,7 @@ func (so *stateObjects) keepStateCopy(c *pendingCopy) error {
 	if err = so.o.files.persist(c.ctx, obj, key); err == nil {
 		var a registry.Entry
 		if a, err = runner.Wait(c.ctx, func(done func(registry.Entry, error)) { so.o.record(key, shardlog.Version{}, false, done) }); err == nil {
-			r.wait()
+			r.setAlarm()
 			r.seen(a, nil)
 		}
 	}

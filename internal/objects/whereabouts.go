@@ -23,9 +23,9 @@ type whereabouts struct {
 	list    []core.NodeKey // nodes still to be asked
 }
 
-// again begins another round, and reports whether it did: once, when the owner is dead. The first round asked the
+// beginSecondRound begins another round, and reports whether it did: once, when the owner is dead. The first round asked the
 // directory while the owner may have lived; copies that were made since then, or were about to be entered, can serve now.
-func (w *whereabouts) again() bool {
+func (w *whereabouts) beginSecondRound() bool {
 	if w.last || w.o.mesh.Alive(w.owner) {
 		return false
 	}

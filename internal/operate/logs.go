@@ -150,12 +150,12 @@ func (h *Hearing) From(p *mesh.Peer) {
 		h.mu.Lock()
 		h.hears = true
 		h.mu.Unlock()
-		h.ask(p, false, func() {})
+		h.askForLines(p, false, func() {})
 	}
 }
 
-// ask asks for the next lines, or for the last. Those are shown by a goroutine, as a terminal may take its time.
-func (h *Hearing) ask(p *mesh.Peer, last bool, done func()) {
+// askForLines asks for the next lines, or for the last. Those are shown by a goroutine, as a terminal may take its time.
+func (h *Hearing) askForLines(p *mesh.Peer, last bool, done func()) {
 	k, c := p.Key(), h.o.Node.Cluster()
 	h.mu.Lock()
 	question, _ := json.Marshal(worklog.Question{Last: last, Had: h.batches[k]})
@@ -175,7 +175,7 @@ func (h *Hearing) ask(p *mesh.Peer, last bool, done func()) {
 			ends := h.ends
 			h.mu.Unlock()
 			if !ends && (fresh || c.Runner.Pause(time.Second)) {
-				h.ask(p, false, func() {})
+				h.askForLines(p, false, func() {})
 			}
 		}, func(error) { done() })
 	})
@@ -219,7 +219,7 @@ func (h *Hearing) Last(ctx context.Context) {
 		if p := c.Mesh.Peer(mesh.KeyOf(m)); p != nil && mesh.KeyOf(m) != self && RoleOf(m.Info) != "driver" {
 			answered := make(chan struct{})
 			asked = append(asked, answered)
-			h.ask(p, true, sync.OnceFunc(func() { close(answered) }))
+			h.askForLines(p, true, sync.OnceFunc(func() { close(answered) }))
 		}
 	}
 	for _, answered := range asked {

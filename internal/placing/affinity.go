@@ -233,8 +233,8 @@ func (a *affinity) explain(list []core.Condition, of core.GrainName, w *raysys.W
 // has ended is not kept.
 func (a *affinity) tick() { a.later(softPatience, &a.ticking) }
 
-// pause brings news for work that waits for a grain to be elsewhere, or active.
-func (a *affinity) pause() { a.later(grainPause, &a.pausing) }
+// tellWaiters brings news for work that waits for a grain to be elsewhere, or active.
+func (a *affinity) tellWaiters() { a.later(grainPause, &a.pausing) }
 
 func (a *affinity) later(d time.Duration, waits *bool) {
 	a.mu.Lock()

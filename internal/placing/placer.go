@@ -398,7 +398,7 @@ func (pl *Placer) PlaceTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 			pl.askForRoom(request)
 		}
 		if asksOfGrain(r.Options.Conditions) { // nothing tells that it is elsewhere now
-			pl.Affinity.pause()
+			pl.Affinity.tellWaiters()
 		}
 		if joining(pl.Member.View(), view) || !pl.reachesWorker() { // which nodes there are stays in a view
 			err = notYet{err}

@@ -28,7 +28,7 @@ func (a *await) begin() {
 			a.next(err)
 			return
 		}
-		a.ask(p)
+		a.askSubmitter(p)
 	})
 }
 
@@ -68,7 +68,7 @@ func (a *await) next(err error) {
 	})
 }
 
-func (a *await) ask(p *mesh.Peer) {
+func (a *await) askSubmitter(p *mesh.Peer) {
 	p.Questions.Ask(wire.Requests, wire.KindAwait, func(dst []byte) []byte {
 		return wire.AppendUvarint(dst, a.at.number)
 	}, func(r *wire.Reader, err error) error {
@@ -97,7 +97,7 @@ func (a *await) lost(p *mesh.Peer, cause error) {
 		case next == p:
 			a.next(cause)
 		default:
-			a.ask(next)
+			a.askSubmitter(next)
 		}
 	})
 }
@@ -144,15 +144,15 @@ func WhenHere(c *core.Future, tell func(v any, err error)) { whenHere(c, tell) }
 func whenHere(c *core.Future, tell func(v any, err error)) {
 	a := &valueWait{future: c, tell: tell}
 	if !c.Subscribe(&a.Waiter, a) {
-		a.look(c)
+		a.takeSettled(c)
 	}
 }
 
 // Resolved implements core.Resolved.
-func (a *valueWait) Resolved(w *core.Waiter) { a.look(w.Future()) }
+func (a *valueWait) Resolved(w *core.Waiter) { a.takeSettled(w.Future()) }
 
-// look is called when at has settled: the future itself, or the one that fetches its value.
-func (a *valueWait) look(at *core.Future) {
+// takeSettled is called when at has settled: the future itself, or the one that fetches its value.
+func (a *valueWait) takeSettled(at *core.Future) {
 	for !at.Follow(&a.Waiter, a) {
 		v, err := a.future.Outcome()
 		lost := a.future.Failure()

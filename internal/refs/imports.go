@@ -89,8 +89,8 @@ func (i *imports) submitterOf(c *core.Future) *RemoteSource {
 	return i.submitters[weak.Make(c)].Value()
 }
 
-// again returns a future for a reference to s that is passed on.
-func (i *imports) again(s *RemoteSource) *core.Future {
+// passOn returns a future for a reference to s that is passed on.
+func (i *imports) passOn(s *RemoteSource) *core.Future {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return &s.future.Future

@@ -204,7 +204,7 @@ func (r *References) submitterOf(n named) named {
 	if n.submitted {
 		return named{future: n.future}
 	}
-	return named{future: r.imports.again(n.submitter), owner: n.submitter}
+	return named{future: r.imports.passOn(n.submitter), owner: n.submitter}
 }
 
 // pair returns the future for a reference to two futures.

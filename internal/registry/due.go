@@ -284,7 +284,7 @@ func (s *dueStore) List(o due.Query, done func(due.Page, error)) {
 		done(p, err)
 	}}
 	q.asker = asker{reg: s.reg, shard: o.Shard, from: s.reg.cfg.Members.Self()}
-	s.reg.ask(q)
+	s.reg.askLeader(q)
 }
 
 // Shards implements due.Store.

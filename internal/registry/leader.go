@@ -419,7 +419,7 @@ func (l *leader) handOverAgain() {
 	r := l.reaper()
 	for _, key := range slices.Sorted(maps.Keys(keys)) { // in an order that a seed repeats
 		if rec, ok := l.shard.Get(key); ok {
-			r.look(key, rec)
+			r.reapRecord(key, rec)
 		}
 	}
 	r.flush()

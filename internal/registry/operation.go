@@ -72,7 +72,7 @@ type asked[A any] struct {
 func ask[A any](r *Registry, op operation[A], done func(A, error)) {
 	q := &asked[A]{operation: op, done: done}
 	q.asker = asker{reg: r, shard: r.cfg.Layout.ShardOf(op.shardKey()), from: r.cfg.Members.Self()}
-	r.ask(q)
+	r.askLeader(q)
 }
 
 // errNotLeader is the answer of a node that does not lead the shard, or does so no more: the next leader is asked.

@@ -82,7 +82,7 @@ func (l *leader) reapRest(keys ...string) {
 		}
 		delete(l.unreaped.left, key)
 		if rec, ok := l.shard.Get(key); ok {
-			r.look(key, rec)
+			r.reapRecord(key, rec)
 		}
 	}
 	r.flush()
@@ -140,13 +140,13 @@ func (r *reaper) alive(k core.NodeKey) bool {
 // scan looks at all records of a kind.
 func (r *reaper) scan(prefix string) {
 	r.l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
-		r.look(key, rec)
+		r.reapRecord(key, rec)
 		return true
 	})
 }
 
-// look removes dead nodes from one record.
-func (r *reaper) look(key string, rec shardlog.Record) {
+// reapRecord removes dead nodes from one record.
+func (r *reaper) reapRecord(key string, rec shardlog.Record) {
 	if r.l.busy(key) {
 		r.l.leave(key)
 		return

@@ -106,8 +106,8 @@ func New(cfg Config) *Registry {
 // Layout maps keys to shards.
 func (r *Registry) Layout() *shardlog.Layout { return &r.cfg.Layout }
 
-// ask sends q to the leader of its shard: now, or as soon as there is one.
-func (r *Registry) ask(q request) {
+// askLeader sends q to the leader of its shard: now, or as soon as there is one.
+func (r *Registry) askLeader(q request) {
 	w := q.who()
 	if err := r.cfg.Members.Suspended(); err != nil && q.code().needsLease() {
 		q.fail(err)
@@ -218,14 +218,14 @@ func (r *Registry) takeAll() (all []request) {
 
 func (r *Registry) retry(shard int) {
 	for _, q := range r.take(shard) {
-		r.ask(q)
+		r.askLeader(q)
 	}
 }
 
 // Retry sends all requests that wait for a leader. It is called when leaders or connections may have changed.
 func (r *Registry) Retry() {
 	for _, q := range r.takeAll() {
-		r.ask(q)
+		r.askLeader(q)
 	}
 }
 

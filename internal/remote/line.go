@@ -167,7 +167,7 @@ func (l *lines) handOver(n *nodeLines, key lineKey, at *line) {
 		n.hold(at, -1, -m.size)
 		if len(n.heads) > 0 { // one may have waited for room
 			l.mu.Unlock()
-			l.ask(n)
+			l.askForBodies(n)
 			l.mu.Lock()
 		}
 	}
@@ -236,12 +236,12 @@ func (l *lines) head(m inbound) error {
 	if tooMany {
 		return fmt.Errorf("%w: more than %d messages without their bodies", wire.ErrCorrupt, maxHeads)
 	}
-	l.ask(n)
+	l.askForBodies(n)
 	return nil
 }
 
-// ask asks for bodies, of lines that have room for them. The end of the connection answers those questions too.
-func (l *lines) ask(n *nodeLines) {
+// askForBodies asks for bodies, of lines that have room for them. The end of the connection answers those questions too.
+func (l *lines) askForBodies(n *nodeLines) {
 	for {
 		l.mu.Lock()
 		i := -1
@@ -265,7 +265,7 @@ func (l *lines) ask(n *nodeLines) {
 				body = append([]byte{}, r.Rest()...)
 			}
 			l.came(n, m, body, err, 1)
-			l.ask(n)
+			l.askForBodies(n)
 			return nil
 		})
 	}

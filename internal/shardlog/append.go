@@ -139,7 +139,7 @@ func (s *Shard) append(b *block, with []store.Op) (size int, err error) {
 				return 0, fmt.Errorf("%w: %s", ErrDeposed, clip(err))
 			}
 		}
-		if err := pause.wait(s.ctx); err != nil {
+		if err := pause.waitForRetry(s.ctx); err != nil {
 			return 0, s.unfinished(sent, err)
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Shard) readBack(key string, b *block) (ours bool, err error) {
 			return false, err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("read back segment %d of shard %d: %w", b.seq, s.cfg.Shard, err))
-		if err := pause.wait(s.ctx); err != nil {
+		if err := pause.waitForRetry(s.ctx); err != nil {
 			return false, err
 		}
 	}
@@ -195,7 +195,7 @@ func (s *Shard) checkFence() error {
 			return err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("fence of shard %d: %w", s.cfg.Shard, err))
-		if err := pause.wait(s.ctx); err != nil {
+		if err := pause.waitForRetry(s.ctx); err != nil {
 			return err
 		}
 	}
@@ -224,8 +224,8 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// wait returns ErrClosed when ctx ended.
-func (b *backoff) wait(ctx context.Context) error {
+// waitForRetry returns ErrClosed when ctx ended.
+func (b *backoff) waitForRetry(ctx context.Context) error {
 	b.d = min(max(2*b.d, firstPause), lastPause)
 	t := time.NewTimer(b.d)
 	defer t.Stop()

@@ -114,7 +114,7 @@ func (s *Shard) compacted() bool {
 			return false // the committer notices by itself
 		}
 		s.cfg.OnTrouble(fmt.Errorf("compact shard %d: %w", s.cfg.Shard, err))
-		if pause.wait(s.ctx) != nil {
+		if pause.waitForRetry(s.ctx) != nil {
 			return false
 		}
 	}
@@ -238,7 +238,7 @@ func (s *Shard) fenced(ops ...store.Op) (pairs []store.Pair, err error) {
 		if err == nil {
 			return pairs[len(s.fence):], nil
 		}
-		if errors.Is(err, store.ErrRefused) || pause.wait(s.ctx) != nil {
+		if errors.Is(err, store.ErrRefused) || pause.waitForRetry(s.ctx) != nil {
 			return nil, err
 		}
 	}

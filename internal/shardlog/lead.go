@@ -111,7 +111,7 @@ func seize(ctx context.Context, cfg LeadConfig) (epoch uint64, err error) {
 		if epoch != 0 || rerr != nil {
 			return epoch, rerr
 		}
-		if pause.wait(ctx) != nil {
+		if pause.waitForRetry(ctx) != nil {
 			return 0, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}

@@ -167,7 +167,7 @@ func (s *Shard) patiently(f func(ctx context.Context) error) error {
 			return err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("load shard %d: %w", s.cfg.Shard, err))
-		if pause.wait(s.ctx) != nil {
+		if pause.waitForRetry(s.ctx) != nil {
 			return fmt.Errorf("%w: %w", context.Cause(s.ctx), err)
 		}
 	}

@@ -62,12 +62,12 @@ func (l *lateReplies) add(x *exchange, p *peer, frame []byte) {
 	l.frames = append(l.frames, append([]byte(nil), frame...))
 	l.some.Store(true)
 	if len(l.frames) == 1 {
-		l.again(x, p)
+		l.setAlarm(x, p)
 	}
 }
 
-// again sets the alarm; the caller holds mu.
-func (l *lateReplies) again(x *exchange, p *peer) {
+// setAlarm sets the alarm; the caller holds mu.
+func (l *lateReplies) setAlarm(x *exchange, p *peer) {
 	l.alarm.At = x.rt.Now() + retryPause
 	l.alarm.Ring = func() { l.send(x, p) }
 	x.rt.SetAlarm(&l.alarm)
@@ -78,7 +78,7 @@ func (l *lateReplies) send(x *exchange, p *peer) {
 	defer l.mu.Unlock()
 	for len(l.frames) > 0 {
 		if err := x.trySend(p, l.frames[0]); errors.Is(err, raysys.ErrOverloaded) && !p.gone.Load() {
-			l.again(x, p)
+			l.setAlarm(x, p)
 			return
 		}
 		l.frames = l.frames[1:]

@@ -66,7 +66,7 @@ func (d *deferred) pop(e *Engine) *core.Future {
 	if len(d.own) > 0 {
 		c := d.own[0]
 		d.own[0], d.own = nil, d.own[1:]
-		d.took(e, 1)
+		d.countTaken(e, 1)
 		return c
 	}
 	if len(d.order) == 0 {
@@ -97,7 +97,7 @@ func (d *deferred) first(e *Engine, l *waitlist) *core.Future {
 	if len(l.futures) == 0 {
 		d.remove(l)
 	}
-	d.took(e, 1)
+	d.countTaken(e, 1)
 	return c
 }
 
@@ -106,7 +106,7 @@ func (d *deferred) remove(l *waitlist) {
 	d.order = slices.DeleteFunc(d.order, func(o *waitlist) bool { return o == l })
 }
 
-func (d *deferred) took(e *Engine, n int) {
+func (d *deferred) countTaken(e *Engine, n int) {
 	d.count.Add(-int64(n))
 	e.unqueued.Add(-int64(n))
 }
@@ -139,7 +139,7 @@ func (d *deferred) drain(e *Engine) (all []*core.Future) {
 	for _, l := range d.order {
 		all = append(all, l.futures...)
 	}
-	d.took(e, len(all))
+	d.countTaken(e, len(all))
 	for _, w := range d.unplaced {
 		all = append(all, &w.task.Future)
 	}
@@ -180,7 +180,7 @@ func (d *deferred) hopeless(x *exchange, now int64) (gone []*core.Future, again 
 			}
 		default:
 			gone = append(gone, l.futures...)
-			d.took(x.e, len(l.futures))
+			d.countTaken(x.e, len(l.futures))
 			d.remove(l)
 		}
 	}

@@ -79,8 +79,8 @@ func (d *deps) missing() []*core.Future {
 	return list
 }
 
-// wait subscribes to the futures that are missing. The task is held.
-func (d *deps) wait() {
+// waitForInputs subscribes to the futures that are missing. The task is held.
+func (d *deps) waitForInputs() {
 	futures := d.futures
 	if d.fetch {
 		futures = d.missing()
@@ -178,7 +178,7 @@ func (d *deps) settled() {
 			d.task.settleFailed(err)
 			return
 		case !here: // one value was evicted while others arrived: that may go on, so this does not call itself
-			d.job.Runtime.(Runtime).Tasks().cfg.Pool.Go(goroutines.Func(d.wait))
+			d.job.Runtime.(Runtime).Tasks().cfg.Pool.Go(goroutines.Func(d.waitForInputs))
 			return
 		}
 		if !d.task.keepsParams(d) {
@@ -211,7 +211,7 @@ func (d *deps) open() (futures []*core.Future) {
 }
 
 // ready and settleFailed let deps wait for the references inside the values of another deps.
-func (d *deps) ready()                  { d.wait() }
+func (d *deps) ready()                  { d.waitForInputs() }
 func (d *deps) goesToValues(*deps) bool { return false }
 func (d *deps) keepsParams(*deps) bool  { return false }
 func (d *deps) settleFailed(err error)  { d.task.settleFailed(err) }
@@ -274,7 +274,7 @@ type fetchPermit struct{ taken atomic.Bool }
 // fetchAbsent fetches the values of d now, or when a permit is free.
 func (d *deps) fetchAbsent() {
 	if d.remakes || !d.task.plain() || d.fetchPermit.taken.Load() {
-		d.wait()
+		d.waitForInputs()
 		return
 	}
 	e := d.job.Runtime.(Runtime).Tasks()
@@ -288,7 +288,7 @@ func (d *deps) fetchAbsent() {
 	f.used++
 	d.fetchPermit.taken.Store(true)
 	f.mu.Unlock()
-	d.wait()
+	d.waitForInputs()
 }
 
 // releaseFetchPermit gives the permit of d, if it has one, to the next task that waits.
@@ -303,7 +303,7 @@ func (d *deps) releaseFetchPermit() {
 	}
 	e.cfg.Pool.Go(goroutines.Func(func() { // the caller, which runs or ends a task, does not wait for this
 		if next != nil {
-			next.wait()
+			next.waitForInputs()
 		}
 		for _, d := range gone {
 			d.task.ready() // ready finds that the task has settled, and releases what it holds

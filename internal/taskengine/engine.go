@@ -544,7 +544,7 @@ func (e *Engine) Load() loadreport.Load {
 			l.Free = 0
 		}
 		l.Mean = x.means.mean()
-		l.Line = x.means.shaped.wait(l.Shaped)
+		l.Line = x.means.shaped.estimateWait(l.Shaped)
 	}
 	return l
 }
@@ -628,7 +628,7 @@ func (e *Engine) Tick() {
 	if x := e.net.Load(); x != nil {
 		x.means.weigh(e.queue, x.inbound)
 	}
-	look(e, e.now())
+	rememberWork(e, e.now())
 }
 
 // start hands j, whose CPUs are taken, to an idle worker or a new one.

@@ -77,7 +77,7 @@ func (t *inboundTask) accept(slot uint64) {
 	case t.from.inbound.put(t):
 		t.Future.Cancel(&core.Orphaned{Err: raysys.ErrCancelled})
 	case d != nil:
-		d.wait()
+		d.waitForInputs()
 	default:
 		t.enqueue(x)
 	}

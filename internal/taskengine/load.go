@@ -170,8 +170,8 @@ func (m *means) weighLine(e *Engine) {
 	m.shaped.waited.Store(waited)
 }
 
-// wait is the estimated wait of the line, in which so many tasks wait now.
-func (m *shapedMeans) wait(waits int) time.Duration {
+// estimateWait is the estimated wait of the line, in which so many tasks wait now.
+func (m *shapedMeans) estimateWait(waits int) time.Duration {
 	waited := m.waited.Load()
 	return forwarding.LineWait(time.Duration(m.line.Load()), waited, int64(waits)-waited)
 }

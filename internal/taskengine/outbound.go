@@ -232,7 +232,7 @@ func (r *record) lost(x *exchange, node raysys.NodeID, cause error) {
 	}
 	attempt := r.attempt()
 	if r.excuse(attempt, cause) {
-		r.again(attempt, 0)
+		r.arrangeAttempt(attempt, 0)
 		return
 	}
 	if r.counted(attempt) > r.spec.opts.Retries {
@@ -242,11 +242,11 @@ func (r *record) lost(x *exchange, node raysys.NodeID, cause error) {
 		})
 		return
 	}
-	r.again(attempt, 0)
+	r.arrangeAttempt(attempt, 0)
 }
 
-// again arranges the attempt that follows one that has failed; redraw is 1 where that was the program's failure.
-func (r *record) again(attempt int, redraw uint32) {
+// arrangeAttempt arranges the attempt that follows one that has failed; redraw is 1 where that was the program's failure.
+func (r *record) arrangeAttempt(attempt int, redraw uint32) {
 	e := engineOf(r.Future.Up())
 	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
 	redraws := r.Future.Turn().Redraws() + redraw

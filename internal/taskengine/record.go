@@ -398,7 +398,7 @@ func (r *record) failed(err error) tally.Outcome {
 		r.settleFailed(err)
 		return tally.Error
 	}
-	r.again(attempt, 1)
+	r.arrangeAttempt(attempt, 1)
 	return tally.Retried
 }
 
@@ -637,7 +637,7 @@ func (r *record) handUp(t *core.Turn) {
 func (r *record) join(j Joiner, d *deps) {
 	rec, _ := r.recipeNow()
 	if rec == nil {
-		d.wait()
+		d.waitForInputs()
 		return
 	}
 	j.Join(rec, func(src core.Source, err error) {
@@ -645,7 +645,7 @@ func (r *record) join(j Joiner, d *deps) {
 		case err != nil:
 			r.refuse(d, err)
 		case src == nil:
-			d.wait()
+			d.waitForInputs()
 		default:
 			r.fetch(src)
 		}
@@ -779,7 +779,7 @@ func (r *record) fill(arg []byte, byRef bool, inputs []*core.Future) error {
 		}
 	}
 	r.attach(t, d)
-	d.wait()
+	d.waitForInputs()
 	return nil
 }
 

@@ -217,7 +217,7 @@ func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core
 			err = fmt.Errorf("submit %s: %w", s.entry, err)
 			r.refuse(d, err)
 		case src == nil:
-			d.wait()
+			d.waitForInputs()
 		default:
 			rec.cut(errJoined)
 			d.joined.Store(&src)
@@ -406,7 +406,7 @@ func (s *spec) release(ctx context.Context, t *core.Turn, r *record, d *deps) co
 	if j := joinerOf(t); j != nil {
 		r.join(j, d)
 	} else {
-		d.wait()
+		d.waitForInputs()
 	}
 	return core.LinkTo(&r.Future)
 }

@@ -316,12 +316,12 @@ func Functions(e *Engine) []tally.Row {
 			m.Row(name).Waits(time.Duration(now - since))
 		}
 	})
-	look(e, now)
+	rememberWork(e, now)
 	return m.Rows()
 }
 
-// look remembers what runs and waits now, for the next question. On a node of a cluster Tick does, too.
-func look(e *Engine, now int64) {
+// rememberWork remembers what runs and waits now, for the next question. On a node of a cluster Tick does, too.
+func rememberWork(e *Engine, now int64) {
 	e.slots.Look(now)
 	e.order.Tick()
 }

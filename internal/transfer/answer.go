@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// look handles the content of the inbox.
-func (d *feed) look(peer Peer) error {
+// takeInbox handles the content of the inbox.
+func (d *feed) takeInbox(peer Peer) error {
 	in := d.read()
 	switch {
 	case in.wrong != nil:

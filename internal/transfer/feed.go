@@ -192,7 +192,7 @@ func (d *feed) converse() error {
 			}
 			timer.Reset(wait)
 		case <-d.wakes:
-			if err := d.look(peer); err != nil {
+			if err := d.takeInbox(peer); err != nil {
 				return err
 			}
 		}

@@ -274,10 +274,10 @@ func (f *flight) pump(d *feed) {
 	}
 	peer, slot := d.peer, d.slot
 	f.mu.Unlock()
-	f.ask(peer, slot, spans)
+	f.askForSpans(peer, slot, spans)
 }
 
-func (f *flight) ask(peer Peer, slot uint64, spans []span) {
+func (f *flight) askForSpans(peer Peer, slot uint64, spans []span) {
 	if len(spans) == 0 {
 		return
 	}

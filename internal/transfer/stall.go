@@ -49,7 +49,7 @@ func (d *feed) still(peer Peer) error {
 		others = others || o.ready && !o.slow
 	}
 	ready, l := d.ready, d.landing
-	spans := d.again()
+	spans := d.listOpenSpans()
 	if others {
 		f.cargo.release(d)
 	}
@@ -65,13 +65,13 @@ func (d *feed) still(peer Peer) error {
 		}
 		f.pumpAll()
 	case l == nil: // the asks may have been lost; chunks that come twice are skipped
-		f.ask(peer, d.slot, spans)
+		f.askForSpans(peer, d.slot, spans)
 	}
 	return nil
 }
 
-// again lists what the source was asked for and is not landing. The flight's mu is held.
-func (d *feed) again() (spans []span) {
+// listOpenSpans lists what the source was asked for and is not landing. The flight's mu is held.
+func (d *feed) listOpenSpans() (spans []span) {
 	for _, i := range d.pending {
 		if d.flight.cargo.chunks[i].place == asked {
 			spans = extend(spans, i)

@@ -33,9 +33,9 @@ type probeAnswer struct {
 	fars  []far
 }
 
-// ask asks the node that computes f what f waits for. It returns no waits when f can go on, or the node does not
+// askComputingNode asks the node that computes f what f waits for. It returns no waits when f can go on, or the node does not
 // answer.
-func (pr *Prober) ask(f far) ([]core.Waiting, []far) {
+func (pr *Prober) askComputingNode(f far) ([]core.Waiting, []far) {
 	if f.at == pr.Self() {
 		return pr.waitsOf(f)
 	}

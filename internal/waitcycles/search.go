@@ -138,11 +138,11 @@ func (pr *Prober) end(t *core.Turn) {
 func (pr *Prober) probe(t *core.Turn) {
 	gave := map[probed]bool{}
 	for range maxBroken {
-		first := pr.look(t, gave)
+		first := pr.listWaits(t, gave)
 		if !first.stuck() {
 			return
 		}
-		again := pr.look(t, gave)
+		again := pr.listWaits(t, gave)
 		if !again.stuck() || !again.within(first) {
 			return
 		}
@@ -182,8 +182,8 @@ type waitGraph struct {
 	fars  []far       // of waits that are Far: the work at the other node
 }
 
-// look lists what t waits for over all nodes. gave are calls that gave way already.
-func (pr *Prober) look(t *core.Turn, gave map[probed]bool) *waitGraph {
+// listWaits lists what t waits for over all nodes. gave are calls that gave way already.
+func (pr *Prober) listWaits(t *core.Turn, gave map[probed]bool) *waitGraph {
 	g := &waitGraph{pr: pr, index: map[probed]int{}, roots: map[far]int{}}
 	own, fars := pr.describe(func(away func(*core.Future) bool) []core.Waiting { return core.Waits(t, away) })
 	g.merge(far{}, pr.Self(), own, fars, gave)
@@ -196,7 +196,7 @@ func (pr *Prober) look(t *core.Turn, gave map[probed]bool) *waitGraph {
 		if !known {
 			root = -1
 			if len(g.waits) < maxProbed {
-				list, fars := pr.ask(f)
+				list, fars := pr.askComputingNode(f)
 				root = g.merge(f, f.at, list, fars, gave)
 			}
 			g.roots[f] = root

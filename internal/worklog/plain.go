@@ -40,14 +40,14 @@ func (l *Lines) lookAll() bool {
 	}
 	l.mu.Unlock()
 	for run, b := range asking {
-		l.look(run, b)
+		l.takePlain(run, b)
 	}
 	return true
 }
 
-// look puts plain output into the box of the sole driver. With several drivers nobody knows whose it is. The file is read without mu, which a slow disk would
+// takePlain puts plain output into the box of the sole driver. With several drivers nobody knows whose it is. The file is read without mu, which a slow disk would
 // hold from each line that work writes: who has looked meanwhile has put the same lines.
-func (l *Lines) look(run uint64, b *box) {
+func (l *Lines) takePlain(run uint64, b *box) {
 	folder, node := l.cfg.Folder, string(l.cfg.Node)
 	l.mu.Lock()
 	from, skip := b.from, b.crowded || !l.sole(run)
@@ -97,7 +97,7 @@ func isPlain(line []byte) bool {
 
 // last answers a driver that ends, once all is kept that this process wrote so far.
 func (l *Lines) last(run uint64, b *box) {
-	l.look(run, b)
+	l.takePlain(run, b)
 	l.mu.Lock()
 	l.marks++
 	mark := l.marks
@@ -106,7 +106,7 @@ func (l *Lines) last(run uint64, b *box) {
 	tick := time.NewTicker(lookEvery / 50)
 	defer tick.Stop()
 	for until := time.Now().Add(marked); ; <-tick.C {
-		l.look(run, b)
+		l.takePlain(run, b)
 		l.mu.Lock()
 		kept := l.kept["stdout"] >= mark && l.kept["stderr"] >= mark
 		over := kept || b.wait == nil || l.ended || time.Now().After(until)

@@ -67,7 +67,7 @@ func (s *Search) play(ctx context.Context, o order) (heard, error) {
 		if child := o.Player*s.config.Fanout + 1 + i; child < o.Workers {
 			next := o
 			next.Player = child
-			below = append(below, s.ask(work, next))
+			below = append(below, s.askPlayer(work, next))
 		}
 	}
 	h, err := s.share(ctx, o)
@@ -85,7 +85,7 @@ func (s *Search) play(ctx context.Context, o order) (heard, error) {
 	return h, err
 }
 
-func (s *Search) ask(ctx context.Context, o order) raysys.Ref[heard] {
+func (s *Search) askPlayer(ctx context.Context, o order) raysys.Ref[heard] {
 	return s.playing.Call(ctx, s.players.Get(fmt.Sprintf("%s/%d", o.Run, o.Player)), o)
 }
 

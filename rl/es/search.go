@@ -42,7 +42,7 @@ func Define[A rl.Action](name string, env func(seed uint64) rl.Env[A], c Config,
 
 func (s *Search) define(spec func() rl.Spec, c Config, opts []grains.Option) {
 	if s.config, s.bad = c.complete(); s.bad == nil {
-		s.bad = s.look(spec)
+		s.bad = s.readSpec(spec)
 	}
 	if s.bad != nil {
 		s.bad = fmt.Errorf("search %q: %w", s.name, s.bad)
@@ -59,8 +59,8 @@ func lost(err error) bool {
 	return raysys.Retriable(err) || errors.Is(err, raysys.ErrNodeDead) || errors.Is(err, raysys.ErrFenced) || errors.Is(err, raysys.ErrOutcomeUnknown)
 }
 
-// look asks an environment for its Spec.
-func (s *Search) look(spec func() rl.Spec) (err error) {
+// readSpec asks an environment for its Spec.
+func (s *Search) readSpec(spec func() rl.Spec) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // a program that never searches in it runs all the same
 			err = fmt.Errorf("%w: its environment cannot be made: %v", ErrConfig, r)
@@ -83,7 +83,7 @@ func (s *Search) Policy() (rl.Policy, error) {
 // from a runtime.
 func (s *Search) Train(ctx context.Context, p Plan) (*rl.Run, error) {
 	return s.run(ctx, p, func(c *course) error {
-		h, err := c.ask(near, s.config.Pairs)
+		h, err := c.playCandidates(near, s.config.Pairs)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (s *Search) Train(ctx context.Context, p Plan) (*rl.Run, error) {
 func (s *Search) Random(ctx context.Context, p Plan) (*rl.Run, error) {
 	best := math.Inf(-1)
 	return s.run(ctx, p, func(c *course) error {
-		h, err := c.ask(drawn, 2*s.config.Pairs)
+		h, err := c.playCandidates(drawn, 2*s.config.Pairs)
 		if err != nil {
 			return err
 		}
@@ -175,14 +175,14 @@ func (s *Search) run(ctx context.Context, p Plan, round func(*course) error) (*r
 	return c.Run, nil
 }
 
-// ask has the tree play so many candidates.
-func (c *course) ask(what what, candidates int) (heard, error) {
+// playCandidates has the tree play so many candidates.
+func (c *course) playCandidates(what what, candidates int) (heard, error) {
 	o := order{What: what, Run: c.key, Workers: c.plan.Workers, Candidates: candidates, First: c.next, Seed: c.plan.Seed}
 	if what != drawn {
 		o.Weights = raysys.Put(c.ctx, c.params)
 	}
 	c.next += uint64(candidates)
-	return c.Search.ask(c.ctx, o).Get(c.ctx)
+	return c.Search.askPlayer(c.ctx, o).Get(c.ctx)
 }
 
 // count adds a round of candidates to the run.
@@ -197,7 +197,7 @@ func (c *course) count(h heard) {
 
 // evaluate plays the weights so many times, and returns the mean.
 func (c *course) evaluate(times int) (float64, error) {
-	h, err := c.ask(weights, times)
+	h, err := c.playCandidates(weights, times)
 	if err != nil {
 		return 0, err
 	}

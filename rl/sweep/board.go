@@ -89,8 +89,8 @@ func (b *board) promotable(rung, eta int) int {
 	return -1
 }
 
-// took takes what came of a job.
-func (b *board) took(j job, c *came) {
+// takeResult takes what came of a job.
+func (b *board) takeResult(j job, c *came) {
 	t := &b.Trials[j.Trial]
 	b.Steps += c.Steps - t.Last().Steps
 	if t.Diverged = c.Diverged; c.Diverged {

@@ -58,7 +58,7 @@ func TestASHA(t *testing.T) {
 				open = append(open[:i], open[i+1:]...)
 				delete(started, j)
 				made[j] = true
-				b.took(j, &came{Steps: rungs[j.Rung], Return: float64(quality[j.Trial])})
+				b.takeResult(j, &came{Steps: rungs[j.Rung], Return: float64(quality[j.Trial])})
 			}
 			var counts [4]int
 			for j := range made {
@@ -89,13 +89,13 @@ func TestDiverged(t *testing.T) {
 		if !ok || j != (job{i, 0}) {
 			t.Fatal(j, ok)
 		}
-		b.took(j, &came{Steps: 100, Return: float64(i), Diverged: i == 2})
+		b.takeResult(j, &came{Steps: 100, Return: float64(i), Diverged: i == 2})
 	}
 	j, ok := b.next(&p, nil, nil)
 	if !ok || j != (job{1, 1}) {
 		t.Errorf("%+v %v goes on", j, ok)
 	}
-	b.took(j, &came{Steps: 300, Return: 1})
+	b.takeResult(j, &came{Steps: 300, Return: 1})
 	if j, ok := b.next(&p, nil, nil); ok || b.best() != 1 {
 		t.Errorf("%+v goes on, and the best is %d", j, b.best())
 	}
@@ -110,7 +110,7 @@ func TestBoardCounts(t *testing.T) {
 		solved       bool
 		all, best    int
 	}{{0, 100, 1, false, 100, 0}, {0, 300, 2, false, 300, 0}, {1, 100, 0.5, false, 400, 0}, {1, 200, 1.5, true, 500, 1}, {0, 900, 9, false, 1100, 1}} {
-		b.took(job{c.trial, len(b.Trials[c.trial].Rungs)}, &came{Steps: c.steps, Return: c.mean, Solved: c.solved})
+		b.takeResult(job{c.trial, len(b.Trials[c.trial].Rungs)}, &came{Steps: c.steps, Return: c.mean, Solved: c.solved})
 		if last := b.Curve[len(b.Curve)-1]; b.Steps != c.all || last.Steps != c.all || b.best() != c.best || last.Return != b.Trials[c.best].Last().Return {
 			t.Errorf("after %+v: %d steps, the best is %d, and the curve ends at %+v", c, b.Steps, b.best(), last)
 		}

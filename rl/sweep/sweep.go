@@ -218,7 +218,7 @@ func (g *going) run(ctx context.Context) (err error) {
 			return err
 		}
 		delete(started, jobs[i])
-		g.board.took(jobs[i], &c)
+		g.board.takeResult(jobs[i], &c)
 		fill() // before the board is saved, so that it has what runs
 		if err := g.save(ctx); err != nil {
 			return err

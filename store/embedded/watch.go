@@ -78,7 +78,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after uint64) ([]store
 		if ctx.Err() != nil {
 			return nil, 0, fmt.Errorf("watch %s: %w", prefix, context.Cause(ctx))
 		}
-		w, pairs, index, err := s.look(prefix, after)
+		w, pairs, index, err := s.pairsOrWatcher(prefix, after)
 		if w == nil {
 			return pairs, index, err
 		}
@@ -92,8 +92,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, after uint64) ([]store
 	}
 }
 
-// look returns the pairs under prefix if they changed after index after, else a watcher that waits for a change.
-func (s *Store) look(prefix string, after uint64) (*watcher, []store.Pair, uint64, error) {
+// pairsOrWatcher returns the pairs under prefix if they changed after index after, else a watcher that waits for a change.
+func (s *Store) pairsOrWatcher(prefix string, after uint64) (*watcher, []store.Pair, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {

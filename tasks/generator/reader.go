@@ -100,13 +100,13 @@ func (r *reader) chunk() (items.Chunk, error) {
 				if err = a.Items.Check(); err != nil {
 					return items.Chunk{}, err
 				}
-				r.took(a)
+				r.askForNext(a)
 				return a.Items, nil
 			}
-			if !r.again(err) {
+			if !r.mayAskAgain(err) {
 				return items.Chunk{}, err
 			}
-			r.ask(r.next)
+			r.askForChunk(r.next)
 		case settled(r.s.task):
 			_, err := r.s.task.Get(r.ctx)
 			if err == nil {
@@ -117,7 +117,7 @@ func (r *reader) chunk() (items.Chunk, error) {
 			a, err := r.newer.Get(r.ctx)
 			if err == nil {
 				r.begin(a.N)
-			} else if !r.again(err) {
+			} else if !r.mayAskAgain(err) {
 				return items.Chunk{}, err
 			}
 			r.awaitAttempt()
@@ -138,8 +138,8 @@ func settled[T any](r raysys.Ref[T]) bool { return !r.IsZero() && core.FutureOf(
 // tries is how often calls may fail in a row: each of them is made again by itself, for as long as its way is in order.
 const tries = 16
 
-// again reports whether a call that has failed is to be made again.
-func (r *reader) again(err error) bool {
+// mayAskAgain reports whether a call that has failed is to be made again.
+func (r *reader) mayAskAgain(err error) bool {
 	var refused *raysys.TaskError
 	r.failed++
 	return r.failed <= tries && r.ctx.Err() == nil && !errors.As(err, &refused)
@@ -156,20 +156,20 @@ func (r *reader) begin(n int) {
 	r.endAsks()
 	r.asking, r.endAsks = context.WithCancel(r.ctx)
 	r.attempt, r.next, r.box = n, 0, r.s.d.kind.Get(fmt.Sprint(r.s.key, "/", n))
-	r.ask(0)
-	r.ask(1)
+	r.askForChunk(0)
+	r.askForChunk(1)
 }
 
-// ask asks for a chunk.
-func (r *reader) ask(n int) {
+// askForChunk asks for a chunk.
+func (r *reader) askForChunk(n int) {
 	r.asks[n%2] = r.s.d.ask.Call(r.asking, r.box, ask{N: n, Done: r.next})
 }
 
-// took asks for what follows the chunk that has come.
-func (r *reader) took(a answer) {
+// askForNext asks for what follows the chunk that has come.
+func (r *reader) askForNext(a answer) {
 	r.failed = 0
 	r.next++
-	r.ask(r.next + 1)
+	r.askForChunk(r.next + 1)
 	if a.Last { // the ask says that it is here, and has no answer
 		r.asks = [2]raysys.Ref[answer]{}
 	}

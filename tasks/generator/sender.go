@@ -101,7 +101,7 @@ func (s *sender) yield() bool {
 		if s.hasRoom() {
 			s.send(false)
 		} else {
-			s.wait()
+			s.waitForRoom()
 		}
 	}
 	return !s.over
@@ -121,8 +121,8 @@ func (s *sender) hasRoom() bool {
 	return s.oldest().IsZero() || core.FutureOf(s.oldest().Link).Settled()
 }
 
-// wait waits for room, with s unlocked. The chunk may have gone meanwhile.
-func (s *sender) wait() {
+// waitForRoom waits for room, with s unlocked. The chunk may have gone meanwhile.
+func (s *sender) waitForRoom() {
 	oldest := s.oldest()
 	s.mu.Unlock()
 	_, _ = oldest.Get(s.ctx)
@@ -171,7 +171,7 @@ func (s *sender) finish() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.hasRoom() && s.ctx.Err() == nil {
-		s.wait()
+		s.waitForRoom()
 	}
 	s.over = true
 	if s.hasRoom() {

@@ -49,7 +49,7 @@ func Open(c Config) (*Bus, error) {
 // insist calls f until it works, or fails in a way that does not pass, or ctx ends. Each attempt may take so long, and asks by these subjects.
 func (b *Bus) insist(ctx context.Context, within time.Duration, subjects []string, f func(context.Context) error) error {
 	for {
-		err := b.ask(ctx, within, subjects, f)
+		err := b.runAttempt(ctx, within, subjects, f)
 		switch {
 		case err == nil:
 			return nil

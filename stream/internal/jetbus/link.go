@@ -183,8 +183,8 @@ func limited(ctx context.Context, within time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, within)
 }
 
-// ask runs one attempt. It returns an error that matches bus.ErrRefused where the server does not let this client in, or denies what it asks.
-func (l *link) ask(ctx context.Context, within time.Duration, subjects []string, f func(context.Context) error) error {
+// runAttempt runs one attempt. It returns an error that matches bus.ErrRefused where the server does not let this client in, or denies what it asks.
+func (l *link) runAttempt(ctx context.Context, within time.Duration, subjects []string, f func(context.Context) error) error {
 	ctx, cancel := limited(ctx, within)
 	defer cancel()
 	a := &attempt{subjects: subjects, cancel: cancel}
