@@ -105,11 +105,3 @@ func (a *assignment) fill(n *Node, list []int) []int {
 	}
 	return list
 }
-
-// copied is a copy that an assignment takes resources from.
-func (n *Node) copied() *Node {
-	c := *n
-	c.Free.Custom = maps.Clone(c.Free.Custom)
-	c.Devices = slices.Clone(c.Devices)
-	return &c
-}

@@ -73,11 +73,6 @@ func Assign(v *View, g GroupRequest) ([]raysys.NodeID, error) {
 	return at, nil
 }
 
-// hosts reports whether bundles of g may be on the node, as far as that does not pass.
-func (n *Node) hosts(g *GroupRequest) bool {
-	return n.Worker && (g.Namespace == "" || n.Namespace == g.Namespace)
-}
-
 // pack gives bundles to the nodes that have some of the group, then to the node with room for the most, and so on. Of nodes
 // with room for as many it takes the one with the least CPU free, so that large nodes stay for large groups.
 func (a *assignment) pack() bool {

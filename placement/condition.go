@@ -139,38 +139,6 @@ type named struct {
 	never   []int // in order; empty where limited
 }
 
-func (v *View) named(list []Condition) (out named) {
-	for k := range list {
-		c := &list[k]
-		switch {
-		case c.Soft || c.Label != "":
-		case c.Not:
-			out.never = v.indices(out.never, c.Nodes)
-		case out.limited:
-			also := v.indices(nil, c.Nodes)
-			out.only = slices.DeleteFunc(out.only, func(i int) bool { return !slices.Contains(also, i) })
-		default:
-			out.limited, out.only = true, v.indices(nil, c.Nodes)
-		}
-	}
-	if out.limited {
-		out.only = slices.DeleteFunc(out.only, func(i int) bool { return slices.Contains(out.never, i) })
-		out.never = nil
-	}
-	return out
-}
-
-// indices adds those of the nodes that are in the view to list, which stays in order and without doubles.
-func (v *View) indices(list []int, ids []raysys.NodeID) []int {
-	for _, id := range ids {
-		if i, ok := v.index[id]; ok && !slices.Contains(list, i) {
-			list = append(list, i)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
 // tally counts the nodes of a shape by cause, for a request that names nodes.
 func (n *named) tally(s *shape) tally {
 	t := s.tally

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
 )
 
 // explain says how the decision came about: a line of the strategy, then one for each node. It runs the filters a
@@ -59,26 +58,6 @@ func (v *View) Queues(r Request) (list []raysys.NodeID) {
 		c.all(func(i int) { list = append(list, v.nodes[i].ID) })
 	}
 	return list
-}
-
-// Short says, a line each, of which resources less than needs asks for is free on the node.
-func (n *Node) Short(needs raysys.Resources) []string {
-	now, ever := 0, 0
-	for i := range n.Devices {
-		if n.Devices[i].has(&needs, idle) {
-			ever++
-		}
-		if n.Devices[i].has(&needs, free) {
-			now++
-		}
-	}
-	if n.Devices == nil && n.hasDevices(&needs, free) {
-		now = int(max(needs.GPU, 1))
-	}
-	if n.Devices == nil {
-		ever = int(n.Total.GPU)
-	}
-	return core.Short(core.Resources(needs), core.Resources(n.Free), core.Resources(n.Total), now, ever)
 }
 
 // Account says how a strategy chose, and between which nodes.

@@ -1,10 +1,13 @@
 package placement
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Node is what the caller believes of one node. ID, Incarnation, Namespace, Total, Labels, Worker and Runs are fixed once
@@ -89,4 +92,120 @@ func covers(have, want *raysys.Resources) bool {
 		}
 	}
 	return true
+}
+
+// copied is a copy that an assignment takes resources from.
+func (n *Node) copied() *Node {
+	c := *n
+	c.Free.Custom = maps.Clone(c.Free.Custom)
+	c.Devices = slices.Clone(c.Devices)
+	return &c
+}
+
+// load is the tasks per CPU.
+func (n *Node) load() float64 { return float64(n.Queued+n.Running) / n.size() }
+
+// hosts reports whether bundles of g may be on the node, as far as that does not pass.
+func (n *Node) hosts(g *GroupRequest) bool {
+	return n.Worker && (g.Namespace == "" || n.Namespace == g.Namespace)
+}
+
+// hasDevices reports whether the node has the devices of needs: a share of one device, or whole ones. Of a node that does not
+// list its devices only their number is known.
+func (n *Node) hasDevices(needs *raysys.Resources, w when) bool {
+	if needs.GPU <= 0 {
+		return true
+	}
+	if n.Devices == nil {
+		have := n.Total.GPU
+		if w == free {
+			have = n.Free.GPU
+		}
+		return needs.GPU <= have+slack && needs.GPUModel == "" && needs.GPUMemory == 0
+	}
+	left := max(needs.GPU, 1)
+	for i := range n.Devices {
+		if n.Devices[i].has(needs, w) {
+			if left--; left < slack {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enterDevices adds sign times needs to what is free of the devices: a share is taken where the least is left, and given back
+// where the least is.
+func (n *Node) enterDevices(needs *raysys.Resources, sign float64) {
+	if needs.GPU <= 0 {
+		return
+	}
+	for left := max(needs.GPU, 1); left >= slack; left-- {
+		var best *Device
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			fits := d.has(needs, free)
+			if sign > 0 {
+				fits = d.has(needs, idle) && d.FreeShare+min(needs.GPU, 1) <= d.total()+slack
+			}
+			if fits && (best == nil || d.FreeShare < best.FreeShare) {
+				best = d
+			}
+		}
+		if best == nil {
+			return // what was placed there did not fit, as far as is known
+		}
+		best.FreeShare += sign * min(needs.GPU, 1)
+		best.FreeMemory += int64(sign) * needs.GPUMemory
+	}
+}
+
+// Short says, a line each, of which resources less than needs asks for is free on the node.
+func (n *Node) Short(needs raysys.Resources) []string {
+	now, ever := 0, 0
+	for i := range n.Devices {
+		if n.Devices[i].has(&needs, idle) {
+			ever++
+		}
+		if n.Devices[i].has(&needs, free) {
+			now++
+		}
+	}
+	if n.Devices == nil && n.hasDevices(&needs, free) {
+		now = int(max(needs.GPU, 1))
+	}
+	if n.Devices == nil {
+		ever = int(n.Total.GPU)
+	}
+	return core.Short(core.Resources(needs), core.Resources(n.Free), core.Resources(n.Total), now, ever)
+}
+
+// Move estimates how long it takes until the inputs of a task are on the node.
+func (n *Node) Move(in Inputs) time.Duration {
+	bytes := in.missing(n)
+	if bytes == 0 {
+		return 0
+	}
+	rate := float64(n.Bandwidth)
+	if rate <= 0 {
+		rate = unknownBandwidth
+	}
+	return time.Duration(min(float64(bytes)/rate*float64(time.Second), longest))
+}
+
+// Take takes needs from what is free on the node.
+func (n *Node) Take(needs raysys.Resources) { n.release(&needs, -1) }
+
+// release adds sign times needs to the free resources.
+func (n *Node) release(needs *raysys.Resources, sign float64) {
+	n.Free.CPU += sign * needs.CPU
+	n.Free.GPU += sign * needs.GPU
+	n.enterDevices(needs, sign)
+	n.Free.Memory += int64(sign) * needs.Memory
+	for name, amount := range needs.Custom {
+		if n.Free.Custom == nil {
+			n.Free.Custom = map[string]float64{}
+		}
+		n.Free.Custom[name] += sign * amount
+	}
 }

@@ -1,6 +1,9 @@
 package placement
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -65,3 +68,42 @@ type Decision struct {
 // Strategy chooses among the nodes that may take a request: it returns an index into nodes, which is never empty, is
 // sorted by ID, and must not be changed or kept. To repeat, it must depend on nothing but its arguments.
 type Strategy func(r Request, nodes []*Node) int
+
+// moves reports whether the inputs of r count.
+func (r *Request) moves() bool { return r.Kind == Task && r.Inputs.Bytes >= smallInputs }
+
+// weighs returns r without inputs where they do not count.
+func (r *Request) weighs(s raysys.Strategy) Request {
+	q := *r
+	if s != raysys.Balanced || !r.moves() {
+		q.Inputs = Inputs{}
+	}
+	return q
+}
+
+func (r *Request) shape() shapeKey {
+	k := shapeKey{
+		kind: r.Kind, now: r.Now, queue: r.Queue, function: r.Function, namespace: r.Namespace,
+		cpu: r.Needs.CPU, gpu: r.Needs.GPU, memory: r.Needs.Memory, gpuMemory: r.Needs.GPUMemory, gpuModel: r.Needs.GPUModel,
+	}
+	if len(r.Needs.Custom) > 0 {
+		var b []byte
+		for _, name := range slices.Sorted(maps.Keys(r.Needs.Custom)) {
+			b = fmt.Appendf(b, "%q %x ", name, r.Needs.Custom[name])
+		}
+		k.custom = string(b)
+	}
+	if len(r.Labels) > 0 {
+		var b []byte
+		for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+			b = fmt.Appendf(b, "%q %q ", name, r.Labels[name])
+		}
+		k.labels = string(b)
+	}
+	for i := range r.Conditions {
+		if c := &r.Conditions[i]; c.Label != "" && !c.Soft {
+			k.labels += c.key()
+		}
+	}
+	return k
+}

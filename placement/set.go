@@ -13,23 +13,6 @@ type set struct {
 	sizes []uint64 // of the nodes in each word; nil where all are equal
 }
 
-func (v *View) newSet() set {
-	s := set{words: make([]uint64, (len(v.nodes)+63)/64), upTo: v.upTo}
-	if v.upTo != nil {
-		s.sizes = make([]uint64, len(s.words))
-	}
-	return s
-}
-
-// setOf returns the nodes of list as a set.
-func (v *View) setOf(list []int) *set {
-	s := v.newSet()
-	for _, i := range list {
-		s.add(i)
-	}
-	return &s
-}
-
 func (s *set) has(i int) bool { return s.words[i>>6]&(1<<(i&63)) != 0 }
 
 // both returns the nodes of list that are in s.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // A view keeps, for each shape of request that it was asked for lately, which nodes fit. So a request finds the few that
@@ -29,33 +31,6 @@ type shapeKey struct {
 	custom, labels      string
 }
 
-func (r *Request) shape() shapeKey {
-	k := shapeKey{
-		kind: r.Kind, now: r.Now, queue: r.Queue, function: r.Function, namespace: r.Namespace,
-		cpu: r.Needs.CPU, gpu: r.Needs.GPU, memory: r.Needs.Memory, gpuMemory: r.Needs.GPUMemory, gpuModel: r.Needs.GPUModel,
-	}
-	if len(r.Needs.Custom) > 0 {
-		var b []byte
-		for _, name := range slices.Sorted(maps.Keys(r.Needs.Custom)) {
-			b = fmt.Appendf(b, "%q %x ", name, r.Needs.Custom[name])
-		}
-		k.custom = string(b)
-	}
-	if len(r.Labels) > 0 {
-		var b []byte
-		for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
-			b = fmt.Appendf(b, "%q %q ", name, r.Labels[name])
-		}
-		k.labels = string(b)
-	}
-	for i := range r.Conditions {
-		if c := &r.Conditions[i]; c.Label != "" && !c.Soft {
-			k.labels += c.key()
-		}
-	}
-	return k
-}
-
 // shape is the nodes of a view as requests of one shape see them.
 type shape struct {
 	request Request // what filters, without a Seed, a Key or Inputs
@@ -64,34 +39,6 @@ type shape struct {
 	fits    [2]set
 	tally   tally
 	there   *there // for errors; nil until one asks
-}
-
-// shapeOf returns the shape of r, made when it is asked for the first time.
-func (v *View) shapeOf(r *Request) *shape {
-	k := r.shape()
-	if s := v.shapes[k]; s != nil {
-		return s
-	}
-	if v.shapes == nil || len(v.shapes) >= maxShapes {
-		v.shapes = map[shapeKey]*shape{}
-	}
-	n := len(v.nodes)
-	s := &shape{
-		request: Request{Kind: r.Kind, Now: r.Now, Queue: r.Queue, Function: r.Function, Namespace: r.Namespace, Needs: r.Needs, Labels: maps.Clone(r.Labels)},
-		causes:  make([]cause, n), suspect: make([]bool, n), fits: [2]set{v.newSet(), v.newSet()},
-	}
-	s.request.Needs.Custom = maps.Clone(r.Needs.Custom)
-	for _, c := range r.Conditions {
-		if c.Label != "" && !c.Soft {
-			c.Values = slices.Clone(c.Values)
-			s.request.Conditions = append(s.request.Conditions, c)
-		}
-	}
-	for i := range v.nodes {
-		s.enter(v, i)
-	}
-	v.shapes[k] = s
-	return s
 }
 
 // enter enters node i, which has not been entered or was taken out.
@@ -123,47 +70,52 @@ func rank(suspect bool) int {
 	return 0
 }
 
-// candidates returns the nodes to choose from, to read: those that fit, of the best rank there is. False: there are none.
-func (v *View) candidates(r *Request, s *shape) (*set, bool) {
-	avoided := v.indices(make([]int, 0, 8), r.Avoid)
-	var n named
-	if len(r.Conditions) > 0 {
-		n = v.named(r.Conditions)
-		avoided = append(avoided, n.never...)
-		slices.Sort(avoided)
-		avoided = slices.Compact(avoided)
-	}
-	for k := range s.fits {
-		f := &s.fits[k]
-		if n.limited {
-			f = v.setOf(f.both(n.only))
-		}
-		but, never := f.both(avoided), f.both(n.never)
-		switch {
-		case f.n > len(but):
-			return f.without(but), true
-		case f.n > len(never): // they are to be avoided, and better than a suspect node
-			return f.without(never), true
-		}
-	}
-	return nil, false
+// there is what the nodes have where requests of one shape ask for more, or for something else.
+type there struct {
+	most  raysys.Resources
+	words [causes]string // what the nodes have that are out of the question by a cause; "" where that is nothing to say
 }
 
-// Update has change correct node id, and reports whether there is one. ID, Incarnation, Namespace, Total, Labels, Worker and
-// Runs stay.
-func (v *View) Update(id raysys.NodeID, change func(*Node)) bool {
-	i, ok := v.index[id]
-	if ok {
-		change(&v.nodes[i])
-		v.changed(i)
+// have returns what the nodes of v have. It is found once: what they have in all, and their labels, do not change.
+func (s *shape) have(v *View) *there {
+	if s.there != nil {
+		return s.there
 	}
-	return ok
+	m := newMost(&s.request.Needs)
+	for i, c := range s.causes {
+		if c == tooSmall {
+			m.add(&v.nodes[i])
+		}
+	}
+	t := &there{most: m.has}
+	t.words[tooSmall] = fmt.Sprintf("the most that one has: %v", m)
+	t.words[noLabel] = s.labelsOf(v, noLabel, slices.Sorted(maps.Keys(s.request.Labels)))
+	var keys []string
+	for _, c := range s.request.Conditions {
+		if !c.Not && !slices.Contains(keys, c.Label) {
+			keys = append(keys, c.Label)
+		}
+	}
+	t.words[unmet] = s.labelsOf(v, unmet, keys)
+	s.there = t
+	return t
 }
 
-// changed is called when node i has changed.
-func (v *View) changed(i int) {
-	v.count(i)
-	for _, s := range v.shapes {
-		s.correct(v, i)
+// labelsOf says which values the labels have at the nodes that are out of the question by a cause: "zone is a or b".
+func (s *shape) labelsOf(v *View, by cause, keys []string) string {
+	var words []string
+	for _, key := range keys {
+		values := map[string]bool{}
+		for i, c := range s.causes {
+			if value, ok := v.nodes[i].Labels[key]; ok && c == by {
+				values[value] = true
+			}
+		}
+		if len(values) == 0 {
+			words = append(words, "none has "+key)
+			continue
+		}
+		words = append(words, fmt.Sprintf("%s is %s", key, core.Listed(slices.Sorted(maps.Keys(values)), " or ")))
 	}
+	return strings.Join(words, "; ")
 }

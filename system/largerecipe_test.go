@@ -255,15 +255,15 @@ func TestLargeArgumentLost(t *testing.T) {
 	arg, _ := loaded(gate, 1<<20)
 	h := measure.With(on("w1")).Go(sctx, arg).Handle()
 	f.holdRecorded(sctx, t, h)
-	asked := raysys.NodeID("w2")
+	asked, dead := raysys.NodeID(""), []raysys.NodeID{"s"}
 	for _, w := range []raysys.NodeID{"w1", "w2", "w3"} {
-		if f.stored(w) > 0 {
-			if f.kill(w, "s"); w == asked { // of one after the other the submitter would have had another copy made
-				asked = "w3"
-			}
-			break
+		if f.stored(w) > 0 { // the copy, and on w1 also what the task has brought for itself
+			dead = append(dead, w)
+		} else {
+			asked = w
 		}
 	}
+	f.kill(dead...) // of one after the other the submitter would have had another copy made
 	openGate(gate)
 	n, err := holderSum.Call(ctx, holders.Get(string(asked))).Get(ctx)
 	if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "the result of measure cannot be made again: its recipe") {

@@ -203,6 +203,8 @@ func TestOffence(t *testing.T) {
 		{"tools/benchreverb", "<grains/replay", true},
 		{"tools/benchrl", "<internal/core", false},
 		{"tools/benchrl", "<rl/ppo", true},
+		{"tools/testenvs", "<rl", false},
+		{"tools/testenvs", "<grains/process", true},
 		{"tools/benchproto", "<internal/core", false},
 		{"tools/benchproto", "<system/protoactor", true},
 		{"tools/benchproto", "github.com/asynkron/protoactor-go/remote", true},

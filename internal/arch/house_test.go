@@ -15,6 +15,7 @@ import (
 
 const (
 	maxLines = 500
+	maxHome  = 1000 // of a file that is the home of one type: half of its functions, or more, are that type's methods
 
 	// overLimit begins the line in a file's header that says why the file is longer than maxLines.
 	overLimit = "// Over 500 lines: "
@@ -64,7 +65,29 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	check(t, bad, packages, err)
 }
 
-// tooLong returns a line for every non-test file over maxLines whose header does not say why.
+// homeOf returns the type of which a file has most methods, where those are half of its functions or more, and "" where there is none.
+func homeOf(src []byte) string {
+	f, err := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
+	if err != nil {
+		return ""
+	}
+	methods, all := map[string]int{}, 0
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			all++
+			methods[receiver(fn)]++
+		}
+	}
+	delete(methods, "")
+	for t, n := range methods {
+		if 2*n >= all {
+			return t
+		}
+	}
+	return ""
+}
+
+// tooLong returns a line for every non-test file over maxLines, or maxHome where it is a home, whose header does not say why.
 func tooLong(fsys fs.FS) (bad []string, files int, err error) {
 	err = goFiles(fsys, false, func(name string, src []byte) error {
 		if strings.HasSuffix(name, "_test.go") {
@@ -78,8 +101,9 @@ func tooLong(fsys fs.FS) (bad []string, files int, err error) {
 			reason, ok := strings.CutPrefix(line, overLimit)
 			return ok && strings.TrimSpace(reason) != ""
 		})
-		if n > maxLines && !reasoned {
-			bad = append(bad, fmt.Sprintf("%s has %d lines: split it by concept, or say why in a line before 'package' that begins with %q", name, n, overLimit))
+		if n > maxLines && !reasoned && (n > maxHome || homeOf(src) == "") {
+			bad = append(bad, fmt.Sprintf("%s has %d lines, and may have %d, or %d as the home of one type: split it by concept, or say why in a line before 'package' that begins with %q",
+				name, n, maxLines, maxHome, overLimit))
 		}
 		return nil
 	})
@@ -163,6 +187,9 @@ func TestHouseRulesFindOffences(t *testing.T) {
 		"just.go":             "package raysys" + long,
 		"reasoned.go":         overLimit + "one table.\n\npackage raysys\n" + long,
 		"unreasoned.go":       overLimit + "\n\npackage raysys\n" + long,
+		"home.go":             "package raysys\n\nfunc (T) a() {}\n\nfunc b() {}\n" + long,
+		"mixed.go":            "package raysys\n\nfunc (T) a() {}\n\nfunc b() {}\n\nfunc c() {}\n" + long,
+		"mansion.go":          "package raysys\n\nfunc (T) a() {}\n" + long + long,
 		"late.go":             "package raysys\n\n" + overLimit + "said too late\n" + long,
 		"long_test.go":        "package raysys\n" + long,
 		"bare/bare.go":        "// Package bare has its comment elsewhere.\npackage bare\n",
@@ -193,7 +220,7 @@ func TestHouseRulesFindOffences(t *testing.T) {
 		want []string
 	}{
 		{"undocumented", undoc, []string{"package in bare has no doc.go", "package in silent has a doc.go whose"}},
-		{"too long", over, []string{"late.go has 503", "long.go has 501", "unreasoned.go has 503"}},
+		{"too long", over, []string{"late.go has 503", "long.go has 501", "mansion.go has 1003", "mixed.go has 507", "unreasoned.go has 503"}},
 		{"sleeps", slept, []string{"cmd/raysys/half.go:5:12 ", "cmd/raysys/main.go:5:11 ", "cmd/raysys/other.go:5:12 ", "tested/x_test.go:5:12 ", "tools/x/x.go:5:12 "}},
 	} {
 		if len(c.got) != len(c.want) {

@@ -233,3 +233,77 @@ func (o *fetched) begin(src Source, hops int) {
 		}
 	})
 }
+
+// Rebuild replaces lost, the Source of c, which is absent, by one that has the value, made again. done is called once:
+// with nil when c has another Source than lost, or its value; else with why it cannot have one. Those who ask while a
+// rebuild is under way share it.
+func (c *Future) Rebuild(lost Source, cause error, done func(error)) {
+	c.mu.Lock()
+	a := c.absenceLocked()
+	switch {
+	case a == nil, c.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent, a.src != lost:
+		c.mu.Unlock()
+		done(nil)
+		return
+	case a.rebuild.failure(lost) != nil:
+		err := a.rebuild.err
+		c.mu.Unlock()
+		done(err)
+		return
+	case a.rebuild != nil && a.rebuild.lost == lost:
+		a.rebuild.waiting = append(a.rebuild.waiting, done)
+		c.mu.Unlock()
+		return
+	}
+	by, ok := c.work.(Remaker)
+	if HeldBy(lost) != nil { // that future has tried
+		ok = false
+	}
+	if !ok {
+		if by, ok = lost.(Remaker); !ok {
+			c.mu.Unlock()
+			done(cause)
+			return
+		}
+	}
+	r := &rebuild{lost: lost, waiting: []func(error){done}}
+	a.rebuild = r
+	c.mu.Unlock()
+	by.Remake(c, cause, func(src Source, err error) { c.rebuilt(a, r, src, err) })
+}
+
+// rebuilt ends a rebuild of c.
+func (c *Future) rebuilt(a *absence, r *rebuild, src Source, err error) {
+	c.mu.Lock()
+	current := a.rebuild == r
+	switch {
+	case current && errors.Is(err, ErrObjectLost):
+		r.err = err
+	case current && err != nil: // it may be made later
+		a.rebuild = nil
+	case current:
+		a.rebuild = nil
+		if a.src == r.lost && c.word.Load()&flagAbsent != 0 {
+			a.src = src
+			if a.fetch != nil && a.fetch.Failure() != nil {
+				a.fetch = nil // it failed before another asked for the rebuild
+			}
+		}
+	}
+	waiting := r.waiting
+	r.waiting = nil
+	c.mu.Unlock()
+	for _, done := range waiting {
+		done(err)
+	}
+}
+
+// toldSize is the reported size of a value that is or was elsewhere, 0 when it is not known.
+func (c *Future) toldSize() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.absenceLocked(); a != nil && a.size > 0 {
+		return a.size
+	}
+	return unknownSize
+}

@@ -10,45 +10,6 @@ import (
 // A task's record is its context.Context. It carries the runtime, the turn, the deadline and the declared values, and
 // nothing else: a value set with context.WithValue around Go is not there, in one process as on a cluster.
 
-// Deadline implements context.Context: the earliest deadline of the work and of everything above it.
-func (c *Future) Deadline() (time.Time, bool) { return c.Turn().deadlineTime() }
-
-// Done implements context.Context.
-func (c *Future) Done() <-chan struct{} { return c.Turn().innerContext().Done() }
-
-// Err implements context.Context.
-func (c *Future) Err() error {
-	if t := c.own.Load(); t != nil {
-		return t.contextErr()
-	}
-	if err := contextErr(c.up.Cancelled()); err != nil || !c.turnOver() {
-		return err
-	}
-	return context.Canceled
-}
-
-// Value implements context.Context.
-func (c *Future) Value(key any) any {
-	switch key.(type) {
-	case turnKey:
-		return c.Turn()
-	case valuesKey:
-		if t := c.own.Load(); t != nil {
-			return t.values
-		}
-		return c.up.values
-	case futureKey:
-		return c
-	}
-	if t := c.own.Load(); t != nil {
-		return t.innerValue(key)
-	}
-	if c.Err() != nil {
-		return c.Turn().innerValue(key)
-	}
-	return nil
-}
-
 // FutureIn returns the future of the work that ctx is the context of, or is derived from; nil where it is a driver's, or a hook's.
 func FutureIn(ctx context.Context) *Future {
 	if c, ok := ctx.(*Future); ok {
@@ -56,36 +17,6 @@ func FutureIn(ctx context.Context) *Future {
 	}
 	c, _ := ctx.Value(futureKey{}).(*Future)
 	return c
-}
-
-// innerValue answers the standard library's own look-ups (the enclosing cancelCtx), so that context.WithCancel on a
-// task's context starts no goroutine and context.Cause works. A turn that has ended gets its standard context now if
-// it had none before; an end that was only pulled so far is passed on to it, since Cause must follow Err.
-func (t *Turn) innerValue(key any) any {
-	t.mu.Lock()
-	inner, stop := t.inner, t.stop
-	t.mu.Unlock()
-	if err := t.Cancelled(); err != nil && inner != nil {
-		t.cancel(err)
-		if stop != nil { // the one whose cancel came first may not have called it yet
-			stop(err)
-		} else {
-			t.endless().innerValue(key)
-		}
-	} else if inner == nil && (err != nil || t.ended.Load()) {
-		inner = t.innerContext()
-	}
-	if inner == nil {
-		return nil
-	}
-	return inner.Value(key)
-}
-
-func (t *Turn) contextErr() error {
-	if t.ended.Load() {
-		return context.Canceled
-	}
-	return contextErr(t.Cancelled())
 }
 
 func contextErr(err error) error {
@@ -97,31 +28,6 @@ func contextErr(err error) error {
 	default:
 		return context.Canceled
 	}
-}
-
-func (t *Turn) deadlineTime() (time.Time, bool) {
-	at := t.Until()
-	if at == 0 {
-		return time.Time{}, false
-	}
-	return time.Now().Add(time.Duration(at - t.job.Runtime.Now())), true
-}
-
-// Until returns the earliest deadline of the turn and of everything above it, on the runtime's clock; 0 for none.
-func (t *Turn) Until() (at int64) {
-	for s := t; s != nil; s = s.above() {
-		if s.deadline != 0 && (at == 0 || s.deadline < at) {
-			at = s.deadline
-		}
-		if s.outer != nil {
-			if d, ok := s.outer.Deadline(); ok {
-				if o := After(t.job.Runtime.Now(), time.Until(d)); at == 0 || o < at {
-					at = o
-				}
-			}
-		}
-	}
-	return at
 }
 
 // driverContext is the context of a driver's turn. It carries the values and the deadline of the caller's context, and

@@ -82,26 +82,6 @@ func Explain(c *Future, depth int) Explanation {
 	return e
 }
 
-// state names the phase of c.
-func (c *Future) state() string {
-	switch c.word.Load() & phaseMask {
-	case phaseReady:
-		if c.Absent() && c.lostFetch() != nil {
-			return "lost"
-		}
-		return "ready"
-	case phaseFailed:
-		return "failed"
-	case phaseCancelled:
-		return "cancelled"
-	case phaseLost:
-		return "lost"
-	case phaseReleased:
-		return "released"
-	}
-	return "pending"
-}
-
 // The stages of raysys.Waiting, which explains them.
 const (
 	StageInputs  = "inputs"  // its inputs are not there

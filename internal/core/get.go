@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 )
@@ -41,40 +42,8 @@ func copied[T any](c *Future, locked bool) T {
 	return v
 }
 
-// get waits until c has its value, and begins to read it. at is c, or the future that has brought the value from elsewhere.
-func (c *Future) get(ctx context.Context, t *Turn, own bool) (at *Future, locked bool, err error) {
-	locked, from, err := c.settled(ctx, t, own)
-	if from != nil {
-		locked, err = from.readBrought(ctx, t, own)
-		c = from
-	}
-	return c, locked, err
-}
-
 func zeroRef(what string, t *ValueType) error {
 	return fmt.Errorf("%w: %s a zero Ref[%s]", ErrInvalidRef, what, t.Type)
-}
-
-// settled waits until c has settled, and begins to read it, or returns the future that brings its value when that is elsewhere.
-func (c *Future) settled(ctx context.Context, t *Turn, own bool) (locked bool, from *Future, err error) {
-	if !c.Settled() {
-		if c.word.Load()&flagReleased != 0 && !t.pinned(c) {
-			return false, nil, ErrReleased
-		}
-		if err := await(ctx, t, own, c); err != nil {
-			return false, nil, err
-		}
-	}
-	return c.beginRead(t)
-}
-
-// readBrought waits until c has brought a value, and begins to read that.
-func (c *Future) readBrought(ctx context.Context, t *Turn, own bool) (locked bool, err error) {
-	if err := await(ctx, t, own, c); err != nil {
-		return false, err
-	}
-	locked, _, err = c.beginRead(t)
-	return locked, err
 }
 
 // parker is a goroutine that waits: for a future, for the end of its own turn, or for the end of the scope the
@@ -260,4 +229,19 @@ func (p *parker) unwatchScopes() {
 	for s, w := range p.scopes {
 		s.Unwatch(w)
 	}
+}
+
+// maxListed bounds what Listed names.
+const maxListed = 4
+
+// Listed names the first of items, and says how many more there are: "a, b or c", "a, b, c, d and 5 more". or is before the last.
+func Listed(items []string, or string) string {
+	n := len(items)
+	switch {
+	case n > maxListed:
+		return fmt.Sprintf("%s and %d more", strings.Join(items[:maxListed], ", "), n-maxListed)
+	case n > 1:
+		return strings.Join(items[:n-1], ", ") + or + items[n-1]
+	}
+	return strings.Join(items, "")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"unsafe"
 )
 
 // ObjectSize is the size of an encoding above which a value is an object: the node's object store keeps it, and
@@ -196,48 +197,6 @@ func Forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// keep tells Objects of a value that may be large, to which v points. Where it is not yet in c, no other goroutine may see it.
-func (c *Future) keep(v any) error {
-	o := c.up.job.Objects
-	if o == nil || c.word.Load()&flagGated == 0 || !MayBeLarge(reflect.ValueOf(v).Elem()) {
-		return nil
-	}
-	c.word.Or(flagKept)
-	kept, err := o.Keep(c, v)
-	if !kept || err != nil {
-		c.word.And(^flagKept)
-	}
-	return err
-}
-
-// resolvedKept is resolved where there is a store.
-func (c *Future) resolvedKept() bool {
-	err := c.keep(c.pointer(c.valueType()))
-	if err == nil && c.settle(phaseReady) {
-		c.settleReleased()
-		return true
-	}
-	c.Forget()
-	c.dropped(c.word.Load()&flagKept != 0)
-	return err != nil && c.Fail(fmt.Errorf("keep the value of %s: %w", c.work.Name(), err))
-}
-
-// settleReleased frees a value that was released before it came.
-func (c *Future) settleReleased() {
-	if c.word.Load()&flagReleased != 0 {
-		if c.valueType() != nil {
-			c.release()
-		}
-	}
-}
-
-// dropped tells Objects of a value that it kept. No lock may be held.
-func (c *Future) dropped(kept bool) {
-	if kept {
-		c.up.job.Objects.Drop(c)
-	}
-}
-
 // MayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks
 // nothing up.
 func MayBeLarge(r reflect.Value) bool {
@@ -257,4 +216,129 @@ func MayBeLarge(r reflect.Value) bool {
 		return !r.IsNil()
 	}
 	return true
+}
+
+// object is the Work of a future without work: of a value from Put or Ready, or of a failure that happened before there was any work.
+type object ValueType
+
+func (o *object) ValueType() *ValueType     { return (*ValueType)(o) }
+func (*object) Name() string                { return "object" }
+func (*object) Help(*Turn) bool             { return false }
+func (*object) Expires() int64              { return 0 }
+func (*object) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (*object) Break([]string) bool         { return false }
+func (*object) unmade()                     {} // Explain says so
+
+// Put is raysys.Put, which is its only caller: the place in reports is that caller's.
+func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
+	t, _, err := TurnOf(ctx)
+	if err != nil {
+		return FailedRef[T](err)
+	}
+	of := TypeOf[T]()
+	o := &Result[T]{val: v}
+	if t.job.Inspect != nil {
+		if err := HandOver(t.job, "value of Put"+callSite(2), of, o.Future.ValueAt()); err != nil {
+			return FailedRef[T](err)
+		}
+	}
+	o.Future.put(of, t, t.Next())
+	if len(opts) > 0 {
+		if err := publish(ctx, t, &o.Future, opts); err != nil {
+			return FailedRef[T](err)
+		}
+	}
+	return RefTo(o)
+}
+
+// Hold makes an object of a part of c's argument, the value of t at p, which is too large to travel along.
+func Hold(c *Future, part int, t *ValueType, p unsafe.Pointer) *Future {
+	o := t.make()
+	o.value(t).Set(t.At(p))
+	o.put(t, c.up, firstHeld+c.seq<<2+uint64(part))
+	return o
+}
+
+// FailedOf is FailedRef for a value of t.
+func FailedOf(t *ValueType, err error) *Future {
+	o := t.make()
+	o.work = (*object)(t)
+	o.failed(err)
+	return o
+}
+
+// Own makes an object of a value that the node keeps for itself: its n-th.
+func Own[T any](job *Job, n uint64, v T) *Future {
+	o := &Result[T]{val: v}
+	o.Future.put(TypeOf[T](), job.Top, firstOwn+n)
+	return &o.Future
+}
+
+// firstOwn is where the numbers of Own begin among the submissions of a job's top.
+const firstOwn = 1 << 61
+
+// firstHeld is where the numbers of Hold begin among the submissions of a turn; no program counts that far.
+const firstHeld = 1 << 62
+
+// Ready is raysys.Ready.
+func Ready[T any](v T) Ref[T] {
+	o := &Result[T]{val: v}
+	o.Future.put(TypeOf[T](), nil, 0)
+	return RefTo(o)
+}
+
+// FailedRef returns a reference that has failed with err. Submissions report everything through their
+// reference.
+func FailedRef[T any](err error) Ref[T] {
+	return Ref[T]{Link: Link{FailedOf(TypeOf[T](), err)}}
+}
+
+// Phase is raysys.Phase; the two number the phases alike.
+type Phase uint8
+
+// The phases of a future.
+const (
+	PhasePending Phase = iota
+	PhaseReady
+	PhaseFailed
+	PhaseLost
+	PhaseCancelled
+	PhaseReleased
+)
+
+// IDOf returns the id of the submission that produces the value; zero for values of Ready.
+func IDOf(l Link) TaskID {
+	if l.future == nil {
+		return TaskID{}
+	}
+	return l.future.ID()
+}
+
+// CancelOf ends the work behind a reference, and reports whether its future was still open.
+func CancelOf(l Link) bool {
+	c := l.future
+	if c == nil || c.Settled() {
+		return false
+	}
+	var end func()
+	if tasks := c.up.job.Tasks; tasks != nil {
+		end = tasks.EndTask(c)
+	}
+	open := c.Cancel(ErrCancelled)
+	if open && end != nil {
+		end()
+	}
+	return open
+}
+
+// Bytes shows a number of bytes in the largest unit that leaves a figure before the point, to four digits: "4 GiB".
+func Bytes(n int64) string {
+	f, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if f < 1<<10 {
+			break
+		}
+		f, unit = f/(1<<10), next
+	}
+	return fmt.Sprintf("%.4g %s", f, unit)
 }

@@ -19,26 +19,6 @@ type Remaker interface {
 	Remake(c *Future, lost error, done func(Source, error))
 }
 
-// Recipe is how the engine that computed c can make its value again: what it gave to SetRecipe. Nil for work without one,
-// and once the value is released.
-func (c *Future) Recipe() any {
-	if t := c.own.Load(); t != nil {
-		return t.Recipe()
-	}
-	return nil
-}
-
-// Recipe is the recipe of the value that t computes.
-func (t *Turn) Recipe() any {
-	if r := t.recipe.Load(); r != nil {
-		return *r
-	}
-	return nil
-}
-
-// SetRecipe keeps r for as long as the value that t computes can be asked for.
-func (t *Turn) SetRecipe(r any) { t.recipe.Store(&r) }
-
 // Effect is what must not be done twice: a call of a grain's method that is neither ReadOnly nor Idempotent.
 type Effect struct {
 	Method string // "" where that is not known
@@ -56,38 +36,6 @@ func (e *Effect) String() string {
 	return "it, or a task of it, called " + declared
 }
 
-// SetEffects notes that t, or what it submitted, has done what must not be done twice. Its value is not made again.
-func (t *Turn) SetEffects(by *Effect) {
-	for t = t.base; t.effects.Load() == nil; t = t.trunk.base {
-		t.effects.Store(by)
-		if t.trunk == nil {
-			return
-		}
-	}
-}
-
-// Effects returns what SetEffects was first called with, nil if it was not called.
-func (t *Turn) Effects() *Effect { return t.base.effects.Load() }
-
-// Object reports whether the value of c, which is ready, is or was elsewhere, or is kept by Objects: whether it may be
-// lost. A small value is with its future.
-func (c *Future) Object() bool {
-	w := c.word.Load()
-	return w&phaseMask == phaseReady && w&(flagAbsent|flagKept) != 0
-}
-
-// Failed reports whether c has settled without a value. One whose value is lost has not.
-func (c *Future) Failed() bool {
-	p := c.word.Load() & phaseMask
-	return p == phaseFailed || p == phaseCancelled || p == phaseLost
-}
-
-// Borrowed reports whether c stands for a future of another node.
-func (c *Future) Borrowed() bool {
-	_, ok := c.work.(sourced)
-	return ok || c.Untyped()
-}
-
 // rebuild is one attempt to replace a source that has lost the value.
 type rebuild struct {
 	lost    Source
@@ -101,70 +49,6 @@ func (r *rebuild) failure(src Source) error {
 		return nil
 	}
 	return r.err
-}
-
-// Rebuild replaces lost, the Source of c, which is absent, by one that has the value, made again. done is called once:
-// with nil when c has another Source than lost, or its value; else with why it cannot have one. Those who ask while a
-// rebuild is under way share it.
-func (c *Future) Rebuild(lost Source, cause error, done func(error)) {
-	c.mu.Lock()
-	a := c.absenceLocked()
-	switch {
-	case a == nil, c.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent, a.src != lost:
-		c.mu.Unlock()
-		done(nil)
-		return
-	case a.rebuild.failure(lost) != nil:
-		err := a.rebuild.err
-		c.mu.Unlock()
-		done(err)
-		return
-	case a.rebuild != nil && a.rebuild.lost == lost:
-		a.rebuild.waiting = append(a.rebuild.waiting, done)
-		c.mu.Unlock()
-		return
-	}
-	by, ok := c.work.(Remaker)
-	if HeldBy(lost) != nil { // that future has tried
-		ok = false
-	}
-	if !ok {
-		if by, ok = lost.(Remaker); !ok {
-			c.mu.Unlock()
-			done(cause)
-			return
-		}
-	}
-	r := &rebuild{lost: lost, waiting: []func(error){done}}
-	a.rebuild = r
-	c.mu.Unlock()
-	by.Remake(c, cause, func(src Source, err error) { c.rebuilt(a, r, src, err) })
-}
-
-// rebuilt ends a rebuild of c.
-func (c *Future) rebuilt(a *absence, r *rebuild, src Source, err error) {
-	c.mu.Lock()
-	current := a.rebuild == r
-	switch {
-	case current && errors.Is(err, ErrObjectLost):
-		r.err = err
-	case current && err != nil: // it may be made later
-		a.rebuild = nil
-	case current:
-		a.rebuild = nil
-		if a.src == r.lost && c.word.Load()&flagAbsent != 0 {
-			a.src = src
-			if a.fetch != nil && a.fetch.Failure() != nil {
-				a.fetch = nil // it failed before another asked for the rebuild
-			}
-		}
-	}
-	waiting := r.waiting
-	r.waiting = nil
-	c.mu.Unlock()
-	for _, done := range waiting {
-		done(err)
-	}
 }
 
 // rebuild has the value made again that src has lost, and fetches it from where it is then.
@@ -249,18 +133,6 @@ func HeldBy(src Source) *Future {
 // Behind returns the future of this node that has the value of c, or knows where it is: c itself unless its Source is an
 // Alias.
 func Behind(c *Future) *Future { return c.at() }
-
-// at is the future that has the value of c, or brings it: c itself, unless c's was made again in another one.
-func (c *Future) at() *Future {
-	for c.Absent() {
-		h := HeldBy(SourceOf(c))
-		if h == nil {
-			break
-		}
-		c = h
-	}
-	return c
-}
 
 func (s *local) Name() string { return s.future.work.Name() }
 func (s *local) ID() TaskID   { return s.future.ID() }

@@ -1,8 +1,10 @@
 package core
 
 import (
-	"fmt"
+	"context"
+	"iter"
 	"reflect"
+	"sync"
 	"unsafe"
 )
 
@@ -101,65 +103,178 @@ func IsRef(t reflect.Type) bool {
 	return of.Anonymous && of.Type.PkgPath() == corePath && of.Type.Kind() == reflect.Array
 }
 
-// As returns c, or the future that stands for it, where that is in a Result of t.
-func (c *Future) As(t *ValueType) (*Future, error) {
-	if u, ok := c.work.(untypedWork); ok {
-		return u.f.adopt(t)
-	}
-	if c.valueType() != t {
-		return nil, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, t.Type)
-	}
-	return c, nil
+// RefSet is what raysys.RefSet is made of.
+type RefSet struct {
+	mu    sync.Mutex // guards the rest
+	open  []*member
+	added int
+	loop  *arrivals // nil while none runs
 }
 
-// Release says that the program needs the value of c, which may be nil, no longer.
-func (c *Future) Release() {
-	if c != nil {
-		c.release()
-	}
+// member is one future of a set until the loop has yielded it.
+type member struct {
+	ref     Link
+	index   int
+	waiter  Waiter
+	loop    *arrivals
+	yielded bool // guarded by the set's mu
 }
 
-// Borrow keeps the value of c readable until Return: a submission by reference borrows at once, so that the program
-// may release the reference right after. t is the turn that submits: one that holds a pin may lend a released value on.
-func (c *Future) Borrow(t *Turn) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if w := c.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(c)) {
-		return ErrReleased
-	}
-	c.pins++
-	return nil
+// Resolved implements Resolved.
+func (m *member) Resolved(*Waiter) {
+	m.loop.put(m)
+	m.loop.wake()
 }
 
-// Return ends a Borrow.
-func (c *Future) Return() { c.unpin() }
-
-// PeekInto puts the value of a settled future that was borrowed, one of t, at p; here is false when it is elsewhere, even if it was here
-// a moment ago: see Future.Follow.
-func (c *Future) PeekInto(t *ValueType, p unsafe.Pointer) (here bool, err error) {
-	at, here, err := c.peek(t)
-	if at != nil {
-		t.At(p).Set(at.value(t))
-		at.mu.Unlock()
-	}
-	return here, err
-}
-
-// peek is PeekInto, but for the value, which is that of at, whose mu is locked.
-func (c *Future) peek(t *ValueType) (at *Future, here bool, err error) {
-	if to := c.at(); to != c {
-		if to.valueType() != t {
-			return nil, true, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, t.Type)
+// Add puts refs into the set.
+func (s *RefSet) Add(refs []Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	members := make([]member, len(refs))
+	for i, r := range refs {
+		m := &members[i]
+		m.ref, m.index = r, s.added
+		s.added++
+		s.open = append(s.open, m)
+		if s.loop != nil {
+			s.loop.follow(m)
 		}
-		c = to
 	}
-	if err := c.Failure(); err != nil {
-		return nil, true, err
+	if s.loop != nil && len(refs) > 0 {
+		s.loop.grow()
 	}
-	c.mu.Lock()
-	if c.word.Load()&(phaseMask|flagAbsent) != phaseReady {
-		c.mu.Unlock()
-		return nil, false, nil
+}
+
+// AsCompleted yields the futures of the set as they settle.
+func (s *RefSet) AsCompleted(ctx context.Context) iter.Seq2[int, Link] {
+	return func(yield func(int, Link) bool) {
+		t, own, err := TurnOf(ctx)
+		if err != nil {
+			return
+		}
+		q := s.begin()
+		defer s.end()
+		for {
+			m := q.take()
+			for m == nil {
+				futures, left := s.unsettled()
+				if left == 0 {
+					return
+				}
+				// A parker of its own for each wait: the scopes watched before may still be about to poke.
+				p := &parker{poke: q.poke}
+				if len(futures) > 0 && p.park(ctx, t, own, futures, 1, q.some) != nil {
+					return
+				}
+				m = q.take()
+			}
+			ref := m.ref
+			s.mu.Lock()
+			m.yielded, m.ref, m.waiter = true, Link{}, Waiter{} // the references that were added with it may stay for long
+			s.mu.Unlock()
+			if !yield(m.index, ref) {
+				return
+			}
+		}
 	}
-	return c, true, nil
+}
+
+func (s *RefSet) begin() *arrivals {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loop != nil {
+		panic("raysys: two loops over one RefSet at the same time: give each a set of its own")
+	}
+	s.loop = &arrivals{parker: &parker{poke: make(chan struct{}, 1)}}
+	for _, m := range s.open {
+		s.loop.follow(m)
+	}
+	return s.loop
+}
+
+// end takes back what the loop subscribed to.
+func (s *RefSet) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loop = nil
+	s.compact()
+	for i, m := range s.open {
+		if c := m.waiter.future; c != nil {
+			c.Unsubscribe(&m.waiter)
+		}
+		s.open[i] = &member{ref: m.ref, index: m.index} // another goroutine may be calling m.Resolved at this moment
+	}
+}
+
+// compact drops what was yielded; the caller holds mu.
+func (s *RefSet) compact() {
+	kept := s.open[:0]
+	for _, m := range s.open {
+		if !m.yielded {
+			kept = append(kept, m)
+		}
+	}
+	clear(s.open[len(kept):])
+	s.open = kept
+}
+
+// unsettled returns the futures that have not settled, and how many members are left.
+func (s *RefSet) unsettled() (futures []*Future, left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compact()
+	for _, m := range s.open {
+		if c := m.ref.future; c != nil && !c.Settled() {
+			futures = append(futures, c)
+		}
+	}
+	return futures, len(s.open)
+}
+
+// arrivals is the queue of settled members, in the order they settled.
+type arrivals struct {
+	*parker
+	mu    sync.Mutex // guards the rest
+	queue []*member
+	grown bool // since the last take
+}
+
+// follow has m arrive once it has settled.
+func (q *arrivals) follow(m *member) {
+	m.loop = q
+	if c := m.ref.future; c == nil || !c.Subscribe(&m.waiter, m) {
+		q.put(m)
+	}
+}
+
+func (q *arrivals) put(m *member) {
+	q.mu.Lock()
+	q.queue = append(q.queue, m)
+	q.mu.Unlock()
+}
+
+// grow has a loop that waits look at the set again.
+func (q *arrivals) grow() {
+	q.mu.Lock()
+	q.grown = true
+	q.mu.Unlock()
+	q.wake()
+}
+
+func (q *arrivals) take() *member {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.grown = false
+	if len(q.queue) == 0 {
+		return nil
+	}
+	m := q.queue[0]
+	q.queue = q.queue[1:]
+	return m
+}
+
+func (q *arrivals) some() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queue) > 0 || q.grown
 }

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"reflect"
-	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
@@ -149,20 +148,6 @@ type failure struct {
 	err   error
 	phase uint32
 	seen  atomic.Bool // err was read
-}
-
-// watchUnseen arranges a report when the future is collected and its failure was never read. Only failures pay for
-// the cleanup.
-func (t *Turn) watchUnseen(c *Future, f *failure) {
-	if t.job.Unseen == nil || f.phase == phaseCancelled {
-		return
-	}
-	tell, name := t.job.Unseen, c.work.Name()
-	runtime.AddCleanup(c, func(f *failure) {
-		if !f.seen.Load() {
-			tell(name, f.err)
-		}
-	}, f)
 }
 
 // failurePhase says how a future that ends with err has ended.

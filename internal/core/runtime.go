@@ -1,7 +1,9 @@
 package core
 
 import (
+	"math"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -72,4 +74,77 @@ func HandOverError(j *Job, err error) error {
 		return err
 	}
 	return j.Inspect.Fail(err)
+}
+
+// Gate holds back what names futures of this node to other nodes, until it may leave: where the lineage of tasks is
+// durable, until their recipes are recorded.
+type Gate interface {
+	// Leave calls then once: on this goroutine where another node may be told of the futures now, else when it may, or with
+	// why it must not. It must not block.
+	Leave(futures []*Future, then func(error))
+}
+
+// StateGate is a Gate that has the tasks stay to which the States of grains refer.
+type StateGate interface {
+	// RetainTask has the task of c, which has settled with an object, recorded, and its record stay while the record of the
+	// State with the key lists the task. done is called once, on any goroutine, with an error where the reference must not leave.
+	RetainTask(c *Future, state string, done func(RetainedTask, error))
+}
+
+// RetainedTask names a recorded task to which a State refers.
+type RetainedTask struct {
+	Run      uint64 // 0 where the task is not recorded
+	ID       TaskID
+	Retained bool // the State shall list it
+}
+
+// Referring is the Source of a value that refers to others, which are known while the value is not here.
+type Referring interface {
+	Source
+	Refers() []*Future
+}
+
+// Recorded is a recipe that may be recorded.
+type Recorded interface {
+	// Run is the run under which the recipe is recorded; 0 while it is not.
+	Run() uint64
+	// Told reports whether the outcome is in the record.
+	Told() bool
+}
+
+// RecordedUnder returns the run under which the recipe of c is recorded; 0 for work without one.
+func RecordedUnder(c *Future) uint64 {
+	if r, ok := c.Recipe().(Recorded); ok {
+		return r.Run()
+	}
+	return 0
+}
+
+// Untold reports whether c is the future of a recorded task whose outcome is not in the record: no other node may learn it.
+func Untold(c *Future) bool {
+	r, ok := c.Recipe().(Recorded)
+	return ok && r.Run() != 0 && !r.Told()
+}
+
+// Alarm is one entry of a runtime's timing wheel. It is intrusive, so that a call with a deadline costs no timer of
+// its own: the record that waits embeds its Alarm.
+type Alarm struct {
+	At   int64  // when it rings, in nanoseconds on the runtime's clock
+	Ring func() // called once, from the wheel; it must not block
+
+	// Next, Prev and Slot belong to the wheel, which guards them.
+	Next, Prev *Alarm
+	Slot       int32
+}
+
+// Far is the last time that a clock of the runtime is asked for: about 146 years after its start. What is to end later
+// ends then, so that sums and differences of times do not overflow.
+const Far = math.MaxInt64 / 2
+
+// After returns the time d after now, on the runtime's clock, and Far where that is later.
+func After(now int64, d time.Duration) int64 {
+	if int64(d) > Far-now {
+		return Far
+	}
+	return now + int64(d)
 }

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -77,12 +79,6 @@ func (u untypedWork) Expires() int64              { return 0 }
 func (u untypedWork) Waits() ([]*Turn, []*Future) { return nil, nil }
 func (u untypedWork) Break([]string) bool         { return false }
 
-// Untyped reports whether c is the future of an Untyped: it never settles, and only its source knows anything.
-func (c *Future) Untyped() bool {
-	_, ok := c.work.(untypedWork)
-	return ok
-}
-
 // adopt makes the future of t behind f, or returns the one made before.
 func (f *Untyped) adopt(t *ValueType) (*Future, error) {
 	f.mu.Lock()
@@ -133,52 +129,170 @@ func (o *fetched) resolve(v any) bool {
 	return o.future.Resolve()
 }
 
-// Pin keeps the value of c readable although the program releases it; Unpin ends that. A future that
-// another node knows is pinned for it. Pin fails with ErrReleased when the value may be gone.
-func (c *Future) Pin() error {
-	if c.valueType() == nil {
-		if c.Untyped() {
-			return nil // no reference here can release it
+// Viewer is a Source that can show a value without giving it away.
+type Viewer interface {
+	// View is Fetch for a value that is looked at and then put back: it may share memory that is not the collector's.
+	// Unless done is told of an error, close, which may be nil, is called once when the value is not used any more.
+	View(into any, done func(close func(), err error))
+}
+
+// SentViewer is a Viewer that can have the bytes sent to this node where View would map those of another process. The copy is for
+// one reader: it goes with the View.
+type SentViewer interface {
+	ViewSent(into any, done func(close func(), err error))
+}
+
+// View is raysys.View.
+func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
+	return viewed(ctx, r, f, false)
+}
+
+func viewed[T any](ctx context.Context, r Ref[T], f func(T) error, sent bool) error {
+	if r.future == nil {
+		return zeroRef("View of", TypeOf[T]())
+	}
+	t, at, locked, end, err := r.future.view(ctx, sent)
+	if end != nil {
+		defer end()
+	}
+	if err != nil {
+		return err
+	}
+	return call(t, copied[T](at, locked), f)
+}
+
+// ViewSent is View of a value that is read once, see SentViewer.
+func ViewSent[T any](ctx context.Context, r Ref[T], f func(T) error) error {
+	return viewed(ctx, r, f, true)
+}
+
+func isViewer(src Source) bool {
+	_, ok := src.(Viewer)
+	return ok
+}
+
+// call lends the value to f. In strict mode f gets a copy, so that a change by f is found; the value itself is not
+// watched, because its memory may be gone when f has returned.
+func call[T any](t *Turn, v T, f func(T) error) error {
+	if in := t.job.Inspect; in != nil {
+		at := new(T)
+		*at = v
+		back, err := in.Lend("value of View", at)
+		if err != nil {
+			return err
 		}
-		return fmt.Errorf("%w: its type is not known here", ErrInvalidRef)
+		defer back()
+		v = *at
 	}
-	c.pin()
-	if c.word.Load()&phaseMask == phaseReleased {
-		c.unpin()
-		return ErrReleased
-	}
-	return nil
+	return f(v)
 }
 
-// Unpin ends Pin.
-func (c *Future) Unpin() {
-	if c.valueType() != nil {
-		c.unpin()
-	}
-}
-
-// Outcome returns a *T to the value of a settled, pinned future, which must only be read, or its failure. An *Elsewhere
-// says that the value is not here.
-func (c *Future) Outcome() (value any, err error) {
-	c = c.at()
-	if err := c.Failure(); err != nil {
+// open waits until the value is open that from would bring.
+func open(ctx context.Context, t *Turn, own bool, from *fetched, sent bool) (*showing, error) {
+	o := &showing{fetched: fetched{of: from.of, future: from.of.make(), src: from.src, absent: from.absent}, sent: sent}
+	o.future.Init(o, t.job.Top, 0, false)
+	if err := await(ctx, t, own, o.future); err != nil {
+		if !o.future.Cancel(err) {
+			o.end()
+		}
 		return nil, err
 	}
-	t := c.valueType()
-	if t == nil || !c.Settled() {
-		return nil, fmt.Errorf("%w: no value is known here", ErrInvalidRef)
+	return o, nil
+}
+
+// showing is the Work of the future of a value that is open for a View.
+type showing struct {
+	fetched
+	sent  bool   // rather than mapped
+	close func() // set before it settles as ready
+}
+
+// end puts the value back.
+func (o *showing) end() {
+	if o.future.word.Load()&phaseMask == phaseReady && o.close != nil {
+		o.close()
 	}
-	switch w := c.word.Load(); {
-	case w&flagAbsent != 0:
-	case w&flagKept == 0:
-		return c.pointer(t), nil
-	default:
-		if v := c.copyOf(t); v != nil {
-			return v, nil
-		}
-		if err := c.Failure(); err != nil { // released this moment
-			return nil, err
+}
+
+// wanted is called when the View begins to wait.
+func (o *showing) wanted() { o.once.Do(func() { o.open(o.src, 0) }) }
+
+func (o *showing) open(src Source, hops int) {
+	into := reflect.New(o.of.Type).Interface()
+	done := func(close func(), err error) {
+		var e *Elsewhere
+		switch {
+		case errors.As(err, &e) && hops < maxHops:
+			o.absent.passedOn(src, e.Source)
+			o.open(e.Source, hops+1)
+		case e != nil:
+			o.future.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
+		case errors.Is(err, ErrObjectLost) && hops < maxHops:
+			o.absent.Rebuild(src, err, func(err error) {
+				if err != nil {
+					o.future.Fail(err)
+				} else if src := o.again(); src != nil {
+					o.open(src, hops+1)
+				}
+			})
+		case err != nil:
+			o.future.Fail(err)
+		default:
+			o.close = close
+			o.future.Start()
+			if !o.resolve(into) && close != nil {
+				close() // the View has given up meanwhile
+			}
 		}
 	}
-	return nil, &Elsewhere{SourceOf(c)}
+	if v, ok := src.(SentViewer); ok && o.sent {
+		v.ViewSent(into, done)
+	} else if v, ok := src.(Viewer); ok {
+		v.View(into, done)
+	} else {
+		src.Fetch(into, func(err error) { done(nil, err) })
+	}
+}
+
+// Stopped implements Stoppable: an object that is opened later is closed at once.
+func (o *showing) Stopped() {}
+
+// Located is a Source that knows which node has the value.
+type Located interface {
+	// Where names the node, zero for this one, and says about how large the encoding is, 0 where that is not known.
+	Where() (at NodeKey, size int64)
+}
+
+// Whereabouts says where a value lies that is too large to travel along.
+type Whereabouts struct {
+	NodeKey       // the node that has it. This node has it too if Here is set. Zero: no other is known
+	Size    int64 // of the encoding, about
+	Here    bool  // it is on this node, in memory or on disk
+}
+
+// unknownSize stands for the size of an object that no node has reported: most are larger than ObjectSize by far.
+const unknownSize = 1 << 20
+
+// WhereaboutsOf returns where the value of c lies, which has settled. ok is false for a failure, for a value that is
+// no object, and for a value in this node's memory of which no copy is known elsewhere. It costs nothing for a small
+// value.
+func WhereaboutsOf(c *Future) (w Whereabouts, ok bool) {
+	word := c.word.Load()
+	if word&phaseMask != phaseReady || word&(flagAbsent|flagKept) == 0 {
+		return w, false
+	}
+	src := SourceOf(c)
+	l, ok := src.(Located)
+	if ok {
+		w.NodeKey, w.Size = l.Where()
+	}
+	if w.Size == 0 {
+		w.Size = c.toldSize()
+	}
+	here := word&flagAbsent == 0
+	if here && (!ok || w.Node == "") {
+		return Whereabouts{}, false
+	}
+	w.Here = here || ok && w.Node == ""
+	return w, true
 }

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,41 +146,6 @@ func NewRemote(s RemoteSpec) *Turn {
 	return t
 }
 
-// Turn returns the turn of the work behind c, which is made now if it was not needed before. It is called through the
-// work's own context, thus by a goroutine of the work, and so knows the slot that runs it.
-func (c *Future) Turn() *Turn {
-	t := c.turn()
-	if t.slot.Load() == nil && c.slot != nil {
-		t.slot.Store(c.slot)
-	}
-	return t
-}
-
-// TurnFor is Turn for any goroutine.
-func (c *Future) TurnFor() *Turn { return c.turn() }
-
-func (c *Future) turn() *Turn {
-	if t := c.own.Load(); t != nil {
-		return t
-	}
-	spec := TurnSpec{Kind: TurnTask, Name: c.work.Name(), ID: c.ID(), Up: c.up, Deadline: c.work.Expires(), Attempt: 1}
-	if spec.Deadline != 0 {
-		spec.Limit = limitOf(c.work)
-	}
-	t := NewTurn(spec)
-	if d, ok := c.work.(Describer); ok {
-		d.Describe(t)
-	}
-	if !c.own.CompareAndSwap(nil, t) {
-		return c.own.Load()
-	}
-	// Asked for by a goroutine that outlives the work, whose engine looks for such a turn once more after settling.
-	if c.turnOver() {
-		t.ended.Store(true)
-	}
-	return t
-}
-
 // SetKind makes t the turn of a call on that activation.
 func (t *Turn) SetKind(k TurnKind, activation any) { t.kind, t.attached = k, activation }
 
@@ -189,12 +156,6 @@ func (t *Turn) Attach(x any) { t.base.attachedLater.Store(&x) }
 func (t *Turn) Detach() { t.base.attachedLater.Store(&nothing) }
 
 var nothing any
-
-// OwnTurn returns the work's turn if there is one.
-func (c *Future) OwnTurn() *Turn { return c.own.Load() }
-
-// SetOwn gives work its turn at submit, when an option or an argument needs one.
-func (c *Future) SetOwn(t *Turn) { c.own.Store(t) }
 
 type (
 	turnKey   struct{}
@@ -417,4 +378,193 @@ func (t *Turn) Detached() *Turn {
 		t.derived[detachedKey] = d
 	}
 	return d
+}
+
+// Class is that of the work that the turn submits.
+func (t *Turn) Class() Class { return t.class }
+
+// innerValue answers the standard library's own look-ups (the enclosing cancelCtx), so that context.WithCancel on a
+// task's context starts no goroutine and context.Cause works. A turn that has ended gets its standard context now if
+// it had none before; an end that was only pulled so far is passed on to it, since Cause must follow Err.
+func (t *Turn) innerValue(key any) any {
+	t.mu.Lock()
+	inner, stop := t.inner, t.stop
+	t.mu.Unlock()
+	if err := t.Cancelled(); err != nil && inner != nil {
+		t.cancel(err)
+		if stop != nil { // the one whose cancel came first may not have called it yet
+			stop(err)
+		} else {
+			t.endless().innerValue(key)
+		}
+	} else if inner == nil && (err != nil || t.ended.Load()) {
+		inner = t.innerContext()
+	}
+	if inner == nil {
+		return nil
+	}
+	return inner.Value(key)
+}
+
+func (t *Turn) contextErr() error {
+	if t.ended.Load() {
+		return context.Canceled
+	}
+	return contextErr(t.Cancelled())
+}
+
+func (t *Turn) deadlineTime() (time.Time, bool) {
+	at := t.Until()
+	if at == 0 {
+		return time.Time{}, false
+	}
+	return time.Now().Add(time.Duration(at - t.job.Runtime.Now())), true
+}
+
+// Until returns the earliest deadline of the turn and of everything above it, on the runtime's clock; 0 for none.
+func (t *Turn) Until() (at int64) {
+	for s := t; s != nil; s = s.above() {
+		if s.deadline != 0 && (at == 0 || s.deadline < at) {
+			at = s.deadline
+		}
+		if s.outer != nil {
+			if d, ok := s.outer.Deadline(); ok {
+				if o := After(t.job.Runtime.Now(), time.Until(d)); at == 0 || o < at {
+					at = o
+				}
+			}
+		}
+	}
+	return at
+}
+
+// SetBlocked records that t waits for c while it runs c in place, and returns what undoes it. For engines. A grain's
+// turn lets others in meanwhile, as it does when it parks: c may call the grain.
+func (t *Turn) SetBlocked(b *Blocked, c *Future) (undo *Blocked) {
+	b.on, b.need = []*Future{c}, 1
+	undo = t.base.block.Swap(b)
+	if t.base.kind == TurnGrain {
+		t.job.Runtime.Block(t.base)
+	}
+	return undo
+}
+
+// RestoreBlocked ends SetBlocked.
+func (t *Turn) RestoreBlocked(prev *Blocked) {
+	if t.base.kind == TurnGrain {
+		t.job.Runtime.Unblock(t.base)
+	}
+	t.base.block.Store(prev)
+}
+
+// Devices are the UUIDs of the devices that the turn's work holds.
+func (t *Turn) Devices() []string {
+	b := t.base
+	if list := b.devices.Load(); list != nil {
+		return append([]string(nil), *list...)
+	}
+	if h, ok := b.attached.(Holder); ok {
+		return h.Devices()
+	}
+	return nil
+}
+
+// SetDevices is called before the function of a task that holds devices.
+func (t *Turn) SetDevices(list []string) { t.base.devices.Store(&list) }
+
+// watchFar has b, which t waits for, looked at by all nodes while it lasts. It returns nil where no cycle is possible:
+// in each there is the turn of a grain, so it is enough that those look which are in one.
+func (t *Turn) watchFar(b *Blocked) *probe {
+	if !t.inGrain() {
+		return nil
+	}
+	p := &probe{turn: t, block: b, pause: firstProbe}
+	p.alarm.Ring = p.ring
+	p.set()
+	return p
+}
+
+// Callers lists the turns of grains that t is, or was called under, the nearest first: those of this node that have
+// not ended, and those of other nodes, whose state is not known here.
+func (t *Turn) Callers() (ids []TaskID) {
+	for s := t; s != nil && len(ids) < maxCallers; s = s.above() {
+		switch b := s.base; {
+		case b.kind == TurnGrain && s == b && s.trunk == nil && !b.ended.Load():
+			ids = append(ids, b.id)
+		case s == b:
+			ids = append(ids, b.callers...)
+		}
+	}
+	return ids[:min(len(ids), maxCallers)]
+}
+
+// CalledUnder reports whether x, the turn of a grain, is among the Callers of t that are known over another node.
+func (t *Turn) CalledUnder(x *Turn) bool {
+	for s := t; s != nil; s = s.above() {
+		if s == s.base && slices.Contains(s.callers, x.id) {
+			return true
+		}
+	}
+	return false
+}
+
+// inGrain reports whether t is the turn of a grain, or was called under one.
+func (t *Turn) inGrain() bool {
+	for s := t; s != nil; s = s.above() {
+		if s.base.kind == TurnGrain || len(s.base.callers) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// IsBlocked reports whether the turn waits.
+func (t *Turn) IsBlocked() bool { return t.base.block.Load() != nil }
+
+// FromElsewhere reports whether turns of grains on other nodes are among the Callers of t.
+func (t *Turn) FromElsewhere() bool {
+	for s := t; s != nil; s = s.above() {
+		if s == s.base && len(s.callers) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Recipe is the recipe of the value that t computes.
+func (t *Turn) Recipe() any {
+	if r := t.recipe.Load(); r != nil {
+		return *r
+	}
+	return nil
+}
+
+// SetRecipe keeps r for as long as the value that t computes can be asked for.
+func (t *Turn) SetRecipe(r any) { t.recipe.Store(&r) }
+
+// SetEffects notes that t, or what it submitted, has done what must not be done twice. Its value is not made again.
+func (t *Turn) SetEffects(by *Effect) {
+	for t = t.base; t.effects.Load() == nil; t = t.trunk.base {
+		t.effects.Store(by)
+		if t.trunk == nil {
+			return
+		}
+	}
+}
+
+// Effects returns what SetEffects was first called with, nil if it was not called.
+func (t *Turn) Effects() *Effect { return t.base.effects.Load() }
+
+// watchUnseen arranges a report when the future is collected and its failure was never read. Only failures pay for
+// the cleanup.
+func (t *Turn) watchUnseen(c *Future, f *failure) {
+	if t.job.Unseen == nil || f.phase == phaseCancelled {
+		return
+	}
+	tell, name := t.job.Unseen, c.work.Name()
+	runtime.AddCleanup(c, func(f *failure) {
+		if !f.seen.Load() {
+			tell(name, f.err)
+		}
+	}, f)
 }

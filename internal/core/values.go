@@ -2,8 +2,14 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 )
 
 // Values are the declared request values a turn carries, newest first. They are immutable.
@@ -69,3 +75,127 @@ func ValueOf(ctx context.Context, name string) (v any, ok bool) {
 	}
 	return nil, false
 }
+
+// ValueType is what plain code knows of the type T of a Result[T]. A method of a generic type is compiled for each type of value, called or
+// not, so a Result has none: functions of this package take its Future, behind which the value lies.
+type ValueType struct {
+	Type   reflect.Type // T
+	result reflect.Type // *Result[T]
+	gated  bool         // T holds pointers
+	once   sync.Once
+	double reflect.Type // a fetched and a Result[T]: they take one allocation
+	second uintptr      // where the Result is in it
+	key    uintptr      // of result
+}
+
+// typed is a Work whose Future is that of a Result.
+type typed interface{ ValueType() *ValueType }
+
+// valueTypes are those that programs use, by the reflect.Type of *Result[T]; recent are the last of them, so that Put need not look there.
+var (
+	valueTypes sync.Map
+	recent     [64]atomic.Pointer[ValueType]
+)
+
+// TypeOf returns that of T, the same each time.
+func TypeOf[T any]() *ValueType { return valueTypeOf(reflect.TypeOf((*Result[T])(nil))) }
+
+func valueTypeOf(result reflect.Type) *ValueType {
+	key := (*[2]uintptr)(unsafe.Pointer(&result))[1] // the address of the type, which never moves
+	last := &recent[key/64%uintptr(len(recent))]
+	if t := last.Load(); t != nil && t.key == key {
+		return t
+	}
+	return findValueType(result, key, last)
+}
+
+func findValueType(result reflect.Type, key uintptr, last *atomic.Pointer[ValueType]) *ValueType {
+	t, ok := valueTypes.Load(result)
+	if !ok {
+		val := result.Elem().Field(1).Type
+		t, _ = valueTypes.LoadOrStore(result, &ValueType{Type: val, result: result, key: key, gated: hasPointers(val)})
+	}
+	last.Store(t.(*ValueType))
+	return t.(*ValueType)
+}
+
+// Gated reports whether values hold pointers: see Future.Init.
+func (t *ValueType) Gated() bool { return t.gated }
+
+// At is the value of the type at p; it can be set.
+func (t *ValueType) At(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.Type, p).Elem() }
+
+// Nothing reports whether the type is that of no argument and no result.
+func (t *ValueType) Nothing() bool { return t.Type.Kind() == reflect.Struct && t.Type.NumField() == 0 }
+
+// make makes a Result and returns its Future.
+func (t *ValueType) make() *Future { return (*Future)(reflect.New(t.result.Elem()).UnsafePointer()) }
+
+// makeFetched makes a fetched with its future.
+func (t *ValueType) makeFetched() *fetched {
+	t.once.Do(func() {
+		t.double = reflect.StructOf([]reflect.StructField{{Name: "Work", Type: reflect.TypeFor[fetched]()}, {Name: "Result", Type: t.result.Elem()}})
+		t.second = t.double.Field(1).Offset
+	})
+	o := (*fetched)(reflect.New(t.double).UnsafePointer())
+	o.future = (*Future)(unsafe.Add(unsafe.Pointer(o), t.second))
+	return o
+}
+
+// OfModel reports whether a device of model is one that asked, the option GPUModel, means: each word of asked is one of model,
+// in any case. "H100" means an "NVIDIA H100 80GB HBM3", "A10" no "NVIDIA A100". An instance of a divided device (MIG) is meant
+// only where asked has that word too.
+func OfModel(model, asked string) bool {
+	if asked == "" || asked == model {
+		return true
+	}
+	has, wants := words(model), words(asked)
+	if slices.Contains(has, "mig") && !slices.Contains(wants, "mig") {
+		return false
+	}
+	return !slices.ContainsFunc(wants, func(w string) bool { return !slices.Contains(has, w) })
+}
+
+func words(s string) []string {
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return strings.ContainsRune(" -_/", r) })
+}
+
+// pointerful caches, per composite type, whether its values hold pointers.
+var pointerful sync.Map // reflect.Type -> bool
+
+// HasPointers reports whether values of T hold memory that Release could free.
+func HasPointers[T any]() bool { return hasPointers(reflect.TypeFor[T]()) }
+
+func hasPointers(t reflect.Type) bool {
+	switch k := t.Kind(); {
+	case k <= reflect.Complex128:
+		return false
+	case k != reflect.Array && k != reflect.Struct:
+		return true
+	}
+	if v, ok := pointerful.Load(t); ok {
+		return v.(bool)
+	}
+	has := false
+	if t.Kind() == reflect.Array {
+		has = t.Len() > 0 && hasPointers(t.Elem())
+	} else {
+		for i := range t.NumField() {
+			has = has || hasPointers(t.Field(i).Type)
+		}
+	}
+	pointerful.Store(t, has)
+	return has
+}
+
+// callSite names the file and line skip frames above its caller, for reports about a value.
+func callSite(skip int) string {
+	_, file, line, ok := runtime.Caller(skip + 1)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(" at %s:%d", file, line)
+}
+
+// CallSite names the program's line, skip frames above the caller.
+func CallSite(skip int) string { return callSite(skip + 1) }

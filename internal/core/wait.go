@@ -238,3 +238,74 @@ func awaitMany(ctx context.Context, t *Turn, own bool, futures []*Future, need i
 	}
 	return k.park(ctx, t, own, futures, need, func() bool { return k.left.Load() <= 0 })
 }
+
+// Waiter is one subscription to a future. It is embedded in what waits.
+type Waiter struct {
+	next   *Waiter
+	future *Future
+	to     Resolved
+	alarm  Alarm
+	length uint32 // of the list of its future while it is the first there; it may be less than that
+	lapsed uint32 // of those in the list that wait no more
+}
+
+// Resolved is called once when a future settles, on the goroutine that settled it; it must not block.
+type Resolved interface{ Resolved(w *Waiter) }
+
+// Lapsing is a Resolved that may stop waiting before the future settles. It calls Lapse of the future then.
+type Lapsing interface {
+	Resolved
+	// Lapsed reports whether it waits no more.
+	Lapsed() bool
+	// Swept is called once the future has let go of it: Resolved is not called any more. It must not block.
+	Swept()
+}
+
+// minSwept is from how many waiters on a list is swept.
+const minSwept = 16
+
+// Future returns the future that w subscribed to.
+func (w *Waiter) Future() *Future { return w.future }
+
+// Window is what raysys.Window is made of.
+type Window struct {
+	set  RefSet
+	open int
+	said bool // an error was returned
+}
+
+// Add puts l into the window, and waits while more than most are in it.
+func (w *Window) Add(ctx context.Context, l Link, most int) error {
+	if FutureOf(l) == nil {
+		return ErrInvalidRef
+	}
+	if _, _, err := TurnOf(ctx); err != nil {
+		return err
+	}
+	w.set.Add([]Link{l})
+	w.open++
+	return w.Drain(ctx, max(most, 1))
+}
+
+// Drain waits while more than most are in the window.
+func (w *Window) Drain(ctx context.Context, most int) error {
+	var first error
+	for w.open > most {
+		ended := true
+		for _, l := range w.set.AsCompleted(ctx) {
+			ended = false
+			w.open--
+			if err := FutureOf(l).Failure(); err != nil && !w.said {
+				w.said, first = true, err
+			}
+			break
+		}
+		if ended {
+			if _, _, err := TurnOf(ctx); err != nil {
+				return err
+			}
+			return context.Cause(ctx)
+		}
+	}
+	return first
+}

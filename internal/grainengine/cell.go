@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -68,58 +69,6 @@ func wait[T any](start func(done func(T, error))) (T, error) {
 	return o.v, o.err
 }
 
-// loadStates reads all States of a new G at once.
-func (a *activation) loadStates(g any) error {
-	cells := make([]*cell, len(a.kind.def.states))
-	for i, d := range a.kind.def.states {
-		cells[i] = &cell{act: a, def: d}
-		d.bindIn(g, cells[i])
-	}
-	a.tenure.cells, a.tenure.committedBy = nil, nil
-	load := a.load
-	if a.tenure.durable != nil {
-		load = a.restore
-	}
-	if err := load(cells); err != nil {
-		return err
-	}
-	a.tenure.cells = cells
-	return nil
-}
-
-// load reads cells from the store.
-func (a *activation) load(cells []*cell) error {
-	s := a.kind.engine.cfg.States
-	if s == nil {
-		return fmt.Errorf("load state of %s/%s: %w: this node was given no store for grains.State", a.kind.def.name, a.key, raysys.ErrNoRuntime)
-	}
-	names := make([]string, len(cells))
-	for i, c := range cells {
-		names[i] = c.def.name
-	}
-	records, err := wait(func(done func([]graindir.Record, error)) {
-		s.Load(graindir.ID{Kind: a.kind.def.name, Key: a.key}, names, a.tenure.token, done)
-	})
-	if err == nil && len(records) != len(cells) {
-		err = fmt.Errorf("the store answers with %d records for %d", len(records), len(cells))
-	}
-	if errors.Is(err, raysys.ErrMoved) {
-		a.goStale()
-	}
-	if err == nil {
-		err = a.fetch(cells, records)
-	}
-	if err != nil {
-		return fmt.Errorf("load state of %s/%s: %w", a.kind.def.name, a.key, err)
-	}
-	for i, c := range cells {
-		if err := c.take(records[i]); err != nil {
-			return fmt.Errorf("load state %s: %w", c.name(), err)
-		}
-	}
-	return nil
-}
-
 // take sets Value to what is stored.
 func (c *cell) take(r graindir.Record) error {
 	c.unsure = true
@@ -132,20 +81,6 @@ func (c *cell) take(r graindir.Record) error {
 	}
 	c.etag, c.exists, c.unsure = r.ETag, r.Exists, false
 	return nil
-}
-
-// reload reads what a failed Write left unsure, before another turn sees it.
-func (a *activation) reload() error {
-	var cells []*cell
-	for _, c := range a.tenure.cells {
-		if c.unsure {
-			cells = append(cells, c)
-		}
-	}
-	if len(cells) == 0 {
-		return nil
-	}
-	return a.load(cells)
 }
 
 // markUnsure is called when a turn ended by a panic, which may leave Values half changed.
@@ -178,9 +113,9 @@ func (c *cell) write(t *core.Turn) error {
 	}
 	if err == nil && len(data) > maxRecord {
 		var k keptState
-		if data, k, err = c.act.keep(c.def.name, data); err == nil {
+		if data, k, err = c.act.tenure.keepAsObject(c.def.name, data); err == nil {
 			err = c.save(t, data)
-			c.act.kept([]keptState{k}, err)
+			c.act.tenure.tellKept([]keptState{k}, err)
 			return err
 		}
 	}
@@ -237,7 +172,7 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 // attempt may have been stored before that.
 func (c *cell) movedAway(err error, open bool) error {
 	c.act.tenure.open = c.act.tenure.open || open
-	c.act.goStale()
+	c.act.tenure.goStale()
 	if open {
 		return fmt.Errorf("write state %s: %w: then %w", c.name(), raysys.ErrOutcomeUnknown, err)
 	}
@@ -294,4 +229,141 @@ func (c *cell) seal() ([]byte, error) {
 		}
 	}
 	return staterecord.Seal(c.value, data, h.written, h.ids)
+}
+
+// A State whose record is larger than maxRecord is an object in files of two nodes, which is written before the record.
+// The record names it. Which object is the State's is decided by the commit of the record alone, under the conditions of
+// any other: so an object whose commit is refused, or never made, is one that no version of the State lists. The
+// Retainer lets go of such an object, and of one that later versions do not list.
+//
+//	sealed ──► KeepState: two files ──► Save or Commit ──► KeptState ──► the reply leaves
+//
+// maxRecord is the most that the record of a State takes itself.
+const maxRecord = 128 << 10
+
+// largeRecord is about what the record of a State takes that is an object, beside the ids of the objects it retains.
+const largeRecord = 512
+
+// bounded returns an error for a sealed State that cannot be stored.
+func bounded(data []byte) error {
+	if len(data) > MaxState {
+		return fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
+	}
+	if n := recordSize(data); n > maxRecord {
+		return fmt.Errorf("%w: it refers to %d objects, and a State refers to at most %d", raysys.ErrTooLarge, len(staterecord.Retained(data)), (maxRecord-largeRecord)/16)
+	}
+	return nil
+}
+
+// recordSize is about what the record of a sealed State takes in a commit.
+func recordSize(data []byte) int {
+	if len(data) <= maxRecord {
+		return len(data)
+	}
+	return asObject(data)
+}
+
+// asObject is about what the record of a sealed State takes when that is an object.
+func asObject(data []byte) int { return largeRecord + 16*len(staterecord.Retained(data)) }
+
+// keptState is a State that was made an object for a commit.
+type keptState struct {
+	name   string
+	object raysys.TaskID
+}
+
+// keepAsObject makes an object of a State that is too large for its record, and returns that record.
+func (m *tenure) keepAsObject(name string, data []byte) (record []byte, k keptState, err error) {
+	type kept struct {
+		written []byte
+		object  raysys.TaskID
+	}
+	keeper := m.a.kind.engine.cfg.Retainer
+	if keeper == nil {
+		return nil, k, fmt.Errorf("%d bytes encoded are an object: %w", len(data), raysys.ErrNoStore)
+	}
+	start := func(done func(kept, error)) {
+		keeper.KeepState(graindir.ID{Kind: m.a.kind.def.name, Key: m.a.key}, name, data, func(written []byte, object raysys.TaskID, err error) {
+			done(kept{written, object}, err)
+		})
+	}
+	var o kept
+	if m.durable != nil {
+		o, err = awaited(m.durable, start)
+	} else {
+		o, err = wait(start)
+	}
+	if err != nil {
+		return nil, k, fmt.Errorf("keep its %d bytes as an object: %w", len(data), err)
+	}
+	return staterecord.SealLarge(data, o.written, o.object), keptState{name, o.object}, nil
+}
+
+// objects returns which States of a commit will be objects: those that no record takes, and then the largest, until the rest fits.
+func objects(c *graindir.Commit, key int) (list []int) {
+	size := 0
+	for _, p := range c.Replies {
+		size += len(p.Data) + key
+	}
+	for i, s := range c.States {
+		size += recordSize(s.Data) + len(s.Name) + key
+		if len(s.Data) > maxRecord {
+			list = append(list, i)
+		}
+	}
+	for size > maxCommit {
+		largest := -1
+		for i, s := range c.States {
+			if len(s.Data) <= maxRecord && !slices.Contains(list, i) && (largest < 0 || len(s.Data) > len(c.States[largest].Data)) {
+				largest = i
+			}
+		}
+		if largest < 0 {
+			return list
+		}
+		list = append(list, largest)
+		size -= len(c.States[largest].Data) - asObject(c.States[largest].Data)
+	}
+	return list
+}
+
+// large reports whether the turn changed States that will be objects.
+func (t *endedTurn) large() bool {
+	size := 0
+	for _, s := range t.states {
+		size += len(s.Data)
+	}
+	return size > maxRecord
+}
+
+// tellKept tells what became of the commit of objects.
+func (m *tenure) tellKept(list []keptState, err error) {
+	for _, k := range list {
+		m.a.kind.engine.cfg.Retainer.KeptState(graindir.ID{Kind: m.a.kind.def.name, Key: m.a.key}, k.name, k.object, err)
+	}
+}
+
+// fetchObjects replaces the records of States that are objects by what these have.
+func (m *tenure) fetchObjects(cells []*cell, records []graindir.Record) error {
+	for i := range records {
+		written, large := staterecord.Large(records[i].Data)
+		if !large {
+			continue
+		}
+		keeper := m.a.kind.engine.cfg.Retainer
+		if keeper == nil {
+			return fmt.Errorf("read state %s: it is an object: %w", cells[i].name(), raysys.ErrNoStore)
+		}
+		data, err := wait(func(done func([]byte, error)) {
+			keeper.FetchState(graindir.ID{Kind: m.a.kind.def.name, Key: m.a.key}, cells[i].def.name, written, done)
+		})
+		if errors.Is(err, raysys.ErrObjectLost) {
+			err = fmt.Errorf("%w: %w", graindir.ErrUnreadable, err)
+		}
+		if err != nil {
+			return fmt.Errorf("read state %s: %w", cells[i].name(), err)
+		}
+		records[i].Data = data
+	}
+	return nil
 }

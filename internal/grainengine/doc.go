@@ -4,16 +4,16 @@
 // Package grains gives programs its handles, with the documentation; package system makes an [Engine] for each node.
 //
 //	Func.Call ──► call ──► activation here ──► mailbox ──► turn: the method ──► settled        submit.go, engine.go, mailbox.go
-//	               │         ▲                             (an actor with a PID)               activation.go, actor.go, invoke.go
+//	               │         ▲                             (an actor with a PID)               activation.go, mailbox.go, call.go
 //	               │         └── a pool of them, of a stateless kind                           pool.go
 //	               │
-//	               └──► route: where is it? ──► Cluster.Locate ──► the grain's node            route.go, locate.go
+//	               └──► route: where is it? ──► Cluster.Locate ──► the grain's node            route.go
 //	                       │                                         │
 //	                       └──► outbound ══ KindCall ══► peer: inbound call, activation        outbound.go, inbound.go
-//	                               ◄══ KindCallResult ═════════════╝                           reply.go, answered.go
+//	                               ◄══ KindCallResult ═════════════╝                           peer.go
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, internal/staterecord
-//	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, durablecommit.go, forget.go
+//	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, open.go
 //	                           └── replies.Book: a call that was made has its reply        internal/replies
 //
 // The nouns:
@@ -29,7 +29,7 @@
 //   - An outbound call is one of this node to a grain elsewhere; an inbound call is the other end of it. Inbound calls
 //     behind one whose argument is on its way wait in a line. A peer is one incarnation of another node.
 //   - A rotation is the nodes that share the calls to one key of a stateless kind.
-//     Where workers hold something (Holds), one with room for a worker goes before one in turn without (seek.go).
+//     Where workers hold something (Holds), one with room for a worker goes before one in turn without (pool.go).
 //   - A [graindir.Token] names one placement of a grain: of two activations the one with the newer token is the grain. An
 //     activation has its token in its tenure.
 //   - A [Later] is a call that its method may keep: it settles after the turn (later.go). An activation lists those it keeps.

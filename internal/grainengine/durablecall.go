@@ -58,9 +58,9 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		switch {
 		case !crowded:
 		case p.Kind == replies.OfDriver:
-			known, err = a.roomFor(c, p)
+			known, err = d.roomFor(c, p)
 		default:
-			a.warnOfKeys()
+			d.warnOfKeys()
 		}
 		switch {
 		case known != nil:
@@ -94,7 +94,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	}
 	// An error that only reports the call's own end is that end, and no outcome: the call may be made again.
 	if cause != nil && err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		a.rollBack(c.Future.OwnTurn())
+		d.rollBack(c.Future.OwnTurn())
 		c.Future.Cancel(cause)
 		return panicked
 	}
@@ -103,7 +103,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		e.reply = p
 	}
 	if err == nil {
-		if e.states, err = a.changes(); err == nil && e.reply != nil {
+		if e.states, err = d.changes(); err == nil && e.reply != nil {
 			p.Body, err = c.encodeResult()
 		}
 		if err != nil {
@@ -111,13 +111,13 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		}
 	}
 	if err != nil {
-		a.rollBack(c.Future.OwnTurn())
+		d.rollBack(c.Future.OwnTurn())
 		e.states, p.Status, p.Body = nil, replies.StatusError, wire.AppendError(nil, err)
 		if len(p.Body) > MaxReply {
 			p.Body = wire.AppendError(nil, c.taskError(fmt.Errorf("%w: its error has %d bytes encoded", raysys.ErrTooLarge, len(p.Body)), nil))
 		}
 	} else {
-		a.acceptChanges(e.states)
+		d.acceptChanges(e.states)
 		p.Status = replies.StatusValue
 	}
 	c.conclude(a, e, era, err)
@@ -127,7 +127,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 // conclude hands on the ended turn with its outcome.
 func (c *call) conclude(a *activation, e *endedTurn, era uint64, err error) {
 	e.answer = func() { c.finish(err) }
-	a.conclude(c.Future.OwnTurn(), e, era)
+	a.tenure.durable.conclude(c.Future.OwnTurn(), e, era)
 }
 
 // finish settles the call with err, or with the value that is in its place.
@@ -170,7 +170,7 @@ func (c *call) answerAgain(a *activation, p *replies.Reply) {
 		e.answer()
 		return
 	}
-	a.conclude(nil, e, era)
+	d.conclude(nil, e, era)
 }
 
 // begin returns the era of a turn that begins, and false when what is in memory counts for nothing.
@@ -229,8 +229,7 @@ func (d *durable) knownLocked(p *replies.Reply, named string, now time.Time) (*r
 }
 
 // warnOfKeys says once that half of the keys are there, and that calls with more than all of them will be refused.
-func (a *activation) warnOfKeys() {
-	d := a.tenure.durable
+func (d *durable) warnOfKeys() {
 	d.mu.Lock()
 	d.replies.Sweep(replies.OfKey, time.Now())
 	n := d.replies.Kinds[replies.OfKey].N
@@ -238,14 +237,7 @@ func (a *activation) warnOfKeys() {
 	d.warned = d.warned || warn
 	d.mu.Unlock()
 	if warn {
-		a.warn("grain remembers many keys of calls", fmt.Sprintf("%d of at most %d, beyond which calls with a raysys.Key fail: %s", n, replies.MaxKeys, replies.KeysGo))
-	}
-}
-
-// warn tells the operator.
-func (a *activation) warn(event, detail string) {
-	if w := a.kind.engine.cfg.Warn; w != nil {
-		w(event, a.kind.def.name+"/"+shown(a.key), detail)
+		d.a.warn("grain remembers many keys of calls", fmt.Sprintf("%d of at most %d, beyond which calls with a raysys.Key fail: %s", n, replies.MaxKeys, replies.KeysGo))
 	}
 }
 

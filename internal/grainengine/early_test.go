@@ -25,13 +25,14 @@ func TestShortWhileItLooks(t *testing.T) {
 	need, g := ledger.Need{GPU: ledger.Unit}, &granted{}
 	line.Push(need, g)
 	e := NewEngine(Config{Line: line})
-	a := &activation{kind: &boundKind{engine: e, def: &kind{}}, holding: &holding{}}
+	a := &activation{kind: &boundKind{engine: e, def: &kind{}}}
+	a.holding = &holding{a: a}
 	a.mailbox.init(a) // nothing reads it
 	a.holding.hold.Store(g.hold)
 	a.holding.asked.Store(true) // it was asked, and reads that now
 	e.holders.Store(a, nil)
-	goes := a.goesEarly(func() bool {
-		ought := a.ought()
+	goes := a.holding.goesEarly(func() bool {
+		ought := a.holding.oughtToGo()
 		line.SetSick("0", true)
 		e.Short()
 		return ought
@@ -39,7 +40,7 @@ func TestShortWhileItLooks(t *testing.T) {
 	if goes || a.UserMessageCount() != 1 {
 		t.Fatalf("goes now: %v; %d messages ask it to look again, want 1", goes, a.UserMessageCount())
 	}
-	if a.pop(); !a.goesEarly(a.ought) {
+	if a.pop(); !a.holding.goesEarly(a.holding.oughtToGo) {
 		t.Fatal("it stays with a sick device")
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/tally"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Config is what an Engine is given.
@@ -98,38 +101,6 @@ func NewEngine(cfg Config) *Engine {
 
 const stripes = 64
 
-// boundKind is a kind on this node: its activation table, its actor's properties and its idle clock.
-type boundKind struct {
-	engine  *Engine
-	def     *kind
-	props   *actor.Props
-	root    *actor.RootContext
-	detour  *detour.Detour // what its calls pass; nil for nothing
-	ticks   atomic.Uint32  // advances with each tick of the idle clock
-	unfit   error          // why no state of this node has what the kind asks for
-	workers int            // activations per key of a stateless kind
-	live    atomic.Int64   // activations
-	timer   sync.Mutex     // guards armed
-	armed   *time.Timer
-	table   [stripes]stripe
-	pools   sync.Map // key -> *pool, of stateless workers
-}
-
-type stripe struct {
-	sync.RWMutex
-	activations map[string]*activation
-	routes      map[string]*route // of grains that are elsewhere
-}
-
-func (k *boundKind) stripeOf(key string) *stripe {
-	return &k.table[maphash.String(k.engine.seed, key)%stripes]
-}
-
-// stripeOfBytes is stripeOf for a key on the wire.
-func (k *boundKind) stripeOfBytes(key []byte) *stripe {
-	return &k.table[maphash.Bytes(k.engine.seed, key)%stripes]
-}
-
 func (e *Engine) bind(def *kind) *boundKind {
 	// Nearly every process has one engine, so a kind remembers where it was bound last.
 	if k := def.bound.Load(); k != nil && k.engine == e {
@@ -187,54 +158,6 @@ func (e *Engine) queue(def *kind, key string, c *call) error {
 		return err
 	}
 	return k.deliverHere(key, c, &c.mail)
-}
-
-// deliverHere queues c as m at the grain of a node without a cluster.
-func (k *boundKind) deliverHere(key string, c *call, m *mail) error {
-	for {
-		a := k.activation(key, c)
-		if a == nil {
-			return raysys.ErrClosed
-		}
-		if ok, err := a.accept(c, m); ok {
-			a.sought(c)
-			return err
-		}
-		// It stopped this moment. Once close is done, the table has its successor or nothing.
-	}
-}
-
-// activation finds the grain's activation or makes it for c; nil once the engine is closed and there is none.
-func (k *boundKind) activation(key string, c *call) *activation {
-	s := k.stripeOf(key)
-	s.RLock()
-	a := s.activations[key]
-	s.RUnlock()
-	if a != nil {
-		return a
-	}
-	s.Lock()
-	if a = s.activations[key]; a != nil {
-		s.Unlock()
-		return a
-	}
-	if s.activations == nil {
-		s.activations = map[string]*activation{}
-	}
-	// Close sets closed and then looks at every stripe, so it finds what is entered here.
-	if k.engine.closed.Load() {
-		s.Unlock()
-		return nil
-	}
-	a = newActivation(k, key, c.bundle())
-	s.activations[key] = a
-	first := k.live.Add(1) == 1
-	s.Unlock()
-	if first {
-		k.arm()
-	}
-	a.spawn()
-	return a
 }
 
 // Activations returns how many grains of the kind are in memory.
@@ -317,14 +240,262 @@ func (e *Engine) Live() (n int64) {
 	return n
 }
 
-// activationGone counts an activation that is gone.
-func (k *boundKind) activationGone() {
-	k.live.Add(-1)
-	k.engine.pokeDrain()
-	if k.engine.closed.Load() {
-		select {
-		case k.engine.poke <- struct{}{}:
-		default:
+// dropEntering has the activations that wait for their bundle, and need not any more, go on without.
+func (e *Engine) dropEntering() {
+	e.entering.Range(func(k, _ any) bool {
+		if a := k.(*activation); a.holding.Over() {
+			if _, waits := e.entering.LoadAndDelete(a); waits {
+				a.holding.Grant(nil)
+			}
+		}
+		return true
+	})
+}
+
+// Leaves reports whether c is a call of this node to a grain that is not here, as far as is known.
+func (e *Engine) Leaves(c *core.Future) bool { return e.outboundOf(c) != nil }
+
+func (e *Engine) outboundOf(c *core.Future) *outboundCall {
+	t := callOf(c)
+	if t == nil {
+		return nil
+	}
+	if o := t.outbound(); o != nil {
+		return o
+	}
+	if v, ok := e.forwarded.Load(c); ok {
+		return v.(*outboundCall)
+	}
+	return nil
+}
+
+// Away returns the node that has a call of this node, and the number of the call there.
+func (e *Engine) Away(c *core.Future) (p wire.Peer, number uint64, ok bool) {
+	o := e.outboundOf(c)
+	if o == nil {
+		return nil, 0, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.peer == nil {
+		return nil, 0, false
+	}
+	return o.peer.Peer, o.slot, true
+}
+
+// Inbound returns the call that p has here under its number, nil when it has none.
+func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Future {
+	p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v := p.inboundLocked(number); v != nil {
+		return &v.call.Future
+	}
+	return nil
+}
+
+// dropWaiting has the activations that wait, and need not any more, go on without.
+func (e *Engine) dropWaiting() {
+	e.dropEntering()
+	if e.cfg.Line == nil || e.cfg.Line.Idle() {
+		return
+	}
+	for _, w := range e.cfg.Line.Remove(func(w ledger.Work) bool {
+		h, ok := w.(*holding)
+		return ok && h.a.kind.engine == e && h.Over()
+	}) {
+		w.Grant(nil)
+	}
+}
+
+// Short is called when work waits for resources, or a device is sick: activations that hold those go once they are idle.
+func (e *Engine) Short() {
+	e.holders.Range(func(k, _ any) bool {
+		k.(*activation).holding.askEarly()
+		return true
+	})
+}
+
+// MakeRoom is called when work that needs this waits at other nodes, or a placement group does, again and again while it does.
+// Activations that have been idle for idleFor go, where what they hold is what is missing here, unless their kind says Keep: for all of
+// the needs or none, or else for as many as can be.
+func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
+	e.rooms.Lock()
+	defer e.rooms.Unlock()
+	now := e.cfg.Now()
+	idle := map[*ledger.Hold]*activation{}
+	e.holders.Range(func(k, _ any) bool {
+		a := k.(*activation)
+		h, calls := a.holding, a.popped.Load()
+		switch hold := h.hold.Load(); {
+		case hold == nil || a.kind.def.Keep:
+		case a.busy.Load() || a.inner.Load() > 0 || a.laters.Load().keptCalls() > 0 || h.idle == 0 || h.calls != calls:
+			h.calls, h.idle = calls, max(now, 1)
+		case now-h.idle >= int64(idleFor):
+			idle[hold] = a
+		}
+		return true
+	})
+	if len(idle) == 0 {
+		return
+	}
+	for _, hold := range e.cfg.Line.Room(needs, all, slices.Collect(maps.Keys(idle))) {
+		h := idle[hold].holding
+		h.gives.Store(true)
+		if h.asked.CompareAndSwap(false, true) {
+			idle[hold].post(&mail{msg: early{}})
 		}
 	}
+}
+
+func (e *Engine) forgetSoon() {
+	l := &e.forgets
+	l.mu.Lock()
+	soon := l.soon
+	l.soon, l.armed = nil, false
+	l.mu.Unlock()
+	e.cfg.Pool.Go(forgetSet{soon})
+}
+
+// PeerUp adds a node that this one may call and that may call it. Each incarnation of a node is a Peer of its
+// own. It comes before any frame of the peer, and before Cluster.Peer returns it.
+func (e *Engine) PeerUp(p wire.Peer) {
+	e.peers.LoadOrStore(p, &peer{Peer: p, engine: e})
+}
+
+// PeerDown removes a peer that is gone, or to which there is no way; cause says why. Calls that were sent and not
+// answered are repeated where their method is Idempotent and else fail with raysys.ErrOutcomeUnknown (rule C8). Calls
+// that did not leave follow their grain. No frame of the peer may be handed over after it, and the peer's Send fails.
+func (e *Engine) PeerDown(wp wire.Peer, cause error) {
+	v, ok := e.peers.LoadAndDelete(wp)
+	if !ok {
+		return
+	}
+	p := v.(*peer)
+	p.gone.Store(true)
+	e.kinds.Range(func(_, k any) bool {
+		k.(*boundKind).forgetPeer(p)
+		return true
+	})
+	for _, o := range p.sent.Drain() {
+		o.peerLost(p, cause)
+	}
+	p.dropInbound(cause)
+}
+
+// peer returns what PeerUp made of p; nil when p is nil or gone.
+func (e *Engine) peer(p wire.Peer) *peer {
+	if p == nil {
+		return nil
+	}
+	if v, ok := e.peers.Load(p); ok {
+		return v.(*peer)
+	}
+	return nil
+}
+
+// Receive handles a frame of kind wire.KindCall, KindCallResult, KindCallCancel, KindCallForget or KindCallAsk, or a list of calls or results.
+// Frames of one class come in the order they were sent. It does not block and keeps nothing of frame. An error means
+// that the peer breaks the rules: the link is to be closed.
+func (e *Engine) Receive(wp wire.Peer, kind wire.Kind, frame []byte) error {
+	p := e.peer(wp)
+	if p == nil {
+		return nil // PeerDown came this moment
+	}
+	var err error
+	switch kind {
+	case wire.KindCalls:
+		err = p.calledAll(frame)
+	case wire.KindCallResults:
+		err = p.answeredAll(frame)
+	default:
+		r := wire.NewReader(frame)
+		switch kind {
+		case wire.KindCall:
+			err = p.called(&r)
+		case wire.KindCallResult:
+			err = p.answered(&r)
+		case wire.KindCallCancel:
+			err = p.cancelled(&r)
+		case wire.KindCallForget:
+			err = p.forgotten(&r)
+		case wire.KindCallAsk:
+			err = p.askedOpen(&r)
+		default:
+			err = fmt.Errorf("%w: kind %d is not of grains", wire.ErrCorrupt, kind)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("grain frame of kind %d from %s: %w", kind, wp.Node(), err)
+	}
+	return nil
+}
+
+// CallsWait reports whether MoveCalls has something to look at.
+func (e *Engine) CallsWait() bool { return e.pooled.Load() > 0 }
+
+// MoveCalls has calls that wait here for workers that hold resources go to nodes that have room for those now, the oldest of each key
+// first. On a node without others those fail whose devices are sick. It is called when what is known of the nodes has changed, and at each tick. Their workers keep their place in the line while
+// calls are left for them.
+func (e *Engine) MoveCalls() {
+	if !e.CallsWait() || e.closed.Load() {
+		return
+	}
+	e.moving.Lock() // a call that one goroutine has looked at, and not yet taken out, would be seen off twice
+	defer e.moving.Unlock()
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.seeks() {
+			k.pools.Range(func(_, p any) bool {
+				if e.cfg.Cluster != nil {
+					p.(*pool).move()
+				} else {
+					p.(*pool).endSick()
+				}
+				return true
+			})
+		}
+		return true
+	})
+}
+
+func (e *Engine) isSelf(p graindir.Place) bool {
+	return p.NodeKey == e.cfg.Cluster.Self()
+}
+
+// Nodeless lists them.
+func (e *Engine) Nodeless() (list []Nodeless) {
+	e.nodeless.Range(func(_, v any) bool {
+		list = append(list, v.(Nodeless))
+		return true
+	})
+	return list
+}
+
+// Block is called by the runtime before a grain's turn parks, Unblock after.
+func (e *Engine) Block(t *core.Turn) {
+	if a, ok := t.Attached().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
+		a.openGate(t)
+	}
+}
+
+// Unblock is called on the goroutine of the turn when its wait is over.
+func (e *Engine) Unblock(t *core.Turn) {
+	if a, ok := t.Attached().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
+		a.shutGate(t)
+	}
+}
+
+// ExplainWaiting says where the grain of a kind/key, or its calls, are on this node.
+func (e *Engine) ExplainWaiting(name string) (list []Waiting) {
+	e.kinds.Range(func(_, v any) bool {
+		k := v.(*boundKind)
+		if key, ok := strings.CutPrefix(name, k.def.name+"/"); ok {
+			list = append(list, k.explain(key)...)
+		}
+		return true
+	})
+	return list
 }

@@ -133,7 +133,7 @@ func pair(t testing.TB) (r *rovers, atB *fakePeer, scope uint32) {
 	return r, p.twin, scope
 }
 
-// head makes a KindCall by hand, as docs/frames say it is: see frame.go.
+// head makes a KindCall by hand, as docs/frames say it is: see call.go.
 func head(flags, slot uint64, scope, method uint32, key string, token graindir.Token) []byte {
 	b := wire.AppendUvarint(nil, flags)
 	b = wire.AppendUvarint(b, slot)

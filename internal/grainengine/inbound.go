@@ -3,7 +3,6 @@ package grainengine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
-	"github.com/raysys/raysys/internal/wire"
 )
 
 // inboundCall is the part of a record that only calls from other nodes have.
@@ -56,20 +54,6 @@ func (a *inboundRecord) Limit() time.Duration { return 0 }
 // Stopped implements core.Stoppable: nothing of the call is elsewhere.
 func (a *inboundRecord) Stopped() {}
 
-// calledAll handles KindCalls.
-func (p *peer) calledAll(list []byte) error {
-	for all := wire.NewReader(list); all.Len() > 0; {
-		item := wire.NewReader(all.Bytes())
-		if err := all.Err(); err != nil {
-			return err
-		}
-		if err := p.called(&item); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // methodVariants is what a method is to calls from other nodes: one method value for each combination of what handles
 // declare. The function table's Entry has it.
 type methodVariants [8]*method
@@ -102,87 +86,8 @@ func (r *methodVariants) newInbound(head *callHead, up *core.Turn) (*inboundCall
 
 func (r *methodVariants) of() *kind { return r[0].kind }
 
-// called handles KindCall.
-func (p *peer) called(r *wire.Reader) error {
-	var h callHead
-	if err := h.read(r); err != nil {
-		return err
-	}
-	if h.flags&flagBody != 0 {
-		return p.body(h.slot, h.flags&flagPushed != 0, r)
-	}
-	e := p.engine
-	refuse := func(err error) error {
-		if h.flags&flagPushed != 0 {
-			p.mu.Lock()
-			p.pushed.head(h.slot)
-			p.mu.Unlock()
-		}
-		p.answerError(h.slot, err)
-		return nil
-	}
-	entry := p.Entry(h.method)
-	if entry == nil {
-		return refuse(fmt.Errorf("%w: this node knows no method number %d", raysys.ErrUnknownFunc, h.method))
-	}
-	c, ok := entry.Impl.(*methodVariants)
-	if !ok {
-		return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
-	}
-	up := p.Turn(h.scope)
-	if up == nil {
-		return refuse(fmt.Errorf("call %s: %w: the caller's turn is not known here", entry.Name, raysys.ErrNotDelivered))
-	}
-	v, def := c.newInbound(&h, up)
-	v.kind, v.peer, v.slot, v.token, v.ofTurn = e.bind(def), p, h.slot, h.token, h.flags&flagOfTurn != 0
-	v.callKey, v.seeks, v.bound = h.named, h.flags&flagSeeks != 0, h.flags&flagBound != 0
-	v.key, v.target = v.kind.keyOf(h.key)
-	var object *core.Future
-	var foreign []byte
-	if h.flags&flagLarge != 0 {
-		v.argument = argumentWanted
-	} else if r.Large() {
-		var err error
-		escapes := *r // here alone: r stays on the stack
-		if object, err = p.ReadRef(&escapes); err != nil {
-			return err
-		}
-		v.argument = argumentPulled
-	} else if readsForeign(v.call.method.arg) {
-		v.argument, foreign = argumentComing, slices.Clone(r.Rest())
-	} else if err := v.call.take(*r, p.Peer); err != nil {
-		if errors.Is(err, wire.ErrCorrupt) {
-			return err
-		}
-		return refuse(fmt.Errorf("%s: argument: %w", v.name(), err))
-	}
-	// Subscribed to before the deadline is set, so that no alarm is set for it here: the caller's node has one.
-	v.call.Future.Expect(&v.waiter, v)
-	if h.left != 0 {
-		now := e.cfg.Rough
-		if h.flags&flagExact != 0 {
-			now = e.cfg.Now
-		}
-		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
-	}
-	return p.enter(v, object, foreign, h.flags&flagPushed != 0)
-}
-
 // maxLeft bounds a deadline that another node names, so that no sum overflows.
 const maxLeft = 10 * 365 * 24 * time.Hour
-
-// keyOf returns the string of a key on the wire and the activation that has it. Where there is one, its string is used
-// again.
-func (k *boundKind) keyOf(b []byte) (string, *activation) {
-	s := k.stripeOfBytes(b)
-	s.RLock()
-	a := s.activations[string(b)]
-	s.RUnlock()
-	if a != nil {
-		return a.key, a
-	}
-	return string(b), nil
-}
 
 func (v *inboundCall) record() *call  { return v.call }
 func (v *inboundCall) name() string   { return v.call.Name() }
@@ -244,7 +149,7 @@ func (v *inboundCall) handTo(a *activation) bool {
 		return true
 	case v.token.Newer(token):
 		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
-		a.goStale()
+		a.tenure.goStale()
 	}
 	ok, err := a.accept(v.call, &v.call.mail)
 	switch {
@@ -254,35 +159,6 @@ func (v *inboundCall) handTo(a *activation) bool {
 		v.fail(fmt.Errorf("call %s: %w", v.name(), err))
 	}
 	return ok
-}
-
-// arrive takes a call from another node, which believes that the grain is here; false when the route is gone.
-func (r *route) arrive(v *inboundCall) bool {
-	r.mu.Lock()
-	switch r.state {
-	case routeGone:
-		r.mu.Unlock()
-		return false
-	case routeOpen:
-		if !v.token.Newer(r.place.Token) {
-			p := r.place
-			r.mu.Unlock()
-			v.refuse(p)
-			return true
-		}
-		r.avoid = graindir.Place{}
-	case routeFresh:
-	default:
-		err := r.queueLocked(v)
-		r.mu.Unlock()
-		if err != nil {
-			v.fail(fmt.Errorf("call %s: %w", v.name(), err))
-		}
-		return true
-	}
-	r.ask, r.hint = v.token, graindir.Place{}
-	r.beginLocked(v)
-	return true
 }
 
 // refuse answers that the call did not run, since the grain, or room for a worker of a stateless kind, is at p or nowhere known.

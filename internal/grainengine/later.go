@@ -49,7 +49,7 @@ const (
 // errKept is what call.invoke returns of a call that its method keeps, or has settled.
 var errKept = errors.New("the method keeps its call")
 
-// laters are the calls of one activation whose methods were given them.
+// laters are the calls of one activation whose methods were given them, nil where there was none yet.
 type laters struct {
 	count atomic.Int32 // of calls whose methods have returned; written with mu held
 	mu    sync.Mutex   // guards the rest
@@ -163,7 +163,7 @@ func (l *Later) claim() error {
 // has another outcome.
 func (l *Later) settle(err error) error {
 	c := &l.call.Future
-	refused := l.act.mayAnswerLater(l.call)
+	refused := l.act.tenure.mayAnswerLater(l.call)
 	switch j := c.Up().Job(); {
 	case refused != nil:
 	case err == nil:
@@ -196,14 +196,14 @@ func (l *Later) settle(err error) error {
 }
 
 // mayAnswerLater is mayAnswer for an answer that leaves outside the turn: it may while this node's lease holds.
-func (a *activation) mayAnswerLater(c *call) error {
-	if len(a.kind.def.states) == 0 {
+func (m *tenure) mayAnswerLater(c *call) error {
+	if m == nil || len(m.a.kind.def.states) == 0 {
 		return nil
 	}
-	if a.tenure.stale.Load() {
+	if m.stale.Load() {
 		return fmt.Errorf("%s: %w: it is active elsewhere by now, and what this one answers counts for nothing", c.Name(), raysys.ErrMoved)
 	}
-	if lease := a.kind.engine.cfg.States.Lease(); lease != nil {
+	if lease := m.a.kind.engine.cfg.States.Lease(); lease != nil {
 		return fmt.Errorf("%s: %w", c.Name(), lease)
 	}
 	return nil
@@ -211,8 +211,7 @@ func (a *activation) mayAnswerLater(c *call) error {
 
 // returned says what becomes of a call whose method has ended with err: errKept where the method keeps or has settled
 // it, else err. A method that did not begin has ended with err.
-func (a *activation) returned(c *call, err error) error {
-	k := a.laters.Load()
+func (k *laters) returned(c *call, err error) error {
 	if k == nil {
 		return err
 	}
@@ -235,12 +234,11 @@ func (a *activation) returned(c *call, err error) error {
 
 // keepCall ends the turn of a call that is kept or was settled. Whoever ends the call from then on may make it again, so
 // this is the last that the turn has to do with it.
-func (a *activation) keepCall(c *call) {
+func (k *laters) keepCall(c *call) {
 	c.Future.EndTurn()
 	if !c.method.idempotent {
 		c.dropArg()
 	}
-	k := a.laters.Load()
 	k.mu.Lock()
 	l := k.open[c]
 	k.mu.Unlock()
@@ -257,7 +255,7 @@ func (a *activation) keepCall(c *call) {
 		k.count.Add(1)
 	}
 	k.mu.Unlock()
-	if a.kind.engine.draining.Load() {
+	if l.act.kind.engine.draining.Load() {
 		l.abandon("its node drains")
 	}
 }
@@ -299,7 +297,7 @@ func (l *Later) leave() {
 	}
 	a.used.Store(a.kind.ticks.Load()) // a call that was kept does not count as idle time
 	if idle && a.holding != nil && a.holding.hold.Load() != nil {
-		a.askEarly()
+		a.holding.askEarly()
 	}
 }
 
@@ -359,8 +357,7 @@ func (l *Later) abandon(why string) {
 }
 
 // abandonCalls ends the calls that the activation keeps.
-func (a *activation) abandonCalls(why string) {
-	k := a.laters.Load()
+func (k *laters) abandonCalls(why string) {
 	if k == nil {
 		return
 	}
@@ -378,11 +375,11 @@ func (a *activation) abandonCalls(why string) {
 }
 
 // keptCalls is how many calls the activation keeps.
-func (a *activation) keptCalls() int {
-	if k := a.laters.Load(); k != nil {
-		return int(k.count.Load())
+func (k *laters) keptCalls() int {
+	if k == nil {
+		return 0
 	}
-	return 0
+	return int(k.count.Load())
 }
 
 // unsettled reports whether a call of another node ended because its grain's activation did, and is to be made again.

@@ -2,13 +2,11 @@ package grainengine
 
 import (
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/tally"
@@ -103,44 +101,6 @@ type oneTurn struct {
 	ended bool   // late for a moment also where the method has just returned an error
 }
 
-func (a *activation) turnNow(now int64) (t oneTurn) {
-	if f := a.current.Load(); f != nil {
-		c := callOf(f)
-		if c == nil {
-			return t
-		}
-		t = oneTurn{of: f, name: c.method.entry.Name}
-		switch {
-		case c.until != 0 && now > c.until:
-			t.late = "past its deadline"
-		case f.Settled() && f.Failed():
-			t.late, t.ended = "given up by its caller", true
-		}
-	} else if h := a.hook.Load(); h != nil {
-		t = oneTurn{of: h, name: a.kind.def.name + h.Name()[strings.LastIndexByte(h.Name(), '.'):]}
-	}
-	return t
-}
-
-// explainTurn says in which turn the activation is, and for how long about; "" for none. calls wait beside those in its mailbox.
-func (a *activation) explainTurn(calls int) (what string, since time.Duration, late bool) {
-	e := a.kind.engine
-	now := e.cfg.Now()
-	t := a.turnNow(now)
-	if t.of == nil {
-		return "", 0, false
-	}
-	e.looks.mu.Lock()
-	if s := e.looks.seen[a]; s != nil && s.turn == t.of {
-		since = time.Duration(now - s.since)
-	}
-	e.looks.mu.Unlock()
-	if what = "in " + t.name; t.late != "" {
-		what += ", " + t.late
-	}
-	return fmt.Sprintf("%s, and %d messages are in its mailbox", what, calls+a.waits()), since, t.late != "" && (since > 0 || !t.ended)
-}
-
 // maxStacks bounds the text of all goroutines that is looked through.
 const maxStacks = 64 << 20
 
@@ -151,35 +111,6 @@ func GoroutineStacks() []string {
 			return strings.Split(string(buf[:n]), "\n\n")
 		}
 	}
-}
-
-// stacks returns those of the goroutines in a's turn: the one that reads its mailbox, by its address among the arguments, and what the
-// methods on that stack have started. They are folded, the outermost function first, with what they wait for and their number.
-func (a *activation) stacks(all []string) []string {
-	count := map[string]int{}
-	addr := fmt.Sprintf("(%#x", uintptr(unsafe.Pointer(a)))
-	var own []string // the names on its stacks
-	created := ""
-	for _, g := range all {
-		if _, rest, ok := strings.Cut(g, addr); ok && strings.IndexAny(rest[:1], ",)?") == 0 {
-			folded, names := foldStack(g)
-			count[folded]++
-			own = append(own, names...)
-			created, _, _ = strings.Cut(strings.TrimPrefix(g, "goroutine "), " ")
-		}
-	}
-	for _, g := range all {
-		_, by, ok := strings.Cut(g, "\ncreated by ")
-		if name, in, _ := strings.Cut(by, " in goroutine "); ok && created != "" && slices.Contains(own, name) && strings.HasPrefix(in, created+"\n") {
-			folded, _ := foldStack(g)
-			count[folded]++
-		}
-	}
-	var list []string
-	for _, folded := range slices.Sorted(maps.Keys(count)) {
-		list = append(list, fmt.Sprintf("%s %d", folded, count[folded]))
-	}
-	return list
 }
 
 // foldStack folds a goroutine's stack without the runtime's own part below the program's.

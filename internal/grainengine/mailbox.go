@@ -3,12 +3,15 @@ package grainengine
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // mail is one message in a mailbox. A call embeds its own, so that queueing it allocates nothing.
@@ -221,3 +224,154 @@ func (m *mailbox) read() {
 	}
 	ended = true
 }
+
+// maxPushed bounds the bytes of arguments that came before the heads of their calls, of one peer. Heads overtake most arguments.
+const maxPushed = 8 << 20
+
+// pushed joins the heads of calls of one peer with the arguments that it pushed, which come over another connection. peer.mu guards it.
+//
+//	the head first       due ──► the argument: to the call, if that still waits
+//	the argument first   early ──► the head takes it, or asks again for one that was dropped for want of room
+type pushed struct {
+	early map[uint64][]byte // nil for one that was dropped
+	bytes int               // of early
+	due   map[uint64]struct{}
+}
+
+// head is called once with the number of each call whose argument was pushed, also where the call itself will not come. Either it
+// returns the argument, or that is due; asks says that it has to be asked for.
+func (b *pushed) head(slot uint64) (argument []byte, asks bool) {
+	argument, came := b.early[slot]
+	if came {
+		delete(b.early, slot)
+		b.bytes -= len(argument)
+		return argument, argument == nil
+	}
+	if b.due == nil {
+		b.due = map[uint64]struct{}{}
+	}
+	b.due[slot] = struct{}{}
+	return nil, false
+}
+
+// argument is called with each that comes and that no call waits for.
+func (b *pushed) argument(slot uint64, argument []byte) {
+	if b.arrived(slot) {
+		return // its call has ended
+	}
+	if b.early == nil {
+		b.early = map[uint64][]byte{}
+	}
+	if b.bytes+len(argument) > maxPushed {
+		b.early[slot] = nil
+		return
+	}
+	b.early[slot] = slices.Clone(argument) // the frame is the link's
+	b.bytes += len(argument)
+}
+
+// arrived reports whether the argument was due.
+func (b *pushed) arrived(slot uint64) bool {
+	_, due := b.due[slot]
+	delete(b.due, slot)
+	return due
+}
+
+// kindActor is the protoactor actor of every activation of a kind. It has no state: a call knows its activation, and
+// find returns the activation of a life-cycle message by its PID, so an activation needs no actor object of its own.
+type kindActor struct{ kind *boundKind }
+
+// supervised is the panic that hands an activation to its supervisor, after the call that panicked was failed.
+type supervised struct{ cause any }
+
+func (s supervised) String() string { return fmt.Sprint(s.cause) }
+
+// supervision is protoactor's, with the kind's choice for a panic.
+func supervision(choice PanicChoice) actor.SupervisorStrategy {
+	return actor.NewOneForOneStrategy(10, 10e9, func(any) actor.Directive {
+		if choice == RestartOnPanic {
+			return actor.RestartDirective
+		}
+		return actor.StopDirective
+	})
+}
+
+// Receive implements actor.Actor.
+func (h *kindActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *call:
+		a := m.queuedAt()
+		if panicked := a.perform(m); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
+			panic(supervised{panicked})
+		}
+	case pull:
+		a := h.find(ctx.Self())
+		if a == nil {
+			return // it has left
+		}
+		if panicked := a.pool.work(a); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
+			panic(supervised{panicked})
+		}
+	case *timer:
+		if panicked := m.perform(); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
+			panic(supervised{panicked})
+		}
+	case passivate:
+		if a := h.find(ctx.Self()); a != nil && (m.force || m.ticks == a.used.Load()) {
+			ctx.Stop(ctx.Self())
+		}
+	case early:
+		if a := h.find(ctx.Self()); a != nil && a.holding.goesEarly(a.holding.oughtToGo) {
+			ctx.Stop(ctx.Self())
+		}
+	case *actor.Started:
+		if a := h.find(ctx.Self()); a != nil {
+			a.activate()
+		}
+	case *actor.Restarting:
+		if a := h.find(ctx.Self()); a != nil {
+			a.waitInner()
+			a.timers.Load().end()
+			a.laters.Load().abandonCalls("a panic ended its activation")
+			a.state = nil // it panicked: OnDeactivate must not run on a half-changed G
+		}
+	case *actor.Stopping:
+		if a := h.find(ctx.Self()); a != nil {
+			h.stopping(ctx, a)
+		}
+	}
+}
+
+// stopping ends the activation, also when OnDeactivate ends the goroutine: protoactor then does not get to the rest.
+func (h *kindActor) stopping(ctx actor.Context, a *activation) {
+	normal := false
+	defer func() {
+		if !normal {
+			ctx.ActorSystem().ProcessRegistry.Remove(ctx.Self())
+		}
+		a.ended()
+	}()
+	a.deactivate()
+	normal = true
+}
+
+// find returns the activation of a PID: its id is kind/key$serial.
+func (h *kindActor) find(pid *actor.PID) *activation {
+	key := pid.Id[len(h.kind.def.name)+1:]
+	key = key[:strings.LastIndexByte(key, '$')]
+	if h.kind.def.Stateless {
+		if p, ok := h.kind.pools.Load(key); ok {
+			return p.(*pool).find(pid.Id)
+		}
+		return nil
+	}
+	s := h.kind.stripeOf(key)
+	s.RLock()
+	defer s.RUnlock()
+	if a := s.activations[key]; a != nil && a.id == pid.Id {
+		return a
+	}
+	return nil
+}
+
+var _ core.Work = (*call)(nil)

@@ -2,7 +2,6 @@ package grainengine
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// The note that a driver has a reply (forget.go) may find no activation, or be lost, and a driver's reply goes by no age. So from half of
+// The note that a driver has a reply (open.go) may find no activation, or be lost, and a driver's reply goes by no age. So from half of
 // their bound on the activation asks the nodes whose drivers own replies which of those calls are not open there any more:
 //
 //	activation ── KindCallAsk: calls ──► the drivers' node ── KindCallForget: those that are not open, and a zero id ──► activation
@@ -37,11 +36,6 @@ type openCall struct {
 // endsAfter is how long a call that has ended without a reply counts as open: it may have been on its way to the link when it was
 // cancelled, and its cancellation must be at its grain first.
 const endsAfter = int64(2 * time.Second)
-
-// byDriver reports whether a driver makes the call, and its reply waits for that.
-func (c *call) byDriver() bool {
-	return c.Future.Up().Kind() == core.TurnRoot && !c.isReadOnly() && c.named() == ""
-}
 
 func (o *openCalls) shard(id raysys.TaskID) *openShard { return &o.shards[id.Lo%uint64(len(o.shards))] }
 
@@ -141,8 +135,7 @@ func (d *durable) answered() {
 }
 
 // roomFor is durable.known for the call of a driver, where half of the room is taken: it asks, and where there is none it waits for that.
-func (a *activation) roomFor(c *call, p *replies.Reply) (known *replies.Reply, err error) {
-	d := a.tenure.durable
+func (d *durable) roomFor(c *call, p *replies.Reply) (known *replies.Reply, err error) {
 	var limit *time.Timer
 	for {
 		d.mu.Lock()
@@ -156,7 +149,7 @@ func (a *activation) roomFor(c *call, p *replies.Reply) (known *replies.Reply, e
 		freed := d.asked.freed
 		d.mu.Unlock()
 		for owner, calls := range ask {
-			a.ask(owner, calls, c.method.entry)
+			d.askWhichOpen(owner, calls, c.method.entry)
 		}
 		if !full || calm {
 			return known, err
@@ -195,9 +188,9 @@ func (d *durable) askLocked(full bool) map[core.NodeKey][]raysys.TaskID {
 	return list
 }
 
-// ask asks a node which of the calls of its drivers are open, by a method that it has.
-func (a *activation) ask(owner core.NodeKey, calls []raysys.TaskID, by *core.Entry) {
-	e, d := a.kind.engine, a.tenure.durable
+// askWhichOpen asks a node which of the calls of its drivers are open, by a method that it has.
+func (d *durable) askWhichOpen(owner core.NodeKey, calls []raysys.TaskID, by *core.Entry) {
+	e := d.a.kind.engine
 	answer := func(open func(raysys.TaskID) bool) {
 		for i, id := range calls {
 			if !open(id) {
@@ -223,62 +216,86 @@ func (a *activation) ask(owner core.NodeKey, calls []raysys.TaskID, by *core.Ent
 		switch {
 		case errors.Is(err, raysys.ErrNodeDead):
 			answer(func(raysys.TaskID) bool { return false })
-		case err == nil && p != nil && p.askOpen(by, a.key, calls) == nil:
+		case err == nil && p != nil && p.askOpen(by, d.a.key, calls) == nil:
 		default:
 			answer(func(raysys.TaskID) bool { return true })
 		}
 	})
 }
 
-// askOpen sends the question.
-func (p *peer) askOpen(by *core.Entry, key string, calls []raysys.TaskID) error {
-	method, ok := p.Runs(by)
-	if !ok {
-		return raysys.ErrUnknownFunc
-	}
-	for len(calls) > 0 {
-		n := min(len(calls), maxAsks)
-		frame := wire.AppendUvarint(wire.AppendBytes(wire.AppendUvarint(nil, uint64(method)), key), uint64(n))
-		for _, id := range calls[:n] {
-			frame = wire.AppendID(frame, id)
-		}
-		if err := p.Send(wire.Control, wire.KindCallAsk, frame); err != nil {
-			return err
-		}
-		calls = calls[n:]
-	}
-	return nil
+// The activation of a durable grain keeps the reply to a call until its caller cannot make the call again: a driver has the
+// reply; of any other turn the outermost task above it has its outcome at the driver that submitted it (core.Finality). The
+// caller's node says so in KindCallForget, of many calls at a time. A frame that is lost, or finds no activation, leaves a reply behind:
+// one of a driver goes when it is asked for (open.go), the others after grains.KeepReplies.
+
+// forgetSoon is the time between that and the frame.
+const forgetSoon = 20 * time.Millisecond
+
+// maxForgets bounds the calls in one frame.
+const maxForgets = 64
+
+// forgetting is a call whose reply is not needed any more, or will not be when its turn is final.
+type forgetting struct {
+	at   *peer // that has the grain; nil: this node
+	kind *boundKind
+	by   *core.Entry // the method
+	key  string
+	call raysys.TaskID
 }
 
-// askedOpen handles KindCallAsk.
-func (p *peer) askedOpen(r *wire.Reader) error {
-	number, key, n := r.Uint32(), string(r.Bytes()), r.Count(16)
-	if err := r.Err(); err != nil {
-		return err
+// forgets are the calls whose replies this node will not ask for.
+type forgets struct {
+	mu    sync.Mutex // guards the rest
+	soon  []*forgetting
+	armed bool // the alarm
+}
+
+// Final implements core.Finality.
+func (f *forgetting) Final() {
+	e := f.kind.engine
+	l := &e.forgets
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.soon = append(l.soon, f); len(l.soon) == maxForgets {
+		soon := l.soon
+		l.soon = nil
+		e.cfg.Pool.Go(forgetSet{soon})
+		return
 	}
-	entry := p.Entry(number)
-	if entry == nil {
-		return nil // the peer took another incarnation's number
+	if !l.armed {
+		l.armed = true
+		rt := e.cfg.Hooks.Runtime()
+		rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(forgetSoon), Ring: e.forgetSoon})
 	}
-	if _, ok := entry.Impl.(*methodVariants); !ok {
-		return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
-	}
-	method, ok := p.Runs(entry)
-	if !ok {
-		return nil
-	}
-	var frame []byte
-	now := p.engine.cfg.Rough()
-	for range n {
-		id := r.ID()
-		if p.engine.open.has(id, now) {
+}
+
+// Dropped implements core.Finality: the reply stays for grains.KeepReplies.
+func (f *forgetting) Dropped() {}
+
+// forgetSet is a list of calls whose replies may go.
+type forgetSet struct{ list []*forgetting }
+
+// Run implements goroutines.Work.
+func (s forgetSet) Run() {
+	frames := map[*peer][]byte{}
+	for _, f := range s.list {
+		if f.at == nil {
+			f.kind.forget(f.key, f.call)
 			continue
 		}
-		if frame = appendForget(frame, method, key, id); len(frame) > wire.InlineLimit/2 {
-			_ = p.Send(wire.Control, wire.KindCallForget, frame) // one that is lost leaves replies behind
-			frame = frame[:0]
+		if n, ok := f.at.Runs(f.by); ok {
+			frames[f.at] = appendForget(frames[f.at], n, f.key, f.call)
+		}
+		if len(frames[f.at]) > wire.InlineLimit/2 {
+			_ = f.at.Send(wire.Control, wire.KindCallForget, frames[f.at]) // one that is lost leaves a reply behind
+			delete(frames, f.at)
 		}
 	}
-	_ = p.Send(wire.Control, wire.KindCallForget, appendForget(frame, method, key, raysys.TaskID{}))
-	return r.Err()
+	for p, frame := range frames {
+		_ = p.Send(wire.Control, wire.KindCallForget, frame)
+	}
+}
+
+func appendForget(dst []byte, method uint32, key string, call raysys.TaskID) []byte {
+	return wire.AppendID(wire.AppendBytes(wire.AppendUvarint(dst, uint64(method)), key), call)
 }

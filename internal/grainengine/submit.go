@@ -103,19 +103,6 @@ func (f Func) NameOf(id graindir.ID) string {
 	return id.Kind + "/" + shown(id.Key) + f.m.entry.Name[len(f.m.kind.name):]
 }
 
-// prepare fills the record. w is the call itself, or the larger record that it is part of.
-func (c *call) prepare(w core.Work, m *method, e *Engine, t *core.Turn) {
-	c.method, c.mail.msg = m, c
-	c.Future.Init(w, t, t.Next(), m.value.Gated())
-	switch {
-	case m.opts.NoLimit:
-	case m.opts.Deadline != 0:
-		c.until = core.After(e.cfg.Now(), m.opts.Deadline)
-	default:
-		c.until = e.cfg.Rough() + int64(defaultDeadline)
-	}
-}
-
 // failed is a future that has failed: submissions report everything through their reference.
 func (m *method) failed(err error) *core.Future { return core.FailedOf(m.value, err) }
 

@@ -1,16 +1,11 @@
 package grainengine
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
-	"github.com/raysys/raysys/internal/ledger"
 )
 
 // Waiting is a grain and where it, or its calls, wait on this node, but for the name of the node.
@@ -18,18 +13,6 @@ type Waiting struct {
 	ID graindir.ID
 	raysys.Waiting
 	Want graindir.Wanted // what it asks of placement
-}
-
-// ExplainWaiting says where the grain of a kind/key, or its calls, are on this node.
-func (e *Engine) ExplainWaiting(name string) (list []Waiting) {
-	e.kinds.Range(func(_, v any) bool {
-		k := v.(*boundKind)
-		if key, ok := strings.CutPrefix(name, k.def.name+"/"); ok {
-			list = append(list, k.explain(key)...)
-		}
-		return true
-	})
-	return list
 }
 
 // Active is a grain in memory.
@@ -162,90 +145,6 @@ func GrainOf(c *core.Future) (graindir.ID, bool) {
 	return graindir.ID{Kind: o.kind.def.name, Key: o.key}, true
 }
 
-// String names the grain, for what waits behind it.
-func (a *activation) String() string { return "grain " + a.kind.def.name + "/" + shown(a.key) }
-
-func (k *boundKind) explain(key string) (list []Waiting) {
-	e := k.engine
-	want := k.def.wanted()
-	add := func(w raysys.Waiting) {
-		w.Asks, w.Labels = raysys.Resources(want.Needs), want.Labels
-		list = append(list, Waiting{ID: graindir.ID{Kind: k.def.name, Key: key}, Waiting: w, Want: want})
-	}
-	a, r := k.lookup(key)
-	active := []*activation{}
-	if a != nil {
-		active = append(active, a)
-	}
-	calls := 0
-	if p, ok := k.pools.Load(key); ok {
-		active, calls = p.(*pool).members()
-	}
-	for _, a := range active {
-		if a.holding != nil && a.holding.hold.Load() == nil {
-			if a.tenure != nil && a.tenure.wanted != nil {
-				want = *a.tenure.wanted
-			}
-			for _, w := range e.cfg.Line.Waiting(func(w ledger.Work) bool { return w == a }) {
-				add(w.Explain(e.cfg.Now()))
-			}
-			continue
-		}
-		w := raysys.Waiting{Stage: core.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox", calls+a.waits())}
-		if turn, since, late := a.explainTurn(calls); late {
-			w.For, w.Waited, w.Stacks = "its turn: it is "+turn, since, a.stacks(GoroutineStacks())
-		} else if since > 0 {
-			w.For, w.Waited = "nothing: it is "+turn, since
-		}
-		w.For += a.namesKept()
-		add(w)
-	}
-	if n := e.held.count(k, key); n > 0 {
-		add(raysys.Waiting{Stage: core.StageStore, For: fmt.Sprintf("the store: %d calls refer to what must be recorded before another node may know it", n)})
-	}
-	if r != nil {
-		w, named := r.explain()
-		if want = named; w.Stage != "" {
-			add(w)
-		}
-	}
-	return list
-}
-
-// namesKept is how many calls of which methods the activation keeps.
-func (a *activation) namesKept() string {
-	k := a.laters.Load()
-	if k == nil {
-		return ""
-	}
-	count, kept := map[string]int{}, map[string]*Later{} // one of each
-	k.mu.Lock()
-	for c, l := range k.open {
-		if name := c.method.entry.Name; l.kept {
-			count[name]++
-			kept[name] = l
-		}
-	}
-	k.mu.Unlock()
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(count)) {
-		one := fmt.Sprintf("%d of %s", count[name], name)
-		if why := kept[name].because(); why != "" { // which may lock what a settling turn has locked
-			one += " (" + why + ")"
-		}
-		names = append(names, one)
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "; it keeps calls that wait for Settle: " + strings.Join(names, ", ")
-}
-
-// waits is how many messages are in the mailbox.
-func (a *activation) waits() int {
-	return int(max(int64(a.pushed.Load()&^closedBit)-int64(a.popped.Load()), 0))
-}
-
 // members lists the activations of a stateless kind's key, and how many calls wait for them.
 func (p *pool) members() (list []*activation, calls int) {
 	p.mu.Lock()
@@ -266,33 +165,4 @@ func (h *heldCalls) count(k *boundKind, key string) (n int) {
 		}
 	}
 	return n
-}
-
-// explain says what the calls in the route wait for.
-func (r *route) explain() (w raysys.Waiting, want graindir.Wanted) {
-	e := r.kind.engine
-	var since int64
-	if n, ok := e.nodeless.Load(r); ok {
-		since = n.(Nodeless).Since
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	want = r.wantedLocked()
-	switch n := len(r.queue); {
-	case r.state == routeOpen:
-		w.Stage, w.For = core.StageSent, fmt.Sprintf("node %s, to which its calls go", r.place.Node)
-	case n == 0:
-	case r.nodeless && want.Bundle.Group != "":
-		w.Stage, w.For = core.StageBundle, fmt.Sprintf("its placement group: the bundle has no node yet, and %d calls wait", n)
-	case r.nodeless:
-		w.Stage, w.For = core.StageNode, fmt.Sprintf("a node: none has what it asks for, and %d calls wait", n)
-	case r.state == routeReleasing:
-		w.Stage, w.For = core.StageLookup, fmt.Sprintf("the leader of its shard, which ends its placement here: %d calls wait", n)
-	default:
-		w.Stage, w.For = core.StageLookup, fmt.Sprintf("the leader of its shard, which is asked where it is: %d calls wait", n)
-	}
-	if since != 0 {
-		w.Waited = time.Duration(max(e.cfg.Now()-since, 0))
-	}
-	return w, want
 }

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/raysys/raysys/internal/core"
@@ -41,47 +43,42 @@ func (d *device) can(n *Need) bool {
 	return !d.sick && d.could(n) && min(n.GPU, Unit) <= d.free && n.GPUMemory <= d.memory
 }
 
-// count is how many devices n asks for.
-func (n *Need) count() int {
-	if n.GPU == 0 {
-		return 0
-	}
-	return max(int(n.GPU/Unit), 1)
+// Part is a bundle that is to be carved out of a node.
+type Part struct {
+	Name core.Bundle
+	Need Need
 }
 
-// pick returns the devices that are not owed of which n gets those that choose takes, or false. A share goes to the device of which the least is
-// left, so that whole devices stay whole.
-func (l *Ledger) pick(n *Need, o *owed) (list []int, ok bool) {
-	k := n.count()
-	if k == 0 {
-		return nil, true
+// inOrder returns the numbers of the parts, those first that fewer devices do for, of these the larger.
+func inOrder(parts []Part) []int {
+	list := make([]int, len(parts))
+	for i := range list {
+		list[i] = i
 	}
-	best := -1
-	for i := range l.devices {
-		d := &l.devices[i]
-		if !d.can(n) || o != nil && o.device(i) {
-			continue
-		}
-		if n.GPU >= Unit {
-			list = append(list, i)
-		} else if best < 0 || d.free < l.devices[best].free {
-			best = i
-		}
-	}
-	if best >= 0 {
-		return []int{best}, true
-	}
-	return list, len(list) >= k
+	slices.SortStableFunc(list, func(i, j int) int {
+		x, y := &parts[i].Need, &parts[j].Need
+		return cmp.Or(-cmp.Compare(len(x.GPUModel), len(y.GPUModel)), cmp.Compare(x.GPUModel, y.GPUModel), // the more words, the fewer devices
+			-cmp.Compare(x.GPUMemory, y.GPUMemory), -cmp.Compare(x.GPU, y.GPU))
+	})
+	return list
 }
 
-// take chooses the devices that n gets among those that pick has returned: the first, unless a Choose knows better.
-func (l *Ledger) take(n *Need, list []int) []int {
-	k := n.count()
-	if len(list) <= k {
-		return list
+// partOf is what a bundle that asks for n has of the device: all of its memory, unless it shares the device or asks for some.
+func (d Device) partOf(n *Need) Device {
+	d.Share = min(n.GPU, Unit)
+	if n.GPU < Unit || n.GPUMemory != 0 {
+		d.Memory = n.GPUMemory
 	}
-	if l.choose != nil {
-		return l.choose(list, k)
+	return d
+}
+
+// Do reports whether a bundle that asks for as much as bundle, and has these devices, has those that n asks for when all of them are free.
+func Do(devices []Device, bundle, n Need) bool {
+	could := 0
+	for _, d := range devices {
+		if d = d.partOf(&bundle); (&device{Device: d, total: d.Share}).could(&n) {
+			could++
+		}
 	}
-	return list[:k:k]
+	return could >= n.count()
 }

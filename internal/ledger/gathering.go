@@ -33,15 +33,6 @@ func gathers(w Work) bool {
 	return ok
 }
 
-// NewGathering makes a Gathering that waits for nothing yet. held is called without a lock when all of it is granted.
-func (l *Line) NewGathering(name string, needs []Need, held func()) *Gathering {
-	g := &Gathering{line: l, name: name, held: held, lacks: len(needs)}
-	for _, n := range needs {
-		g.parts = append(g.parts, &gatherer{Gathering: g, need: n})
-	}
-	return g
-}
-
 // Start has it wait. Start and End may come in any order.
 func (g *Gathering) Start() {
 	for _, w := range g.parts {
@@ -133,55 +124,4 @@ func (g *Gathering) Carve(parts []Part) (list []*Bundle) {
 		l.hooks.Changed()
 	}
 	return list
-}
-
-// dealAgain deals the devices of the holds out among the parts as Line.Carve does: they were granted one by one, of what was free.
-func (l *Line) dealAgain(parts []Part, holds []*Hold) {
-	only := owed{devices: slices.Repeat([]bool{true}, len(l.ledger.devices))}
-	devices := slices.Clone(parts)
-	for i, h := range holds {
-		devices[i].Need = h.withoutCPU() // which is not free meanwhile: tasks of one CPU take it without the lock
-		l.ledger.enter(&h.need, h.devices, +1)
-		for _, d := range h.devices {
-			only.devices[d] = false
-		}
-	}
-	dealt, _, short := l.ledger.takeAll(devices, &only)
-	if short.Empty() {
-		for i, h := range holds {
-			h.devices = dealt[i].devices
-		}
-		return
-	}
-	for _, h := range dealt { // it is greedy, and has missed the way there is: they keep what they had
-		if h != nil {
-			l.ledger.Return(*h)
-		}
-	}
-	for _, h := range holds {
-		l.ledger.enter(&h.need, h.devices, -1)
-	}
-}
-
-// Gathers reports whether the node has all of the needs at once when the work on it has given back what it has. What bundles have stays.
-func (l *Line) Gathers(needs []Need) bool {
-	parts := make([]Part, len(needs))
-	for i := range needs {
-		parts[i].Need = needs[i]
-	}
-	var trial Ledger
-	l.mu.Lock()
-	total := l.ledger.total
-	trial.init(total, nil)
-	for _, d := range l.ledger.devices {
-		d.free, d.memory = d.total, d.Memory
-		trial.devices = append(trial.devices, d)
-	}
-	for _, b := range l.bundles {
-		trial.enter(&b.hold.need, b.hold.devices, -1)
-		trial.CPU.Add(-b.hold.need.CPU)
-	}
-	l.mu.Unlock()
-	_, _, short := trial.takeAll(parts, new(owed))
-	return short.Empty()
 }

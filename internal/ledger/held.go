@@ -1,17 +1,8 @@
 package ledger
 
-// Held is the CPU, in thousandths, that work has which asks for other than one CPU, and that bundles have: one-CPU tasks do not get it soon.
-// While such work waits it has given its CPU back. A change is reported as one of what is free beside CPU is (Hooks.Changed).
-func (l *Line) Held() int64 { return l.held.Load() }
-
-// Shared is what work of jobs has of that, in thousandths, while more waits for CPU: it goes round by the use of the jobs, so one-CPU tasks of
-// another job get their part of it once they wait here. 0 while none waits.
-func (l *Line) Shared() int64 {
-	if l.lackCPU.Load() {
-		return max(l.ofJobs.Load(), 0)
-	}
-	return 0
-}
+import (
+	"time"
+)
 
 // Yielder is Work that gives back what it has once it is idle and others wait for that.
 type Yielder interface {
@@ -56,3 +47,80 @@ func (j *jobCPU) RetakeCPU(n int64) {
 	j.ofJobs.Add(n)
 	(*heldCPU)(j).RetakeCPU(n)
 }
+
+// What older work lacks is kept from younger, or a stream of small needs would starve a large one; but not for ever, or a large one
+// that cannot begin would starve the rest. Two things are asked of work that is short of something:
+//
+//	does it come back?   beside what stays with grains of kinds that Keep, with bundles, and with sick devices
+//	is it kept now?      for 10 s from when it was its turn, then left for 10 s, 20 s and 20 s, and so on up to 640 s
+//
+// It is the turn of work when it comes, or when the work of its shape before it has begun: a stream of large work that does begin has
+// what it lacks kept all the time.
+//
+// A Gathering keeps what it waits for by a clock of its own, that of its group.
+const (
+	firstKept = 10 * time.Second
+	mostKept  = 640 * time.Second
+)
+
+// Keeper is Work that may have what it has for as long as the node lives.
+type Keeper interface {
+	// Keeps reports whether that is so.
+	Keeps() bool
+}
+
+// phase says whether what work lacks is kept for it when its turn has lasted so long, and until when.
+func phase(waited time.Duration) (keeps bool, until time.Duration) {
+	for length := firstKept; ; length = min(2*length, mostKept) {
+		if length == mostKept && waited >= until+2*length { // far ahead
+			until += (waited - until) / (2 * length) * (2 * length)
+		}
+		for _, keeps := range []bool{true, false} {
+			if until += length; waited < until {
+				return keeps, until
+			}
+		}
+	}
+}
+
+// owed is what older work lacks, and is kept from younger: what is short of all but devices, and each device that older work could
+// have. Work of which another device is as good goes past.
+type owed struct {
+	Shortage        // GPU is that of any device
+	devices  []bool // by their numbers; nil for none
+}
+
+// add adds what n, which is short of s, lacks.
+func (o *owed) add(l *Ledger, n *Need, s *Shortage) {
+	o.Add(s)
+	if !s.GPU {
+		return
+	}
+	if o.devices == nil {
+		o.devices = make([]bool, len(l.devices))
+	}
+	for i := range l.devices {
+		o.devices[i] = o.devices[i] || l.devices[i].could(n)
+	}
+}
+
+// keeps reports whether n, which may be free but for that, asks for something that is owed, beside devices.
+func (o *owed) keeps(n *Need) bool {
+	s := o.Shortage
+	s.GPU = false
+	return s.Touches(n)
+}
+
+// of is what n asks for, beside devices, that is owed.
+func (o *owed) of(n *Need) (s Shortage) {
+	s.CPU, s.Memory = o.CPU && n.CPU > 0, o.Memory && n.Memory > 0
+	for _, k := range o.Custom {
+		if n.Custom[k] > 0 {
+			s.Custom = append(s.Custom, k)
+		}
+	}
+	return s
+}
+
+// device reports whether a device is owed.
+func (o *owed) device(i int) bool { return o.devices != nil && o.devices[i] }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -226,3 +227,266 @@ func (l *Ledger) Spares() (list []Spare) {
 	}
 	return list
 }
+
+// part is how much of the node n asks for, where whole is all of it: of what there is the least of for it.
+func (l *Ledger) part(n *Need, whole int64) int64 {
+	part := int64(0)
+	of := func(want, have int64) {
+		if want > 0 && have > 0 {
+			part = max(part, int64(float64(want)/float64(have)*float64(whole)))
+		}
+	}
+	of(n.CPU, l.total.CPU)
+	of(n.Memory, l.total.Memory)
+	for k, v := range n.Custom {
+		of(v, l.total.Custom[k])
+	}
+	if n.GPU > 0 {
+		share, memory := int64(0), int64(0)
+		for i := range l.devices {
+			if d := &l.devices[i]; d.could(n) {
+				share += d.total
+				memory += d.Memory
+			}
+		}
+		of(n.GPU, share)
+		of(n.GPUMemory*int64(n.count()), memory)
+	}
+	return min(part, whole)
+}
+
+// takeAll takes what the parts ask for, beside what is owed; or some of it, with the part that has no room, and what is short for it.
+func (l *Ledger) takeAll(parts []Part, o *owed) (holds []*Hold, without int, short Shortage) {
+	holds = make([]*Hold, len(parts))
+	var together []int
+	without = -1
+	for k, i := range inOrder(parts) {
+		n := &parts[i].Need
+		if k == 0 || !n.alike(&parts[without].Need) {
+			together = l.together(parts, n, o)
+		}
+		var h Hold
+		without = i
+		if short = o.of(n); !short.Empty() {
+			break
+		}
+		if h, short = l.takeOf(*n, together, o); !short.Empty() {
+			break
+		}
+		holds[i] = &h
+	}
+	return holds, without, short
+}
+
+// together chooses the devices, of those that are not owed, of all parts that are like n, so that what is connected best is dealt out
+// among them. Nil is any.
+func (l *Ledger) together(parts []Part, n *Need, o *owed) []int {
+	all, several := *n, 0
+	all.GPU = 0
+	for i := range parts {
+		if parts[i].Need.alike(n) {
+			all.GPU += parts[i].Need.GPU
+			several++
+		}
+	}
+	if several < 2 {
+		return nil
+	}
+	list, ok := l.pick(&all, o)
+	if !ok {
+		return nil // one of them will have no room
+	}
+	return l.take(&all, list)
+}
+
+// pick returns the devices that are not owed of which n gets those that choose takes, or false. A share goes to the device of which the least is
+// left, so that whole devices stay whole.
+func (l *Ledger) pick(n *Need, o *owed) (list []int, ok bool) {
+	k := n.count()
+	if k == 0 {
+		return nil, true
+	}
+	best := -1
+	for i := range l.devices {
+		d := &l.devices[i]
+		if !d.can(n) || o != nil && o.device(i) {
+			continue
+		}
+		if n.GPU >= Unit {
+			list = append(list, i)
+		} else if best < 0 || d.free < l.devices[best].free {
+			best = i
+		}
+	}
+	if best >= 0 {
+		return []int{best}, true
+	}
+	return list, len(list) >= k
+}
+
+// take chooses the devices that n gets among those that pick has returned: the first, unless a Choose knows better.
+func (l *Ledger) take(n *Need, list []int) []int {
+	k := n.count()
+	if len(list) <= k {
+		return list
+	}
+	if l.choose != nil {
+		return l.choose(list, k)
+	}
+	return list[:k:k]
+}
+
+// Report is what is free of all but CPU, and not owed to work that waits; nil when all of it is.
+func (l *Ledger) Report(o *owed) *Report {
+	r, all := l.rest(o)
+	if all {
+		return nil
+	}
+	return r
+}
+
+// rest is Report also when all of it is: all.
+func (l *Ledger) rest(o *owed) (r *Report, all bool) {
+	all = !o.Memory && !o.GPU && len(o.Custom) == 0 && l.free.Memory == l.total.Memory && maps.Equal(l.free.Custom, l.total.Custom)
+	r = &Report{Memory: l.free.Memory, Custom: maps.Clone(l.free.Custom)}
+	if o.Memory {
+		r.Memory = 0
+	}
+	for _, k := range o.Custom {
+		delete(r.Custom, k)
+	}
+	for i, d := range l.devices {
+		all = all && d.free == d.total && d.memory == d.Memory && !d.sick
+		free := FreeDevice{Share: d.free, Memory: d.memory, Sick: d.sick}
+		if o.device(i) {
+			free.Share, free.Memory = 0, 0
+		}
+		r.Devices = append(r.Devices, free)
+	}
+	return r, all
+}
+
+// room takes what n asks for, with the holds given back that this takes; false where it is not there with all of them.
+func (l *Ledger) room(n *Need, holds []*Hold) (given []*Hold, ok bool) {
+	asked := Shortage{CPU: n.CPU > 0, Memory: n.Memory > 0, GPU: n.GPU > 0, Custom: slices.Collect(maps.Keys(n.Custom))}
+	fits := func() bool {
+		h, short := l.Take(*n)
+		if short.Empty() {
+			l.Return(h)
+		}
+		return short.Empty()
+	}
+	for _, h := range holds {
+		if fits() {
+			break
+		}
+		if asked.Touches(&h.need) {
+			l.Return(*h)
+			given = append(given, h)
+		}
+	}
+	ok = fits()
+	given = slices.DeleteFunc(given, func(h *Hold) bool {
+		l.enter(&h.need, h.devices, -1)
+		l.CPU.Add(-h.need.CPU)
+		if !ok || fits() {
+			return true
+		}
+		l.Return(*h)
+		return false
+	})
+	if ok {
+		l.Take(*n)
+	}
+	return given, ok
+}
+
+// SetSick says whether new work may hold a device; false when there is none with that UUID.
+func (l *Ledger) SetSick(uuid string, sick bool) bool {
+	i := slices.IndexFunc(l.devices, func(d device) bool { return d.UUID == uuid })
+	if i >= 0 {
+		l.devices[i].sick = sick
+	}
+	return i >= 0
+}
+
+// could reports whether there are the devices that n asks for once nothing holds them, of those that are not sick.
+func (l *Ledger) could(n *Need) bool {
+	well := 0
+	for i := range l.devices {
+		if d := &l.devices[i]; !d.sick && d.could(n) {
+			well++
+		}
+	}
+	return n.count() <= well
+}
+
+// unwell is Line.Unwell of the ledger.
+func (l *Ledger) unwell(n *Need) error {
+	var sick []string
+	well := 0
+	for i := range l.devices {
+		if d := &l.devices[i]; d.could(n) && d.sick {
+			sick = append(sick, d.UUID)
+		} else if d.could(n) {
+			well++
+		}
+	}
+	if k := n.count(); k <= well || k > well+len(sick) {
+		return nil
+	}
+	return ErrSick(*n, sick)
+}
+
+// Short says, a line each, of what n asks for too little is free.
+func (l *Ledger) Short(n Need) []string {
+	now, ever := 0, 0
+	for i := range l.devices {
+		if l.devices[i].could(&n) {
+			ever++
+		}
+		if l.devices[i].can(&n) {
+			now++
+		}
+	}
+	return core.Short(n.Resources(), l.Free().Resources(), l.total.Resources(), now, ever)
+}
+
+// Report is what is free of all but CPU.
+type Report struct {
+	Memory  int64
+	Custom  map[string]int64 // thousandths
+	Devices []FreeDevice     // in the order of the node's devices
+}
+
+// FreeDevice is what is free of one device.
+type FreeDevice struct {
+	Share  int64 // thousandths
+	Memory int64
+	Sick   bool
+	Model  string // of a bundle's, where it is known
+}
+
+// Demand is work of one shape that waits.
+type Demand struct {
+	Need   Need
+	Group  string // the placement group in whose bundles it waits; "" for work that waits for what the node has free
+	Count  int
+	Oldest int64 // when the oldest began to wait, by Hooks.Now
+}
+
+// Times says how long the work of a Line takes. It is called under the lock of the Line.
+type Times interface {
+	// Runs is how much longer work takes that was granted what it asks for at since, by Hooks.Now. known is false for work of which
+	// nobody knows when it ends: then it is how long it has had that.
+	Runs(w Work, since int64) (takes time.Duration, known bool)
+	// Waits is how long work takes that waits. It is called after Runs.
+	Waits(w Work) time.Duration
+}
+
+const (
+	// maxWeighed is how many pieces of work of one shape are looked at, the oldest.
+	maxWeighed = 128
+	// maxTakes bounds what one piece of work is taken to last, so that sums do not overflow.
+	maxTakes = 30 * 24 * time.Hour
+)

@@ -95,3 +95,19 @@ func (n Need) Resources() core.Resources {
 	}
 	return r
 }
+
+// alike reports whether n and o ask for whole devices, and the same devices do for both.
+func (n *Need) alike(o *Need) bool {
+	return n.GPU >= Unit && o.GPU >= Unit && n.GPUModel == o.GPUModel && n.GPUMemory == o.GPUMemory
+}
+
+// count is how many devices n asks for.
+func (n *Need) count() int {
+	if n.GPU == 0 {
+		return 0
+	}
+	return max(int(n.GPU/Unit), 1)
+}
+
+// Roams reports whether the work may be in any bundle of its group.
+func (n *Need) Roams() bool { return n.Bundle.Group != "" && n.Bundle.Index == core.AnyBundle }

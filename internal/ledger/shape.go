@@ -1,8 +1,8 @@
 package ledger
 
 import (
-	"slices"
-	"strconv"
+	"cmp"
+	"time"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -32,101 +32,32 @@ type claim struct {
 	level  int64 // Shares.Level then, of work of no job
 }
 
-// enter appends the claim of w to its shape. The caller holds mu.
-func (l *Line) enter(n *Need, w Work, c claim) {
-	class, job := w.Class(), w.Job()
-	key := shapeKey{job, n.String()}
-	if class != core.Normal {
-		key.name += ", class " + strconv.Itoa(int(class))
-	}
-	if n.Roams() {
-		key.name += ", any bundle"
-	}
-	s := l.byKey[key]
-	if s == nil {
-		s = &shape{need: *n, class: class, job: job, key: key, turn: c.since}
-		if l.byKey == nil {
-			l.byKey = map[shapeKey]*shape{}
-		}
-		l.byKey[key] = s
-		l.shapes = append(l.shapes, s)
-		l.classes(s, +1)
-	}
-	if job == nil {
-		c.level = l.shares.Level(c.since)
-	}
-	l.pushed++
-	c.order = l.pushed
-	s.claims = append(s.claims, c)
-	l.waits(s, +1)
+// Standing is by what work of a Line goes before or after others'.
+type Standing struct {
+	Job   *core.Job  // nil for work of none
+	Level int64      // of work of no job: Shares.Level when it came
+	Class core.Class // risen by how long it has waited
 }
 
-// waits counts claims of s that have begun to wait, or that wait no more. The caller holds mu.
-func (l *Line) waits(s *shape, count int) {
-	l.Waits.Add(int32(count))
-	if l.node != nil && s.need.Roams() {
-		l.node.Roaming.Add(int32(count))
-	}
-	if s.job != nil && count != 0 {
-		l.shares.Waits(s.job, count, l.hooks.Now())
-	}
+// place is that of a claim in the order.
+type place struct {
+	used  int64 // 0 where all claims are of one job
+	class core.Class
+	order uint64
 }
 
-// pop takes the oldest claim of s out.
-func (l *Line) pop(s *shape) {
-	s.claims[0] = claim{}
-	s.claims = s.claims[1:]
-	l.waits(s, -1)
-	i := slices.Index(l.shapes, s)
-	l.shapes = slices.Delete(l.shapes, i, i+1)
-	if len(s.claims) == 0 {
-		delete(l.byKey, s.key)
-		l.classes(s, -1)
-		return
-	}
-	at, _ := slices.BinarySearchFunc(l.shapes, s, byAge)
-	l.shapes = slices.Insert(l.shapes, at, s)
+func (s *shape) standing(c *claim, now int64) Standing {
+	return Standing{s.job, c.level, s.class.Risen(time.Duration(now - c.since))}
 }
 
-// classes counts the shapes of other classes than Normal.
-func (l *Line) classes(s *shape, n int) {
-	if s.class != core.Normal {
-		l.classy += n
+// Used is what stands for the use of a job.
+func (s *Standing) Used(shares *Shares, now int64) int64 {
+	if s.Job == nil {
+		return s.Level
 	}
+	return shares.Used(s.Job, now, now)
 }
 
-// Remove takes the waiting work out for which which is true, also of its bundles. What was kept for it goes to the rest.
-func (l *Line) Remove(which func(Work) bool) (removed []Work) {
-	for _, b := range l.all() {
-		removed = append(removed, b.Remove(which)...)
-	}
-	own := l.remove(which)
-	if len(own) > 0 {
-		l.Serve()
-	}
-	return append(removed, own...)
-}
-
-func (l *Line) remove(which func(Work) bool) (removed []Work) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shapes = slices.DeleteFunc(l.shapes, func(s *shape) bool {
-		before := len(s.claims)
-		s.claims = slices.DeleteFunc(s.claims, func(c claim) bool {
-			out := which(c.work)
-			if out {
-				removed = append(removed, c.work)
-			}
-			return out
-		})
-		l.waits(s, len(s.claims)-before)
-		if len(s.claims) > 0 {
-			return false
-		}
-		delete(l.byKey, s.key)
-		l.classes(s, -1)
-		return true
-	})
-	slices.SortFunc(l.shapes, byAge)
-	return removed
+func (p *place) compare(o *place) int {
+	return cmp.Or(cmp.Compare(p.used, o.used), -cmp.Compare(p.class, o.class), cmp.Compare(p.order, o.order))
 }

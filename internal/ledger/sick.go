@@ -13,43 +13,6 @@ import (
 // the node never has, unless it is to wait for resources: by who places it, by what Unwell says and nodes report (Report, Rooms), and by
 // Move where it waits when they fall sick.
 
-// SetSick says whether new work may hold a device; false when there is none with that UUID.
-func (l *Ledger) SetSick(uuid string, sick bool) bool {
-	i := slices.IndexFunc(l.devices, func(d device) bool { return d.UUID == uuid })
-	if i >= 0 {
-		l.devices[i].sick = sick
-	}
-	return i >= 0
-}
-
-// could reports whether there are the devices that n asks for once nothing holds them, of those that are not sick.
-func (l *Ledger) could(n *Need) bool {
-	well := 0
-	for i := range l.devices {
-		if d := &l.devices[i]; !d.sick && d.could(n) {
-			well++
-		}
-	}
-	return n.count() <= well
-}
-
-// unwell is Line.Unwell of the ledger.
-func (l *Ledger) unwell(n *Need) error {
-	var sick []string
-	well := 0
-	for i := range l.devices {
-		if d := &l.devices[i]; d.could(n) && d.sick {
-			sick = append(sick, d.UUID)
-		} else if d.could(n) {
-			well++
-		}
-	}
-	if k := n.count(); k <= well || k > well+len(sick) {
-		return nil
-	}
-	return ErrSick(*n, sick)
-}
-
 // ErrSick is why devices do not do for n that would if these were well. It matches core.ErrDeviceSick.
 func ErrSick(n Need, sick []string) error {
 	n.Bundle = core.Bundle{}

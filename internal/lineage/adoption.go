@@ -36,66 +36,6 @@ const (
 	maxTries = 250
 )
 
-// Succeed implements refs.Lineage.
-func (l *Lineage) Succeed(run uint64, id raysys.TaskID, cause error, done func(core.Source, error)) {
-	tell := func(src core.Source, err error) {
-		if err != nil && cause != nil {
-			err = fmt.Errorf("%w; %w", cause, err)
-		}
-		done(src, err)
-	}
-	k := registry.TaskKey{Run: run, ID: id}
-	l.mu.Lock()
-	if c := l.findLocked(k); c != nil {
-		l.mu.Unlock()
-		tell(refs.Here(c), nil)
-		return
-	}
-	a := l.adoptions[k]
-	if a != nil && (a.src != nil && !l.cfg.Alive(a.at) || a.lost != nil) {
-		a = nil // that one has died too, or there was none: this node may be luckier now
-	}
-	if a != nil && a.src != nil {
-		l.mu.Unlock()
-		tell(a.src, nil)
-		return
-	}
-	first := a == nil
-	if first {
-		a = &adoption{lineage: l, key: k}
-		l.adoptions[k] = a
-	}
-	a.waiting = append(a.waiting, tell)
-	l.mu.Unlock()
-	if first {
-		a.claim()
-	}
-}
-
-// Found implements refs.Lineage.
-func (l *Lineage) Found(run uint64, id raysys.TaskID, done func(*core.Future, error)) {
-	k := registry.TaskKey{Run: run, ID: id}
-	l.mu.Lock()
-	c, a, lost := l.findLocked(k), l.adoptions[k], error(nil)
-	switch {
-	case c != nil || a == nil:
-	case a.claimed && a.waiting != nil:
-		a.waiting = append(a.waiting, func(_ core.Source, err error) {
-			c := l.Find(run, id)
-			if c != nil {
-				err = nil
-			}
-			done(c, err)
-		})
-		l.mu.Unlock()
-		return
-	default:
-		lost = a.lost
-	}
-	l.mu.Unlock()
-	done(c, lost)
-}
-
 // errNotMade: the node that is asked is the submitter, and cannot make the task.
 var (
 	errNotMade = errors.New("its next submitter cannot make the task")
@@ -217,7 +157,7 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 // and no other node looks after a task whose submitter lives.
 func (a *adoption) open(rec registry.TaskRecord) {
 	l := a.lineage
-	l.open(a.key, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
+	l.large.openRecipe(a.key, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
 		switch {
 		case err == nil:
 			rec.Recipe = recipe
@@ -272,8 +212,8 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 	}
 	owned := func() {
 		l.owns(a.key, t.Recipe, rec.Attempt, large)
-		if l.retainAll(a.key, rec.States); len(rec.States) == 0 && len(rec.Outcome) == 0 {
-			l.copyAgain(a.key)
+		if l.states.retainAll(a.key, rec.States); len(rec.States) == 0 && len(rec.Outcome) == 0 {
+			l.large.copyAgain(a.key)
 		}
 		l.noteObject(a.key, t.Future, rec.Object)
 		a.end(l.cfg.Self(), refs.Here(t.Future), nil)

@@ -29,48 +29,12 @@ type departure struct {
 // patience is how long a reference waits for the store. Then it leaves unrecorded.
 const patience = time.Second
 
-// Leave implements core.Gate.
-func (l *Lineage) Leave(futures []*core.Future, then func(error)) {
-	d := &departure{lineage: l, then: then}
-	d.left.Store(1)
-	d.lookAll(futures)
-	d.begin()
-}
-
 // begin has d wait, for the patience, unless all is done.
 func (d *departure) begin() {
 	if d.left.Load() > 1 {
 		d.lineage.wait(d)
 	}
 	d.done(nil)
-}
-
-// wait ends the wait of d after the patience.
-func (l *Lineage) wait(d *departure) {
-	d.at = l.cfg.Runner.Now() + int64(patience)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.late = append(l.late, d); len(l.late) == 1 {
-		l.cfg.Runner.After(patience, l.expire)
-	}
-}
-
-// expire has those leave that have waited for long enough.
-func (l *Lineage) expire() {
-	now := l.cfg.Runner.Now()
-	l.mu.Lock()
-	n := 0
-	for n < len(l.late) && l.late[n].at <= now {
-		n++
-	}
-	due := l.late[:n:n]
-	if l.late = l.late[n:]; len(l.late) > 0 {
-		l.cfg.Runner.After(time.Duration(l.late[0].at-now), l.expire)
-	}
-	l.mu.Unlock()
-	for _, d := range due {
-		d.leave()
-	}
 }
 
 // done is called when one thing that d waits for is done.
@@ -113,12 +77,12 @@ func (d *departure) look(c *core.Future) {
 		d.inner(c)
 		if rec.Run() != 0 {
 			d.left.Add(1)
-			d.lineage.tell(rec, c, d.done)
+			d.lineage.records.tellOutcome(rec, c, d.done)
 		}
 		return
 	case rec != nil && rec.Run() == 0:
 		d.left.Add(1)
-		d.lineage.record(rec, func(err error) { d.recorded(rec, c, err) })
+		d.lineage.records.recordRecipe(rec, func(err error) { d.recorded(rec, c, err) })
 	case rec != nil:
 		d.left.Add(1)
 		d.recorded(rec, c, nil)

@@ -20,7 +20,7 @@
 //   - An adoption is the search for the next submitter. This node may become it: then the task is held here until
 //     its outcome is wanted (taskengine.Engine.Adopt).
 //   - A large recipe is an object of its submitter and other nodes, and the record says where (large.go).
-//   - The record of a task says where the object is that it has computed (object.go): the next submitter looks there before it runs the task.
+//   - The record of a task says where the object is that it has computed (source.go): the next submitter looks there before it runs the task.
 //   - A recipe says of each input that has no record which node owns it, under which number (input.go). The owner frees an input 2 s after the
 //     submitter's death. So the next submitter is counted there when it reads the record: the task may begin much later.
 //   - A task is retained for a State that refers to it (states.go): its submitter keeps it, and its record names the State.

@@ -24,20 +24,6 @@ type holding struct {
 	ran     bool  // for longRun
 }
 
-// hold makes this node the submitter of a task with a name.
-func (l *Lineage) hold(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
-	_ = c.Pin() // the program may release it
-	h := &holding{lineage: l, key: k, rec: rec, future: c}
-	l.owns(k, rec, attempt, large)
-	l.mu.Lock()
-	l.held[k] = h
-	l.mu.Unlock()
-	if !c.Subscribe(&h.Waiter, h) {
-		h.Resolved(nil)
-	}
-	h.lookAgain()
-}
-
 // Resolved implements core.Resolved.
 func (h *holding) Resolved(*core.Waiter) {
 	l, c := h.lineage, h.future
@@ -46,12 +32,9 @@ func (h *holding) Resolved(*core.Waiter) {
 	case c.Object() && !c.Failed():
 		refs.WhenHere(c, func(_ any, err error) { l.cfg.Runner.Run(func() { h.publish(err) }) })
 	default:
-		l.tell(h.rec, c, h.settled)
+		l.records.tellOutcome(h.rec, c, h.settled)
 	}
 }
-
-// ends reports whether this node ends. What fails by that has no outcome: a task with a name outlives the node.
-func (l *Lineage) ends() bool { return l.cfg.Job.Top.Cancelled() != nil || l.cfg.Runner.Err() != nil }
 
 // settled is called when the record has the outcome, or a failure in its place (recordedFailure), or another submitter.
 func (h *holding) settled(err error) {
@@ -95,22 +78,8 @@ func (h *holding) publish(err error) {
 	})
 	l.mu.Unlock()
 	if err != nil {
-		l.settle(t, h.key, h.rec, appendFailure(nil, c.ID(), fmt.Errorf("keep the result of task %s: %w", h.rec.Name(), err)))
+		l.records.settleTask(t, h.key, h.rec, appendFailure(nil, c.ID(), fmt.Errorf("keep the result of task %s: %w", h.rec.Name(), err)))
 		return
 	}
-	l.settle(t, h.key, h.rec, out.appendNamed(nil))
-}
-
-// publish gives an object a name: in files if nodes have directories for that, and on two nodes, a driver not counted, if there are two.
-func (l *Lineage) publish(c *core.Future, name string) (err error) {
-	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
-	for replicas := 2; replicas > 0; replicas-- {
-		for _, onDisk := range []bool{true, false} {
-			err = names.Publish(ctx, c, core.PutSpec{Name: name, Replicas: replicas, OnDisk: onDisk, Others: l.cfg.Driver})
-			if err == nil || ctx.Err() != nil || away(err) {
-				return err
-			}
-		}
-	}
-	return err
+	l.records.settleTask(t, h.key, h.rec, out.appendNamed(nil))
 }

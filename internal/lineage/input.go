@@ -2,7 +2,6 @@ package lineage
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"reflect"
 
@@ -108,40 +107,6 @@ type recorded struct {
 	err    error
 }
 
-// readInput reads what appendInput and appendOutcome append. A nil l reads over it: no node is asked for anything.
-func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
-	switch in.form = r.Byte(); in.form {
-	case inputGone:
-		in.name = r.String()
-	case inputTask:
-		in.run, in.id = r.Uvarint(), r.ID()
-	case inputOther:
-		in.id, in.owner = r.ID(), wire.ReadNode(r)
-	case inputHeld:
-		in.id, in.owner, in.number = r.ID(), wire.ReadNode(r), r.Uvarint()
-	case inputNamed:
-		in.id, in.name = r.ID(), r.String()
-	case inputError:
-		in.id = r.ID()
-		in.err = wire.ReadError(r)
-	case inputValue:
-		in.id = r.ID()
-		in.value = append([]byte(nil), r.Bytes()...)
-		for range r.Count(1) {
-			inner, err := l.readInput(r)
-			if err != nil {
-				return in, err
-			}
-			if l != nil {
-				in.inner = append(in.inner, inner.future(l))
-			}
-		}
-	default:
-		return in, errors.Join(r.Err(), errVersion)
-	}
-	return in, r.Err()
-}
-
 // future returns a future of the input.
 func (in *recorded) future(l *Lineage) *core.Future {
 	return &core.NewUntyped(l.cfg.Job, in.source(l)).Future
@@ -174,37 +139,4 @@ func (in *recorded) source(l *Lineage) (src core.Source) {
 	return src
 }
 
-// remade makes the task of a record.
-func (l *Lineage) remade(rec *registry.TaskRecord) (taskengine.Adopted, error) {
-	r := wire.NewReader(rec.Recipe)
-	inputs, body, err := l.readRecipe(&r)
-	if err != nil {
-		return taskengine.Adopted{}, err
-	}
-	with := taskengine.Adoption{Submission: rec.Attempt, Inputs: inputs}
-	if rec.Start != (registry.TaskKey{}) {
-		with.Name, with.Early = rec.Name, rec.Early()
-	}
-	return l.cfg.Engine.Adopt(body, with, l.cfg.JobOf)
-}
-
 var errVersion = fmt.Errorf("%w: a newer node has recorded it: upgrade this node", registry.ErrUnreadable)
-
-// readRecipe reads what enter has recorded.
-func (l *Lineage) readRecipe(r *wire.Reader) (inputs []*core.Future, body []byte, err error) {
-	if v := r.Byte(); v != recordVersion && r.Err() == nil {
-		return nil, nil, errVersion
-	}
-	for range r.Count(1) {
-		in, err := l.readInput(r)
-		if err != nil {
-			return nil, nil, err
-		}
-		src := in.source(l)
-		if in.form == inputTask || in.form == inputNamed || in.form == inputHeld {
-			src = &patient{Source: src, lineage: l}
-		}
-		inputs = append(inputs, &core.NewUntyped(l.cfg.Job, src).Future)
-	}
-	return inputs, r.Bytes(), r.Err()
-}

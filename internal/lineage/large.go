@@ -16,9 +16,9 @@ import (
 // The store's servers have all records in memory, and a record takes 126 KiB at most. So a recipe above 4 KiB, which its
 // argument makes large, is an object of the submitter, and the record says where. It is made when the task is recorded.
 //
-//	fit ──▶ object, copies ──▶ the record: id, owner and name of the object ··· the record goes ──▶ the object goes
+//	fitRecipe ──▶ object, copies ──▶ the record: id, owner and name of the object ··· the record goes ──▶ the object goes
 //	                             │ the submitter is dead
-//	open ◀── the recipe ◀── a copy
+//	openRecipe ◀── the recipe ◀── a copy
 //
 //	task                        copies, before the record commits             found by
 //	with a name                 in files of two nodes, a driver not counted   name
@@ -46,20 +46,26 @@ const (
 	largeVersion = 2
 )
 
-// fit returns what the record of a task shall have of its recipe, and the object that it may be. The record of a name outlives
+// largeRecipes makes and reads the recipes that are objects.
+type largeRecipes struct {
+	l    *Lineage
+	made atomic.Uint64
+}
+
+// fitRecipe returns what the record of a task shall have of its recipe, and the object that it may be. The record of a name outlives
 // all nodes. then is called once, on any goroutine.
-func (l *Lineage) fit(k registry.TaskKey, function string, recipe []byte, then func([]byte, *largeRecipe, error)) {
+func (lr *largeRecipes) fitRecipe(k registry.TaskKey, function string, recipe []byte, then func([]byte, *largeRecipe, error)) {
 	if len(recipe) <= maxInline {
 		then(recipe, nil, nil)
 		return
 	}
-	l.cfg.Runner.Background(func() {
-		n := l.large.Add(1)
-		o := &largeRecipe{lineage: l, future: core.Own(l.cfg.Job, n, recipe), name: drawnName("recipe", k, fmt.Sprintf("%s %d", l.cfg.Self(), n))}
+	lr.l.cfg.Runner.Background(func() {
+		n := lr.made.Add(1)
+		o := &largeRecipe{lineage: lr.l, future: core.Own(lr.l.cfg.Job, n, recipe), name: drawnName("recipe", k, fmt.Sprintf("%s %d", lr.l.cfg.Self(), n))}
 		err := o.publish(k.Named(), len(recipe) <= mayInline)
 		switch {
 		case err == nil:
-			head := wire.AppendNode(wire.AppendID([]byte{largeVersion}, o.future.ID()), l.cfg.Self())
+			head := wire.AppendNode(wire.AppendID([]byte{largeVersion}, o.future.ID()), lr.l.cfg.Self())
 			then(wire.AppendBytes(wire.AppendBytes(head, o.name), function), o, nil)
 		case away(err) && k.Named():
 			o.drop()
@@ -102,14 +108,14 @@ func (o *largeRecipe) drop() {
 	})
 }
 
-// stay has the recipes of a task and of what it is made of outlive all nodes, for a State that refers to the task: those of them that
+// makeStay has the recipes of a task and of what it is made of outlive all nodes, for a State that refers to the task: those of them that
 // are objects and whose submitter this node is. then is called once, on any goroutine.
-func (l *Lineage) stay(rec *taskengine.Recipe, then func()) {
+func (lr *largeRecipes) makeStay(rec *taskengine.Recipe, then func()) {
 	var list []*task
-	l.mu.Lock()
+	lr.l.mu.Lock()
 	for next := []*taskengine.Recipe{rec}; len(next) > 0; {
 		rec, next = next[len(next)-1], next[:len(next)-1]
-		t := l.own[registry.TaskKey{Run: rec.Run(), ID: rec.ID()}]
+		t := lr.l.own[registry.TaskKey{Run: rec.Run(), ID: rec.ID()}]
 		if t == nil || t.stays { // and what it is made of
 			continue
 		}
@@ -118,14 +124,14 @@ func (l *Lineage) stay(rec *taskengine.Recipe, then func()) {
 		}
 		next = append(next, rec.Needs()...)
 	}
-	l.mu.Unlock()
+	lr.l.mu.Unlock()
 	if list == nil {
 		then()
 		return
 	}
-	l.cfg.Runner.Background(func() {
+	lr.l.cfg.Runner.Background(func() {
 		for _, t := range list {
-			l.copyRecipe(t)
+			lr.copyRecipe(t)
 		}
 		then()
 	}, func(error) { then() })
@@ -133,39 +139,39 @@ func (l *Lineage) stay(rec *taskengine.Recipe, then func()) {
 
 // copyAgain has the recipe of an adopted task copied: the last submitter was one of the nodes that had it. The copies are objects of this
 // node, which the next submitter finds by the name in the record.
-func (l *Lineage) copyAgain(k registry.TaskKey) {
-	l.mu.Lock()
-	t := l.own[k]
-	l.mu.Unlock()
+func (lr *largeRecipes) copyAgain(k registry.TaskKey) {
+	lr.l.mu.Lock()
+	t := lr.l.own[k]
+	lr.l.mu.Unlock()
 	if t == nil || t.large == nil {
 		return
 	}
-	l.cfg.Runner.Background(func() { l.copyRecipe(t) }, func(error) {})
+	lr.l.cfg.Runner.Background(func() { lr.copyRecipe(t) }, func(error) {})
 }
 
 // copyRecipe makes copies of the recipe of a task that is recorded, under its name.
-func (l *Lineage) copyRecipe(t *task) {
+func (lr *largeRecipes) copyRecipe(t *task) {
 	if err := t.large.publish(true, false); err != nil {
-		l.cfg.Log("the recipe of a task has fewer copies than it should", "object", t.large.future.ID(), "error", err)
+		lr.l.cfg.Log("the recipe of a task has fewer copies than it should", "object", t.large.future.ID(), "error", err)
 	}
-	l.mu.Lock()
+	lr.l.mu.Lock()
 	gone := t.gone
-	l.mu.Unlock()
+	lr.l.mu.Unlock()
 	if gone {
 		t.large.drop()
 	}
 }
 
-// open brings the recipe that was recorded: recipe is what the record has of it. then is called once, on any goroutine; an error
+// openRecipe brings the recipe that was recorded: recipe is what the record has of it. then is called once, on any goroutine; an error
 // names the function.
-func (l *Lineage) open(k registry.TaskKey, recipe []byte, then func([]byte, *largeRecipe, error)) {
+func (lr *largeRecipes) openRecipe(k registry.TaskKey, recipe []byte, then func([]byte, *largeRecipe, error)) {
 	at, function, err := readLarge(recipe)
 	if at == nil || err != nil {
 		then(recipe, nil, err)
 		return
 	}
-	o := l.largeOf(at)
-	from := []core.Source{at.source(l), &namedObject{recorded: at, lineage: l, what: "recipe of a task"}}
+	o := lr.largeOf(at)
+	from := []core.Source{at.source(lr.l), &namedObject{recorded: at, lineage: lr.l, what: "recipe of a task"}}
 	if k.Named() {
 		from[0], from[1] = from[1], from[0]
 	}
@@ -189,8 +195,8 @@ func readLarge(recipe []byte) (at *recorded, function string, err error) {
 }
 
 // largeOf is the recipe of a record that another node has made, which may have published it under its name.
-func (l *Lineage) largeOf(at *recorded) *largeRecipe {
-	o := &largeRecipe{lineage: l, name: at.name}
+func (lr *largeRecipes) largeOf(at *recorded) *largeRecipe {
+	o := &largeRecipe{lineage: lr.l, name: at.name}
 	o.named.Store(true)
 	return o
 }

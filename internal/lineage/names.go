@@ -98,7 +98,7 @@ func (l *Lineage) ForgetTask(ctx context.Context, name string) error {
 // dropObjects frees the objects that the outcome of a record and its recipe may be.
 func (l *Lineage) dropObjects(rec *registry.TaskRecord) {
 	if at, _, err := readLarge(rec.Recipe); at != nil && err == nil {
-		l.largeOf(at).drop()
+		l.large.largeOf(at).drop()
 	}
 	if in, err := l.readOutcome(rec); err == nil && in.form == inputNamed {
 		l.cfg.Runner.Run(func() { _ = l.cfg.Job.Objects.(core.Names).Forget(l.cfg.Runner.Context(), in.name) })

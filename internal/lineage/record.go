@@ -13,45 +13,51 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// record has a recipe recorded, after those of its inputs. done is called once, on any goroutine: with nil when it is, or
+// recording is what this node enters in the records of tasks.
+type recording struct {
+	l        *Lineage
+	entering map[*taskengine.Recipe][]func(error) // recipes that are being recorded, and who waits for that; Lineage.mu guards it
+}
+
+// recordRecipe has a recipe recorded, after those of its inputs. done is called once, on any goroutine: with nil when it is, or
 // cannot be.
-func (l *Lineage) record(rec *taskengine.Recipe, done func(error)) {
-	l.mu.Lock()
-	if waiting, busy := l.entering[rec]; busy {
-		l.entering[rec] = append(waiting, done)
-		l.mu.Unlock()
+func (rs *recording) recordRecipe(rec *taskengine.Recipe, done func(error)) {
+	rs.l.mu.Lock()
+	if waiting, busy := rs.entering[rec]; busy {
+		rs.entering[rec] = append(waiting, done)
+		rs.l.mu.Unlock()
 		return
 	}
 	if rec.Run() != 0 {
-		l.mu.Unlock()
+		rs.l.mu.Unlock()
 		done(nil)
 		return
 	}
-	l.entering[rec] = []func(error){done}
-	l.mu.Unlock()
+	rs.entering[rec] = []func(error){done}
+	rs.l.mu.Unlock()
 	r, err := rec.Recording()
 	if err != nil || r.Run == 0 { // it cannot be made again
-		l.recorded(rec, nil)
+		rs.endRecording(rec, nil)
 		return
 	}
-	l.recordInputs(&r, func(err error) {
+	rs.recordInputs(&r, func(err error) {
 		if err != nil {
-			l.recorded(rec, err)
+			rs.endRecording(rec, err)
 			return
 		}
-		l.enter(rec, &r)
+		rs.enterTask(rec, &r)
 	})
 }
 
 // recordInputs has the inputs of a recipe recorded. then is called once, on any goroutine.
-func (l *Lineage) recordInputs(r *taskengine.Recording, then func(error)) {
-	inputs := &departure{lineage: l, then: then}
+func (rs *recording) recordInputs(r *taskengine.Recording, then func(error)) {
+	inputs := &departure{lineage: rs.l, then: then}
 	inputs.left.Store(1)
 	for _, in := range r.Inputs {
 		switch {
 		case in.Recipe != nil && in.Recipe.Run() == 0:
 			inputs.left.Add(1)
-			l.record(in.Recipe, inputs.done)
+			rs.recordRecipe(in.Recipe, inputs.done)
 		case in.Recipe == nil && in.Future != nil:
 			inputs.look(in.Future)
 		}
@@ -59,87 +65,87 @@ func (l *Lineage) recordInputs(r *taskengine.Recording, then func(error)) {
 	inputs.done(nil)
 }
 
-// enter enters the record of a task whose inputs are recorded.
-func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
-	l.fit(registry.TaskKey{Run: r.Run, ID: r.ID}, rec.Name(), l.recipe(r), func(recipe []byte, large *largeRecipe, err error) {
+// enterTask enters the record of a task whose inputs are recorded.
+func (rs *recording) enterTask(rec *taskengine.Recipe, r *taskengine.Recording) {
+	rs.l.large.fitRecipe(registry.TaskKey{Run: r.Run, ID: r.ID}, rec.Name(), rs.encodeRecipe(r), func(recipe []byte, large *largeRecipe, err error) {
 		if err != nil {
-			l.unrecorded(rec, err)
+			rs.failRecording(rec, err)
 			return
 		}
-		l.enterFit(rec, r, recipe, large)
+		rs.enterFit(rec, r, recipe, large)
 	})
 }
 
-// unrecorded ends the recording of a recipe that failed.
-func (l *Lineage) unrecorded(rec *taskengine.Recipe, err error) {
-	l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
-	l.recorded(rec, nil)
+// failRecording ends the recording of a recipe that failed.
+func (rs *recording) failRecording(rec *taskengine.Recipe, err error) {
+	rs.l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
+	rs.endRecording(rec, nil)
 }
 
-// enterFit is enter with what the record shall have of the recipe.
-func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, recipe []byte, large *largeRecipe) {
-	k, object := registry.TaskKey{Run: r.Run, ID: r.ID}, l.objectOf(rec.Future())
-	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: recipe, Object: object}), func(e registry.TaskEntry, err error) {
+// enterFit is enterTask with what the record shall have of the recipe.
+func (rs *recording) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, recipe []byte, large *largeRecipe) {
+	k, object := registry.TaskKey{Run: r.Run, ID: r.ID}, rs.l.objectOf(rec.Future())
+	rs.l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: recipe, Object: object}), func(e registry.TaskEntry, err error) {
 		switch {
-		case errors.Is(err, raysys.ErrOverloaded) && l.cfg.Runner.Err() == nil:
-			l.cfg.Runner.Later(func() { l.enterFit(rec, r, recipe, large) })
+		case errors.Is(err, raysys.ErrOverloaded) && rs.l.cfg.Runner.Err() == nil:
+			rs.l.cfg.Runner.Later(func() { rs.enterFit(rec, r, recipe, large) })
 		case err != nil:
-			l.unrecorded(rec, err)
+			rs.failRecording(rec, err)
 		case e.Refused && e.Record.Digest != r.Digest:
-			l.open(k, e.Record.Recipe, func(recipe []byte, _ *largeRecipe, err error) {
+			rs.l.large.openRecipe(k, e.Record.Recipe, func(recipe []byte, _ *largeRecipe, err error) {
 				diff := ""
 				if err != nil {
 					diff = err.Error()
 				} else {
 					diff = difference(recipe, r.Body)
 				}
-				l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice: %s",
+				rs.endRecording(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice: %s",
 					core.ErrNondeterministic, rec.Name(), r.ID, diff, core.CountAnew))
 			})
 		case e.Refused: // another node is its submitter by now
-			l.recorded(rec, &elsewhere{record: e.Record})
+			rs.endRecording(rec, &elsewhere{record: e.Record})
 		default:
-			if prior := l.priorOf(k, rec); prior != nil { // the last attempt submitted it on this node too
-				l.recorded(rec, &elsewhere{here: prior})
+			if prior := rs.l.priorOf(k, rec); prior != nil { // the last attempt submitted it on this node too
+				rs.endRecording(rec, &elsewhere{here: prior})
 				return
 			}
 			if c := rec.Future(); c != nil {
 				if !bytes.Equal(e.Record.Recipe, recipe) { // this node had entered the task before
-					large = l.largeRecipeOf(k)
+					large = rs.largeRecipeOf(k)
 				}
-				l.owns(k, rec, e.Record.Attempt, large)
-				l.retainAll(k, e.Record.States)
-				l.noteObject(k, c, e.Record.Object)
+				rs.l.owns(k, rec, e.Record.Attempt, large)
+				rs.l.states.retainAll(k, e.Record.States)
+				rs.l.noteObject(k, c, e.Record.Object)
 			}
 			switch at := e.Record.Object; {
 			case len(e.Record.Outcome) > 0:
-				l.recorded(rec, &elsewhere{record: e.Record})
+				rs.endRecording(rec, &elsewhere{record: e.Record})
 			case at != object && at != (registry.TaskObject{}): // the last attempt has computed it
-				l.recorded(rec, &elsewhere{object: at})
+				rs.endRecording(rec, &elsewhere{object: at})
 			default:
-				l.recorded(rec, nil)
+				rs.endRecording(rec, nil)
 			}
 		}
 	})
 }
 
 // largeRecipeOf returns the recipe of a task of this node where that is an object; else nil.
-func (l *Lineage) largeRecipeOf(k registry.TaskKey) *largeRecipe {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t := l.own[k]; t != nil {
+func (rs *recording) largeRecipeOf(k registry.TaskKey) *largeRecipe {
+	rs.l.mu.Lock()
+	defer rs.l.mu.Unlock()
+	if t := rs.l.own[k]; t != nil {
 		return t.large
 	}
 	return nil
 }
 
-// recipe returns what readRecipe reads. The inputs are recorded.
-func (l *Lineage) recipe(r *taskengine.Recording) []byte {
+// encodeRecipe returns what readRecipe reads. The inputs are recorded.
+func (rs *recording) encodeRecipe(r *taskengine.Recording) []byte {
 	const aboutHead, aboutInput = 8, 32
 	dst := append(make([]byte, 0, aboutHead+aboutInput*len(r.Inputs)+len(r.Body)), recordVersion)
 	dst = binary.AppendUvarint(dst, uint64(len(r.Inputs)))
 	for _, in := range r.Inputs {
-		dst = appendInput(dst, in, l.cfg.Self())
+		dst = appendInput(dst, in, rs.l.cfg.Self())
 	}
 	return wire.AppendBytes(dst, r.Body)
 }
@@ -162,23 +168,23 @@ func difference(recorded, body []byte) string {
 	return taskengine.Difference(recorded, body)
 }
 
-// recorded ends the recording of a recipe.
-func (l *Lineage) recorded(rec *taskengine.Recipe, err error) {
-	l.mu.Lock()
-	waiting := l.entering[rec]
-	delete(l.entering, rec)
-	l.mu.Unlock()
+// endRecording ends the recording of a recipe.
+func (rs *recording) endRecording(rec *taskengine.Recipe, err error) {
+	rs.l.mu.Lock()
+	waiting := rs.entering[rec]
+	delete(rs.entering, rec)
+	rs.l.mu.Unlock()
 	for _, done := range waiting {
 		done(err)
 	}
 }
 
-// tell has the outcome of c, a recorded task that has settled with what travels along, recorded: no node learns of an
+// tellOutcome has the outcome of c, a recorded task that has settled with what travels along, recorded: no node learns of an
 // outcome that the next submitter would not know.
-func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error)) {
+func (rs *recording) tellOutcome(rec *taskengine.Recipe, c *core.Future, done func(error)) {
 	k := registry.TaskKey{Run: rec.Run(), ID: c.ID()}
 	switch {
-	case (k.Named() || c.Failed()) && !rec.Told() && l.ends():
+	case (k.Named() || c.Failed()) && !rec.Told() && rs.l.ends():
 		return // who waits learns of this node's end: it may be what the task failed by
 	case orphaned(c): // what is told, if anything is, is the outcome of its next attempt
 		done(c.Failure())
@@ -187,50 +193,50 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 		done(nil)
 		return
 	}
-	l.mu.Lock()
-	t := l.own[k]
+	rs.l.mu.Lock()
+	t := rs.l.own[k]
 	if t == nil { // another node is its submitter
-		l.mu.Unlock()
+		rs.l.mu.Unlock()
 		rec.SetTold()
 		done(nil)
 		return
 	}
 	if t.waiting = append(t.waiting, done); len(t.waiting) > 1 {
-		l.mu.Unlock()
+		rs.l.mu.Unlock()
 		return
 	}
-	l.mu.Unlock()
-	out, err := appendOutcome(nil, c, l.cfg.Self())
+	rs.l.mu.Unlock()
+	out, err := appendOutcome(nil, c, rs.l.cfg.Self())
 	switch {
 	case err == nil:
 	case k.Named():
 		out = appendFailure(nil, c.ID(), err)
 	default: // it cannot travel either
 		rec.SetTold()
-		l.answer(&t.waiting, nil)
+		rs.answerWaiting(&t.waiting, nil)
 		return
 	}
-	l.settle(t, k, rec, out)
+	rs.settleTask(t, k, rec, out)
 }
 
-// settle has an outcome recorded, and ends tell.
-func (l *Lineage) settle(t *task, k registry.TaskKey, rec *taskengine.Recipe, out []byte) {
-	l.cfg.Tasks.Change(registry.SettleTask(k, rec.Submission(), out), func(e registry.TaskEntry, err error) {
+// settleTask has an outcome recorded, and ends tellOutcome.
+func (rs *recording) settleTask(t *task, k registry.TaskKey, rec *taskengine.Recipe, out []byte) {
+	rs.l.cfg.Tasks.Change(registry.SettleTask(k, rec.Submission(), out), func(e registry.TaskEntry, err error) {
 		switch {
 		case err != nil && (k.Named() || away(err)): // no other node learns of it before
 			if k.Named() && errors.Is(err, raysys.ErrTooLarge) {
 				out = appendFailure(nil, k.ID, err)
 			}
-			l.cfg.Runner.After(untilAgain, func() { l.settle(t, k, rec, out) })
+			rs.l.cfg.Runner.After(untilAgain, func() { rs.settleTask(t, k, rec, out) })
 			return
 		case err != nil:
-			l.cfg.Log("an outcome is told before it is recorded", "task", rec.Name(), "error", err)
+			rs.l.cfg.Log("an outcome is told before it is recorded", "task", rec.Name(), "error", err)
 		case e.Refused && e.Exists:
-			l.answer(&t.waiting, refused(rec, &e.Record))
+			rs.answerWaiting(&t.waiting, refused(rec, &e.Record))
 			return
 		}
 		rec.SetTold()
-		l.answer(&t.waiting, nil)
+		rs.answerWaiting(&t.waiting, nil)
 	})
 }
 
@@ -248,12 +254,12 @@ func refused(rec *taskengine.Recipe, at *registry.TaskRecord) error {
 	return fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, rec.Name(), at.Submitter)
 }
 
-// answer calls the functions that wait in a list of a task, and empties the list.
-func (l *Lineage) answer(list *[]func(error), err error) {
-	l.mu.Lock()
+// answerWaiting calls the functions that wait in a list of a task, and empties the list.
+func (rs *recording) answerWaiting(list *[]func(error), err error) {
+	rs.l.mu.Lock()
 	waiting := *list
 	*list = nil
-	l.mu.Unlock()
+	rs.l.mu.Unlock()
 	for _, done := range waiting {
 		done(err)
 	}

@@ -35,32 +35,6 @@ type start struct {
 	done    func(core.Source, error)
 }
 
-// Start implements taskengine.Starter.
-func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string, done func(core.Source, error)) {
-	r, err := rec.Recording()
-	if err != nil {
-		done(nil, err)
-		return
-	}
-	s := &start{lineage: l, ctx: ctx, rec: rec, r: r, done: done, key: registry.NamedTask(rec.Namespace(), name)}
-	s.key.ID = r.ID
-	l.recordInputs(&r, func(err error) {
-		if err != nil {
-			done(nil, err)
-			return
-		}
-		s.entry = registry.TaskRecord{
-			Digest: r.Digest, Detached: true, Name: name,
-			Start: registry.TaskKey{Run: r.Run, ID: r.ID}, Namespace: rec.Namespace(), Function: "task " + rec.Name(),
-		}
-		if l.cfg.Driver {
-			s.entry.Object.Number = 1 // see TaskRecord.Early
-		}
-		s.recipe = l.recipe(&r)
-		s.look()
-	})
-}
-
 // look reads what the name has, for the object that its outcome may be.
 func (s *start) look() {
 	k := s.key
@@ -86,7 +60,7 @@ func (s *start) fit() {
 		s.enter()
 		return
 	}
-	s.lineage.fit(s.key, s.rec.Name(), s.recipe, func(recipe []byte, large *largeRecipe, err error) {
+	s.lineage.large.fitRecipe(s.key, s.rec.Name(), s.recipe, func(recipe []byte, large *largeRecipe, err error) {
 		if err != nil {
 			s.again(err, s.fit)
 			return
@@ -144,19 +118,3 @@ func away(err error) bool {
 
 // untilAgain is the longest pause between two questions about the task of a name.
 const untilAgain = time.Second
-
-// pause calls try after a pause that grows with the number of tries.
-func (l *Lineage) pause(tries *int, try func()) {
-	*tries++ // before the pause: try may be called on another goroutine
-	l.cfg.Runner.After(min(10*time.Millisecond<<min(*tries, 10), untilAgain), try)
-}
-
-// start begins to keep a task that this node has entered in the store. It returns false if the node keeps that task already.
-func (l *Lineage) start(s *start, attempt uint32) bool {
-	c := s.rec.Future()
-	if c == nil || l.Find(s.key.Run, s.key.ID) != nil {
-		return false
-	}
-	l.hold(s.key, s.rec, attempt, c, s.large)
-	return true
-}

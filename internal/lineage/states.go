@@ -2,13 +2,11 @@ package lineage
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
 )
@@ -61,26 +59,10 @@ const (
 
 var errNotSubmitter = errors.New("this node does not have the task")
 
-// RetainTask implements core.StateGate.
-func (l *Lineage) RetainTask(c *core.Future, state string, done func(core.RetainedTask, error)) {
-	l.Leave([]*core.Future{c}, func(err error) {
-		if err != nil {
-			done(core.RetainedTask{}, err)
-			return
-		}
-		run, id := refs.RecordedAs(c)
-		k := registry.TaskKey{Run: run, ID: id}
-		if run == 0 || k.Named() { // the record of a name stays
-			done(core.RetainedTask{Run: run, ID: id}, nil)
-			return
-		}
-		s := &retaining{lineage: l, key: k, state: state, done: done}
-		if at := refs.SubmitterOf(c); at != (core.NodeKey{}) && l.cfg.Alive(at) {
-			s.ask(at)
-			return
-		}
-		s.look()
-	})
+// stateTasks are the tasks of this node to which States refer.
+type stateTasks struct {
+	l        *Lineage
+	retained map[registry.TaskKey]*retained // Lineage.mu guards it
 }
 
 // retaining is the search for the submitter of a task that shall retain it.
@@ -139,41 +121,15 @@ func (s *retaining) end(err error) {
 	s.done(core.RetainedTask{Run: s.key.Run, ID: s.key.ID, Retained: err == nil}, nil)
 }
 
-// RetainHere implements refs.Lineage.
-func (l *Lineage) RetainHere(run uint64, id raysys.TaskID, state string, done func(error)) {
-	k := registry.TaskKey{Run: run, ID: id}
-	if !registry.IsStateKey(state) || k.Named() {
-		done(fmt.Errorf("%w: %.64q is no key of a State, or the task has a name", raysys.ErrInvalidRef, state))
-		return
-	}
-	w, r := l.retain(k, state, false)
-	if w == nil {
-		done(errNotSubmitter)
-		return
-	}
-	l.inTurn(k, r, func(over func()) {
-		l.mu.Lock()
-		known := r.listed[state]
-		l.mu.Unlock()
-		if known {
-			over()
-			w.begin()
-			done(nil)
-			return
-		}
-		l.stay(r.rec, func() { l.enterState(k, r, w, over, done) })
-	})
-}
-
 // enterState enters a State in the record of a task that this node retains.
-func (l *Lineage) enterState(k registry.TaskKey, r *retained, w *stateWatch, over func(), done func(error)) {
-	l.cfg.Tasks.Change(registry.RetainTask(k, r.rec.Namespace(), "task "+r.rec.Name(), w.state), func(e registry.TaskEntry, err error) {
+func (st *stateTasks) enterState(k registry.TaskKey, r *retained, w *stateWatch, over func(), done func(error)) {
+	st.l.cfg.Tasks.Change(registry.RetainTask(k, r.rec.Namespace(), "task "+r.rec.Name(), w.state), func(e registry.TaskEntry, err error) {
 		if err == nil && (e.Refused || !e.Exists) {
 			err = errNotSubmitter
 		}
-		l.mu.Lock()
+		st.l.mu.Lock()
 		r.listed[w.state] = err == nil || r.listed[w.state]
-		l.mu.Unlock()
+		st.l.mu.Unlock()
 		over()
 		if err != nil {
 			w.end()
@@ -184,16 +140,16 @@ func (l *Lineage) enterState(k registry.TaskKey, r *retained, w *stateWatch, ove
 	})
 }
 
-// retain enters a retention of a task of this node; nil where it is none. listed says that the task's record has the State.
-func (l *Lineage) retain(k registry.TaskKey, state string, listed bool) (*stateWatch, *retained) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.retained[k]
-	if l.own[k] == nil { // its recipe is of no use any more
+// retainTask enters a retention of a task of this node; nil where it is none. listed says that the task's record has the State.
+func (st *stateTasks) retainTask(k registry.TaskKey, state string, listed bool) (*stateWatch, *retained) {
+	st.l.mu.Lock()
+	defer st.l.mu.Unlock()
+	r := st.retained[k]
+	if st.l.own[k] == nil { // its recipe is of no use any more
 		return nil, nil
 	}
 	if r == nil {
-		c := l.findLocked(k)
+		c := st.l.findLocked(k)
 		if c == nil || c.Pin() != nil {
 			return nil, nil
 		}
@@ -203,51 +159,51 @@ func (l *Lineage) retain(k registry.TaskKey, state string, listed bool) (*stateW
 			return nil, nil
 		}
 		r = &retained{future: c, rec: rec, states: map[string]*stateWatch{}, listed: map[string]bool{}}
-		l.retained[k] = r
+		st.retained[k] = r
 	}
-	w := &stateWatch{lineage: l, key: k, state: state}
+	w := &stateWatch{lineage: st.l, key: k, state: state}
 	r.states[state] = w
 	r.listed[state] = r.listed[state] || listed
 	return w, r
 }
 
 // retainAll keeps a task for the States that its record names. This node has become the submitter of the task.
-func (l *Lineage) retainAll(k registry.TaskKey, states []string) {
+func (st *stateTasks) retainAll(k registry.TaskKey, states []string) {
 	for _, s := range states {
-		if w, r := l.retain(k, s, true); w != nil {
+		if w, r := st.retainTask(k, s, true); w != nil {
 			w.begin()
-			l.stay(r.rec, func() {})
+			st.l.large.makeStay(r.rec, func() {})
 		}
 	}
 }
 
-// inTurn makes one change of the record of a retained task at a time, in their order.
-func (l *Lineage) inTurn(k registry.TaskKey, r *retained, change func(over func())) {
-	l.mu.Lock()
+// changeInTurn makes one change of the record of a retained task at a time, in their order.
+func (st *stateTasks) changeInTurn(k registry.TaskKey, r *retained, change func(over func())) {
+	st.l.mu.Lock()
 	r.turns = append(r.turns, change)
 	first := len(r.turns) == 1
-	l.mu.Unlock()
+	st.l.mu.Unlock()
 	if first {
-		change(func() { l.turnOver(k, r) })
+		change(func() { st.endChange(k, r) })
 	}
 }
 
-// turnOver makes the next change of the record. After the last one a task to which no State refers is let go of.
-func (l *Lineage) turnOver(k registry.TaskKey, r *retained) {
-	l.mu.Lock()
+// endChange makes the next change of the record. After the last one a task to which no State refers is let go of.
+func (st *stateTasks) endChange(k registry.TaskKey, r *retained) {
+	st.l.mu.Lock()
 	r.turns = r.turns[1:]
 	var next func(func())
 	if len(r.turns) > 0 {
 		next = r.turns[0]
 	}
-	unused := next == nil && len(r.states) == 0 && l.retained[k] == r
+	unused := next == nil && len(r.states) == 0 && st.retained[k] == r
 	if unused {
-		delete(l.retained, k)
+		delete(st.retained, k)
 	}
-	l.mu.Unlock()
+	st.l.mu.Unlock()
 	switch {
 	case next != nil:
-		next(func() { l.turnOver(k, r) })
+		next(func() { st.endChange(k, r) })
 	case unused:
 		r.future.Unpin()
 	}
@@ -261,7 +217,7 @@ func (w *stateWatch) begin() {
 
 // currentLocked reports whether w is the last retention for its State. Lineage.mu is held.
 func (w *stateWatch) currentLocked() bool {
-	r := w.lineage.retained[w.key]
+	r := w.lineage.states.retained[w.key]
 	return r != nil && r.states[w.state] == w && w.lineage.cfg.Runner.Err() == nil
 }
 
@@ -321,14 +277,14 @@ func (w *stateWatch) unwritten() {
 func (w *stateWatch) end() {
 	l := w.lineage
 	l.mu.Lock()
-	r := l.retained[w.key]
+	r := l.states.retained[w.key]
 	if r == nil || r.states[w.state] != w {
 		l.mu.Unlock()
 		return
 	}
 	delete(r.states, w.state)
 	l.mu.Unlock()
-	l.inTurn(w.key, r, func(over func()) {
+	l.states.changeInTurn(w.key, r, func(over func()) {
 		l.mu.Lock()
 		keep := r.states[w.state] != nil || !r.listed[w.state]
 		if !keep {

@@ -13,53 +13,26 @@ import (
 
 // A detached task with a name whose submitter is dead, at the worker that the leader hands it to.
 
-// Take implements refs.Lineage.
-func (l *Lineage) Take(run uint64, id raysys.TaskID) {
-	k := registry.TaskKey{Run: run, ID: id}
-	l.mu.Lock()
-	if h := l.held[k]; h != nil { // another node has ended it
-		l.mu.Unlock()
-		h.look()
-		return
-	}
-	busy := l.taking[k] || l.findLocked(k) != nil
-	l.taking[k] = l.taking[k] || !busy
-	l.mu.Unlock()
-	if busy {
-		return
-	}
-	over := func() {
-		l.mu.Lock()
-		delete(l.taking, k)
-		l.mu.Unlock()
-	}
-	l.cfg.Tasks.Change(registry.FindTask(k), func(e registry.TaskEntry, err error) {
-		if err == nil && e.Exists && !l.readable(&e.Record) || err != nil || !e.Exists {
-			over()
-			return
-		}
-		if !k.Named() {
-			l.Succeed(run, id, nil, func(core.Source, error) { over() })
-			return
-		}
-		l.take(k, over)
-	})
+// taking is how this node claims tasks of dead submitters.
+type taking struct {
+	l    *Lineage
+	busy map[registry.TaskKey]bool // that it was asked to claim, and claims; Lineage.mu guards it
 }
 
-// readable reports whether this node can run the task of a record.
-func (l *Lineage) readable(t *registry.TaskRecord) bool {
+// canRun reports whether this node can run the task of a record.
+func (tk *taking) canRun(t *registry.TaskRecord) bool {
 	err := error(nil)
 	switch {
 	case len(t.Recipe) == 0: // it has settled
 		return false
 	case t.Recipe[0] > largeVersion:
 		err = errVersion
-	case !l.cfg.Engine.Has(functionOf(t)):
+	case !tk.l.cfg.Engine.Has(functionOf(t)):
 		err = fmt.Errorf("%w: %s", raysys.ErrUnknownFunc, t.Function)
 	default:
 		return true
 	}
-	l.cfg.Log("a task waits for another worker", "task", t.Name, "function", t.Function, "error", err)
+	tk.l.cfg.Log("a task waits for another worker", "task", t.Name, "function", t.Function, "error", err)
 	return false
 }
 
@@ -67,48 +40,48 @@ func functionOf(t *registry.TaskRecord) string {
 	return t.Function[min(len("task "), len(t.Function)):]
 }
 
-// take claims a task, and runs it.
-func (l *Lineage) take(k registry.TaskKey, over func()) {
-	l.cfg.Tasks.Change(registry.ClaimTask(k), func(e registry.TaskEntry, err error) {
+// claimTask claims a task, and runs it.
+func (tk *taking) claimTask(k registry.TaskKey, over func()) {
+	tk.l.cfg.Tasks.Change(registry.ClaimTask(k), func(e registry.TaskEntry, err error) {
 		switch {
-		case err != nil && l.cfg.Runner.Err() == nil: // the claim may have been made
-			l.cfg.Runner.After(untilAgain, func() { l.take(k, over) })
+		case err != nil && tk.l.cfg.Runner.Err() == nil: // the claim may have been made
+			tk.l.cfg.Runner.After(untilAgain, func() { tk.claimTask(k, over) })
 			return
-		case err == nil && e.Exists && !e.Refused && l.Find(k.Run, k.ID) == nil:
-			l.run(k, &e.Record, over)
+		case err == nil && e.Exists && !e.Refused && tk.l.Find(k.Run, k.ID) == nil:
+			tk.runTask(k, &e.Record, over)
 			return
 		}
 		over()
 	})
 }
 
-// run runs a task that this node has claimed.
-func (l *Lineage) run(k registry.TaskKey, rec *registry.TaskRecord, over func()) {
-	l.open(k, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
+// runTask runs a task that this node has claimed.
+func (tk *taking) runTask(k registry.TaskKey, rec *registry.TaskRecord, over func()) {
+	tk.l.large.openRecipe(k, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
 		switch {
-		case l.ends(): // the next submitter runs it
+		case tk.l.ends(): // the next submitter runs it
 			over()
 			return
 		case err != nil && !errors.Is(err, raysys.ErrObjectLost): // a node that has the recipe is away
-			l.cfg.Log("a detached task waits for its recipe", "task", rec.Name, "error", err)
-			l.cfg.Runner.After(untilAgain, func() { l.run(k, rec, over) })
+			tk.l.cfg.Log("a detached task waits for its recipe", "task", rec.Name, "error", err)
+			tk.l.cfg.Runner.After(untilAgain, func() { tk.runTask(k, rec, over) })
 			return
 		}
 		made := *rec
 		made.Recipe = recipe
-		l.begin(k, &made, large, err)
+		tk.beginTask(k, &made, large, err)
 		over()
 	})
 }
 
-// begin runs a task whose recipe has come.
-func (l *Lineage) begin(k registry.TaskKey, rec *registry.TaskRecord, large *largeRecipe, err error) {
+// beginTask runs a task whose recipe has come.
+func (tk *taking) beginTask(k registry.TaskKey, rec *registry.TaskRecord, large *largeRecipe, err error) {
 	var t taskengine.Adopted
 	if err == nil {
-		t, err = l.remade(rec)
+		t, err = tk.l.remade(rec)
 	}
 	if errors.Is(err, errVersion) { // the node that comes in the place of this one may have it run
-		l.cfg.Log("a detached task waits for a newer program on this node", "task", rec.Name, "error", err)
+		tk.l.cfg.Log("a detached task waits for a newer program on this node", "task", rec.Name, "error", err)
 		return
 	}
 	if err != nil { // it has ended as many nodes as it may, or its record is damaged: no node can
@@ -116,12 +89,12 @@ func (l *Lineage) begin(k registry.TaskKey, rec *registry.TaskRecord, large *lar
 			err = fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
 		}
 		large.drop()
-		l.cfg.Log("a detached task cannot be run", "task", rec.Name, "error", err)
+		tk.l.cfg.Log("a detached task cannot be run", "task", rec.Name, "error", err)
 		tries := 0
-		l.change(registry.SettleTask(k, rec.Attempt, appendFailure(nil, k.ID, err)), &tries, func(registry.TaskEntry) {})
+		tk.l.change(registry.SettleTask(k, rec.Attempt, appendFailure(nil, k.ID, err)), &tries, func(registry.TaskEntry) {})
 		return
 	}
-	l.hold(k, t.Recipe, rec.Attempt, t.Future, large)
+	tk.l.hold(k, t.Recipe, rec.Attempt, t.Future, large)
 	t.Recipe.Begin()
 }
 

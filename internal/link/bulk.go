@@ -1,6 +1,8 @@
 package link
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -88,25 +90,6 @@ func (q *bulkQueue) pop(f *bulkFrame) {
 	q.frames[q.first] = bulkFrame{}
 	q.first = (q.first + 1) % len(q.frames)
 	q.n--
-}
-
-// SendBulk queues a frame of up to MaxBulk bytes for the bulk connection; payload passes to the link. It has no order
-// with Send, and its handler runs beside those of the express connection. The errors are those of Send; a bulk
-// connection that breaks, or cannot be made, ends the session.
-func (p *Peer) SendBulk(kind wire.Kind, payload []byte) error {
-	return p.SendFrame(kind, payload, nil)
-}
-
-// SendFrame is SendBulk; written, unless it is nil, is called with payload when the link reads that no more, or never where the session
-// ends before.
-func (p *Peer) SendFrame(kind wire.Kind, payload []byte, written func([]byte)) error {
-	if kind < wire.FirstKind {
-		return fmt.Errorf("send bulk to %s: kind %d is not for users", p, kind)
-	}
-	if len(payload) > p.maxBulk {
-		return fmt.Errorf("send bulk to %s: %w: %d bytes, the limit is %d", p, raysys.ErrTooLarge, len(payload), p.maxBulk)
-	}
-	return p.bulk.send(&bulkFrame{kind: kind, payload: payload, written: written, size: len(payload)})
 }
 
 // send queues a frame the way Config.Chaos wants it. Reorder means nothing here: frames have no order with others.
@@ -210,3 +193,272 @@ func (b *bulk) close() {
 		b.conn.Close()
 	}
 }
+
+func (b *bulk) abandon(l Landing) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.placing || b.landing == l { // a sink that runs may be about to return l
+		if !b.placing && !b.kicked {
+			b.kicked = true
+			b.conn.SetReadDeadline(longAgo)
+		}
+		b.landed.Wait()
+	}
+}
+
+// place asks the sink for a landing, whose memory is in use from then on.
+func (b *bulk) place(sink Sink, head []byte, size int) (l Landing) {
+	b.mu.Lock()
+	b.placing = true
+	b.mu.Unlock()
+	defer func() { // also when the sink panics
+		b.mu.Lock()
+		b.placing, b.landing = false, l
+		b.mu.Unlock()
+		b.landed.Broadcast()
+	}()
+	return sink(b.peer, head, size)
+}
+
+// wasKicked reports whether a read ended because of Abandon, and not because the session did.
+func (b *bulk) wasKicked() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.kicked && !b.ended
+}
+
+// forget cleans up after a Landing that panicked.
+func (b *bulk) forget() {
+	b.mu.Lock()
+	b.landing = nil
+	b.mu.Unlock()
+	b.landed.Broadcast()
+}
+
+// settle calls Landed and wakes the goroutines that wait for the memory in Abandon.
+func (b *bulk) settle(l Landing, err error) {
+	defer func() { // also when Landed panics
+		b.mu.Lock()
+		if b.kicked {
+			b.kicked = false
+			if !b.ended { // else the deadline is that of the end
+				b.conn.SetReadDeadline(never)
+			}
+		}
+		b.landing = nil
+		b.mu.Unlock()
+		b.landed.Broadcast()
+	}()
+	l.Landed(err)
+}
+
+// begin sees to it that the connection is made.
+func (b *bulk) begin() {
+	p := b.peer
+	if p.dialed {
+		p.link.run(b.open)
+		return
+	}
+	p.mu.Lock()
+	p.owed.bulk, p.owed.any = true, true
+	p.poke()
+	p.mu.Unlock()
+}
+
+// wanted: the other side has something to send.
+func (b *bulk) wanted() {
+	b.mu.Lock()
+	open := b.peer.dialed && b.conn == nil && !b.opening && !b.ended
+	b.opening = b.opening || open
+	b.mu.Unlock()
+	if open {
+		b.peer.link.run(b.open)
+	}
+}
+
+// open dials. It is tried again, because the session is worth more than one full queue of the other side's listener.
+func (b *bulk) open() {
+	p, l := b.peer, b.peer.link
+	for try := 1; ; try++ {
+		err := b.dial()
+		if err == nil || p.over.Load() {
+			return
+		}
+		if try == bulkTries {
+			p.fail(fmt.Errorf("open bulk connection to %s: %w", p, err))
+			return
+		}
+		select {
+		case <-time.After(bulkPause << (try - 1)):
+		case <-p.readDone:
+			return
+		case <-l.life.Done():
+			return
+		}
+	}
+}
+
+func (b *bulk) dial() error {
+	p, l := b.peer, b.peer.link
+	ctx, cancel := context.WithTimeout(l.life, l.cfg.DialTimeout+l.cfg.HandshakeTimeout)
+	defer cancel()
+	conn, err := p.redial(ctx)
+	if err != nil {
+		return dialError(err)
+	}
+	if l.shake(conn, false) == nil {
+		return ErrClosed
+	}
+	defer l.shaken(conn)
+	deadline, _ := ctx.Deadline()
+	conn.SetDeadline(deadline)
+	if err := b.ask(ctx, conn); err != nil {
+		conn.Close()
+		return err
+	}
+	return b.attach(conn)
+}
+
+func (b *bulk) ask(ctx context.Context, conn net.Conn) error {
+	if err := secure(ctx, conn); err != nil {
+		return err
+	}
+	p, own := b.peer, b.peer.link.cfg.Self()
+	if cert := leaf(conn); cert != nil {
+		if err := matches(cert, p.id.Cluster, p.id.Node); err != nil {
+			return err
+		}
+	}
+	h := hello{id: Identity{Cluster: own.Cluster, Node: own.Node, Incarnation: own.Incarnation}, to: p.id.Node, session: p.session}
+	if p.proved {
+		h.nonce = newNonce()
+	}
+	if err := writeMessage(conn, typeBulk, h.append(nil)); err != nil {
+		return err
+	}
+	_, by, err := p.link.answered(conn, typeBulk, &h, typeConfirm)
+	if err == nil && p.proved && (by == nil || by.incarnation != p.id.Incarnation) {
+		return unproven(p.id.Node, p.id.Cluster)
+	}
+	return err
+}
+
+// attach begins to use the connection.
+func (b *bulk) attach(conn net.Conn) error {
+	conn.SetDeadline(time.Time{})
+	b.peer.link.shaken(conn) // it is the session's from here on
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended || b.conn != nil {
+		conn.Close()
+		return errors.New("the session is over, or has its bulk connection")
+	}
+	b.reader.Add(1)
+	if !b.peer.link.run(b.read) {
+		b.reader.Done()
+		conn.Close()
+		return ErrClosed
+	}
+	if !b.peer.link.run(b.write) {
+		conn.Close() // the reader ends with it
+		return ErrClosed
+	}
+	b.conn, b.opening = conn, false
+	return nil
+}
+
+func (b *bulk) read() {
+	defer b.reader.Done()
+	b.mu.Lock() // attach sets conn before it lets go
+	conn := b.conn
+	b.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	r := &bulkReader{bulk: b, conn: conn, turn: b.peer.link.polite()}
+	for !b.peer.over.Load() {
+		if err := r.frame(); err != nil {
+			b.peer.fail(err)
+			return
+		}
+	}
+}
+
+// write is the connection's writer. It ends when the session is over.
+func (b *bulk) write() {
+	b.mu.Lock() // attach sets conn before it lets go
+	conn := b.conn
+	b.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	_, vector := conn.(*net.TCPConn)
+	w := &bulkWriter{conn: conn, vector: vector, files: asFileSender(conn), turn: b.peer.link.polite()}
+	for {
+		var f bulkFrame
+		b.mu.Lock()
+		for b.queue.n == 0 && !b.ended {
+			b.cond.Wait()
+		}
+		if b.ended {
+			b.mu.Unlock()
+			b.drain()
+			return
+		}
+		b.queue.pop(&f)
+		b.mu.Unlock()
+		own := f.kind < wire.FirstKind
+		if !own {
+			b.peer.counts.sent(wire.Bulk, 1, headerSize+f.size)
+		}
+		unread, err := w.frame(&f)
+		if !own {
+			b.mu.Lock()
+			b.bytes[f.account()] -= min(b.bytes[f.account()], headerSize+f.size) // end may have cleared it
+			b.mu.Unlock()
+		}
+		if err != nil {
+			err = brokenError(err)
+			f.body.release(err)
+			b.peer.fail(err)
+			b.end() // the session may have failed before; what waits goes back in any case
+			b.drain()
+			return
+		}
+		f.body.release(unread)
+		if f.written != nil {
+			f.written(f.payload)
+		}
+	}
+}
+
+// sendCount queues the number of frames behind the frames that it counts, if it has changed since the last count.
+func (b *bulk) sendCount() {
+	b.mu.Lock()
+	if b.frames == b.countedTo || b.conn == nil || b.ended {
+		b.mu.Unlock()
+		return
+	}
+	b.countedTo = b.frames
+	count := bulkCount(b.frames)
+	b.queue.push(&bulkFrame{kind: kindCounts, payload: count, size: len(count)})
+	b.mu.Unlock()
+	b.cond.Signal()
+}
+
+// lose counts a frame that Chaos dropped. The connection is opened as for one that is sent.
+func (b *bulk) lose() {
+	b.mu.Lock()
+	b.frames++
+	open := b.conn == nil && !b.opening && !b.ended
+	b.opening = b.opening || open
+	b.mu.Unlock()
+	if open {
+		b.begin()
+	}
+}
+
+const (
+	bulkTries = 3
+	bulkPause = 50 * time.Millisecond // before the second try, and twice that before the third
+)

@@ -20,23 +20,6 @@ type bulkReader struct {
 	kind     wire.Kind // of the frame being read
 }
 
-func (b *bulk) read() {
-	defer b.reader.Done()
-	b.mu.Lock() // attach sets conn before it lets go
-	conn := b.conn
-	b.mu.Unlock()
-	if conn == nil {
-		return
-	}
-	r := &bulkReader{bulk: b, conn: conn, turn: b.peer.link.polite()}
-	for !b.peer.over.Load() {
-		if err := r.frame(); err != nil {
-			b.peer.fail(err)
-			return
-		}
-	}
-}
-
 // frame reads and hands out one frame.
 func (r *bulkReader) frame() (err error) {
 	p := r.bulk.peer

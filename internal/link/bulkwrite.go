@@ -23,54 +23,6 @@ type bulkWriter struct {
 	copy   []byte // of capacity copyBytes, once it is needed
 }
 
-// write is the connection's writer. It ends when the session is over.
-func (b *bulk) write() {
-	b.mu.Lock() // attach sets conn before it lets go
-	conn := b.conn
-	b.mu.Unlock()
-	if conn == nil {
-		return
-	}
-	_, vector := conn.(*net.TCPConn)
-	w := &bulkWriter{conn: conn, vector: vector, files: asFileSender(conn), turn: b.peer.link.polite()}
-	for {
-		var f bulkFrame
-		b.mu.Lock()
-		for b.queue.n == 0 && !b.ended {
-			b.cond.Wait()
-		}
-		if b.ended {
-			b.mu.Unlock()
-			b.drain()
-			return
-		}
-		b.queue.pop(&f)
-		b.mu.Unlock()
-		own := f.kind < wire.FirstKind
-		if !own {
-			b.peer.counts.sent(wire.Bulk, 1, headerSize+f.size)
-		}
-		unread, err := w.frame(&f)
-		if !own {
-			b.mu.Lock()
-			b.bytes[f.account()] -= min(b.bytes[f.account()], headerSize+f.size) // end may have cleared it
-			b.mu.Unlock()
-		}
-		if err != nil {
-			err = brokenError(err)
-			f.body.release(err)
-			b.peer.fail(err)
-			b.end() // the session may have failed before; what waits goes back in any case
-			b.drain()
-			return
-		}
-		f.body.release(unread)
-		if f.written != nil {
-			f.written(f.payload)
-		}
-	}
-}
-
 // frame writes one frame. An error of the connection is err; unread is why a section of a file was sent as zeros.
 func (w *bulkWriter) frame(f *bulkFrame) (unread, err error) {
 	start := appendHeader(w.start[:0], f.size, f.kind, wire.Bulk)

@@ -207,3 +207,88 @@ func (l *Link) now() int64 { return int64(time.Since(l.base)) }
 
 // polite is for one bulk connection's reader, or writer.
 func (l *Link) polite() polite { return polite{calls: &l.calls, now: l.now, yield: yield} }
+
+// keepAlive pings every peer, so that silence means something, and tells when one is silent.
+func (l *Link) keepAlive() {
+	ticker := time.NewTicker(l.cfg.PingEvery)
+	defer ticker.Stop()
+	last := l.now()
+	for {
+		select {
+		case <-ticker.C:
+		case <-l.life.Done():
+			return
+		}
+		now := l.now()
+		// This process did not run for a while: paused, or starved. What the peers sent meanwhile lies unread, so their
+		// silence begins anew.
+		stalled := now-last > 3*int64(l.cfg.PingEvery)
+		last = now
+		for _, p := range l.Peers() {
+			p.ping(stalled)
+		}
+	}
+}
+
+// answerBulk is the accepting side.
+func (l *Link) answerBulk(ctx context.Context, conn net.Conn, h *hello, proved bool) error {
+	if cert := leaf(conn); cert != nil {
+		if err := matches(cert, h.id.Cluster, h.id.Node); err != nil {
+			return err
+		}
+	}
+	p, err := l.sessionOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	if p.proved && !proved {
+		return unproven(h.id.Node, h.id.Cluster)
+	}
+	if err := writeMessage(conn, typeConfirm, nil); err != nil {
+		return err
+	}
+	return p.bulk.attach(conn)
+}
+
+// sessionOf finds the session that a bulk connection belongs to. The dialer has its session a moment before this side
+// does, so this side waits for a session that is being confirmed.
+func (l *Link) sessionOf(ctx context.Context, h *hello) (*Peer, error) {
+	l.mu.Lock()
+	known := l.slots[h.id.Node] != nil // a bulk hello makes no slot
+	l.mu.Unlock()
+	if known {
+		s := l.hold(h.id.Node)
+		defer l.letGo(s)
+		l.mu.Lock()
+		waiting := s.waiting[h.session]
+		l.mu.Unlock()
+		if waiting != nil {
+			select {
+			case <-waiting:
+			case <-ctx.Done():
+			}
+		}
+		if err := s.take(ctx); err != nil {
+			return nil, err
+		}
+		s.give()
+		l.mu.Lock()
+		p := s.peer
+		l.mu.Unlock()
+		if p != nil && p.session == h.session && !p.dialed && p.id.Incarnation == h.id.Incarnation && p.id.Cluster == h.id.Cluster {
+			return p, nil
+		}
+	}
+	return nil, reject(CodeNode, "there is no session %x with node %s here", h.session, h.id.Node)
+}
+
+// ConnectVia returns a session with a node through via, a peer of both: the one that exists, direct or not, or a new
+// one. A direct session takes its place when one of the two nodes can connect again. What goes wrong with the relay or
+// behind it matches ErrUnreachable: it proves nothing about the node.
+func (l *Link) ConnectVia(ctx context.Context, node raysys.NodeID, via *Peer) (*Peer, error) {
+	p, err := l.connect(ctx, node, func(context.Context) (net.Conn, error) { return l.routes.open(node, via) }, true)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s through %s: %w", node, via.Node(), err)
+	}
+	return p, nil
+}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -205,3 +206,191 @@ func (p *Peer) end(cause error, bye string) {
 
 // breakOff gives up on the last bytes of a session that is over.
 func (p *Peer) breakOff() { p.conn.Close() }
+
+func (p *Peer) ping(stalled bool) {
+	if stalled {
+		p.heard.Store(p.link.now())
+	}
+	p.mu.Lock()
+	p.owed.ping, p.owed.any = true, true
+	p.emitHeld()
+	p.poke()
+	p.mu.Unlock()
+	p.bulk.sendCount()
+	if suspect := p.link.cfg.Suspect; suspect != nil {
+		if silent := p.Silence() >= p.link.cfg.SuspectAfter; silent != p.silent.Load() {
+			p.silent.Store(silent)
+			suspect(p, silent)
+		}
+	}
+}
+
+// Silence is how long ago the last byte came from the peer. It counts time in which this process ran: after a pause of
+// its own it begins anew.
+func (p *Peer) Silence() time.Duration {
+	return time.Duration(max(0, p.link.now()-p.heard.Load()))
+}
+
+// SendBody queues a frame whose body goes straight from where it lies into the memory that the peer's Sink gives. head
+// may be used again when it returns. Together they may have MaxBulk bytes, less one. Otherwise it is like SendBulk.
+// After an error Release is not called.
+func (p *Peer) SendBody(kind wire.Kind, head []byte, body Body) error {
+	if kind < wire.FirstKind {
+		return fmt.Errorf("send body to %s: kind %d is not for users", p, kind)
+	}
+	size := body.size()
+	if len(head) > MaxHead || size < 0 || size > p.maxBulk-1-len(head) {
+		return fmt.Errorf("send body to %s: %w: a head of %d bytes (the limit is %d) and a body of %d (with its head %d)",
+			p, raysys.ErrTooLarge, len(head), MaxHead, size, p.maxBulk-1)
+	}
+	f := bulkFrame{kind: kind, apart: true, headLen: len(head), body: body, size: 1 + len(head) + size}
+	copy(f.head[:], head)
+	return p.bulk.send(&f)
+}
+
+// Abandon takes back the memory of a Landing of this peer whose body may be on its way: when it returns, Landed has
+// returned and the memory is not touched any more. It does not wait for the peer, which may be silent: the reader goes
+// on without the memory. It must not be called from Landed or a Sink, nor with a lock that they take.
+func (p *Peer) Abandon(l Landing) { p.bulk.abandon(l) }
+
+// SendBulk queues a frame of up to MaxBulk bytes for the bulk connection; payload passes to the link. It has no order
+// with Send, and its handler runs beside those of the express connection. The errors are those of Send; a bulk
+// connection that breaks, or cannot be made, ends the session.
+func (p *Peer) SendBulk(kind wire.Kind, payload []byte) error {
+	return p.SendFrame(kind, payload, nil)
+}
+
+// SendFrame is SendBulk; written, unless it is nil, is called with payload when the link reads that no more, or never where the session
+// ends before.
+func (p *Peer) SendFrame(kind wire.Kind, payload []byte, written func([]byte)) error {
+	if kind < wire.FirstKind {
+		return fmt.Errorf("send bulk to %s: kind %d is not for users", p, kind)
+	}
+	if len(payload) > p.maxBulk {
+		return fmt.Errorf("send bulk to %s: %w: %d bytes, the limit is %d", p, raysys.ErrTooLarge, len(payload), p.maxBulk)
+	}
+	return p.bulk.send(&bulkFrame{kind: kind, payload: payload, written: written, size: len(payload)})
+}
+
+// chaos sends a frame the way Config.Chaos wants it.
+func (p *Peer) chaos(class wire.Class, kind wire.Kind, payload []byte) error {
+	switch p.link.cfg.Chaos(p.id.Node, class, kind) {
+	case Drop:
+		p.counts.sent(class, 1, headerSize+len(payload))
+		return nil
+	case Duplicate:
+		if err := p.send(class, kind, payload); err != nil {
+			return err
+		}
+	case Reorder:
+		p.mu.Lock()
+		if p.held[class] == nil && !p.down {
+			p.held[class] = append(appendHeader(nil, len(payload), kind, class), payload...)
+			p.mu.Unlock()
+			return nil
+		}
+		p.mu.Unlock()
+	}
+	err := p.send(class, kind, payload)
+	p.mu.Lock()
+	p.emitHeldOf(class)
+	p.mu.Unlock()
+	return err
+}
+
+// emitHeld queues what Reorder held back, with mu held.
+func (p *Peer) emitHeld() {
+	for c := range p.held {
+		p.emitHeldOf(wire.Class(c))
+	}
+}
+
+func (p *Peer) emitHeldOf(class wire.Class) {
+	frame := p.held[class]
+	if frame == nil || p.down {
+		return
+	}
+	p.held[class] = nil
+	p.out[class].push(p, class, readHeader(frame).kind, frame[headerSize:])
+	p.poke()
+}
+
+// appendCounts appends how many frames were written so far. mu is held.
+func (p *Peer) appendCounts(dst []byte) []byte {
+	dst = appendHeader(dst, countsSize, kindCounts, wire.Control)
+	for c := range wire.Class(classes) {
+		dst = binary.LittleEndian.AppendUint64(dst, p.counts.out[c].frames.Load())
+	}
+	return dst
+}
+
+// compare takes what appendCounts says. seen is what this pass of the reader brought before it.
+func (p *Peer) compare(seen *batch, payload []byte) error {
+	for c := range wire.Class(classes) {
+		sent := binary.LittleEndian.Uint64(payload[8*c:])
+		if err := p.missing(c, sent, p.counts.in[c].frames.Load()+uint64(seen.frames[c])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing tells the user of frames that were found lost since it was called last.
+func (p *Peer) missing(class wire.Class, sent, came uint64) error {
+	if sent < came {
+		return fmt.Errorf("%w: %d frames of %s came, and the peer says it has sent %d", ErrCorrupt, came, class, sent)
+	}
+	lost := sent - came
+	if lost <= p.missed[class] {
+		return nil
+	}
+	n := lost - p.missed[class]
+	p.missed[class] = lost
+	if p.link.cfg.Lost != nil {
+		p.link.cfg.Lost(p, class, n)
+	}
+	return nil
+}
+
+// Stats returns the session's counts.
+func (p *Peer) Stats() Stats { return p.counts.read() }
+
+// RoundTrip is how long the last ping took there and back; zero before the first.
+func (p *Peer) RoundTrip() time.Duration { return time.Duration(p.trip.Load()) }
+
+// Stats counts what went over a session since it began.
+type Stats struct {
+	In, Out [wire.Bulk + 1]Traffic // by class; Control includes the link's own frames in bytes
+	Unknown uint64                 // frames of kinds without a handler, which were skipped
+}
+
+// Traffic is one class, one way. Bytes are those of frames with their headers.
+type Traffic struct{ Frames, Bytes uint64 }
+
+type traffic struct{ frames, bytes atomic.Uint64 }
+
+// counters are wait-free, and written once per write or read rather than per frame.
+type counters struct {
+	in, out [wire.Bulk + 1]traffic
+	unknown atomic.Uint64
+}
+
+func (c *counters) sent(class wire.Class, frames, bytes int) {
+	c.out[class].frames.Add(uint64(frames))
+	c.out[class].bytes.Add(uint64(bytes))
+}
+
+func (c *counters) received(class wire.Class, frames, bytes int) {
+	c.in[class].frames.Add(uint64(frames))
+	c.in[class].bytes.Add(uint64(bytes))
+}
+
+func (t *traffic) read() Traffic { return Traffic{t.frames.Load(), t.bytes.Load()} }
+
+func (c *counters) read() (s Stats) {
+	for i := range c.in {
+		s.In[i], s.Out[i] = c.in[i].read(), c.out[i].read()
+	}
+	s.Unknown = c.unknown.Load()
+	return s
+}

@@ -228,3 +228,26 @@ func text(b []byte) string {
 
 // isViolation reports whether a session ends for something that the other side should learn of.
 func isViolation(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrHandler) }
+
+// A byte stream loses no frame while it lives, and what lies above rests on that: a request has its answer, or its peer
+// goes down. So a frame that is lost all the same (a fault of a sender, or Config.Chaos) must not go unnoticed. Beside
+// each ping a node says how many frames it has sent before; the receiver compares. It costs nothing per frame.
+
+// countsSize is the payload of kindCounts on the express connection: a number for each of its classes. On the bulk
+// connection it is one number.
+const countsSize = 8 * classes
+
+func bulkCount(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+
+// counted reads kindCounts on the bulk connection.
+func (r *bulkReader) counted(h header) error {
+	if h.length != 8 {
+		return fmt.Errorf("%w: a frame of kind %d has %d bytes", ErrCorrupt, h.kind, h.length)
+	}
+	var payload [8]byte
+	if _, err := r.fill(payload[:]); err != nil {
+		return brokenError(err)
+	}
+	p := r.bulk.peer
+	return p.missing(wire.Bulk, binary.LittleEndian.Uint64(payload[:]), p.counts.in[wire.Bulk].frames.Load())
+}

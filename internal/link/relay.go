@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -47,17 +46,6 @@ type route struct {
 func (r *relays) init(l *Link) {
 	r.link = l
 	r.ends, r.routes, r.used = map[hop]*stream{}, map[hop]*route{}, map[*Peer]int{}
-}
-
-// ConnectVia returns a session with a node through via, a peer of both: the one that exists, direct or not, or a new
-// one. A direct session takes its place when one of the two nodes can connect again. What goes wrong with the relay or
-// behind it matches ErrUnreachable: it proves nothing about the node.
-func (l *Link) ConnectVia(ctx context.Context, node raysys.NodeID, via *Peer) (*Peer, error) {
-	p, err := l.connect(ctx, node, func(context.Context) (net.Conn, error) { return l.routes.open(node, via) }, true)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s through %s: %w", node, via.Node(), err)
-	}
-	return p, nil
 }
 
 // open begins a stream. Whether the relay passes it on shows when it is used.
@@ -245,4 +233,47 @@ func (r *relays) gone(p *Peer) {
 	for _, h := range others {
 		h.peer.send(wire.Replies, kindRelayClose, appendEnd(nil, h.id, endLost, fmt.Sprintf("node %s lost its session with %s: %v", r.link.cfg.Self().Node, p.Node(), p.Err())))
 	}
+}
+
+// ending says how an end of a stream finished. The numbers are on the wire.
+type ending uint8
+
+const (
+	endWriting ending = 1 // it writes no more
+	endClosed  ending = 2 // it is closed
+	endLost    ending = 3 // the relay cannot reach it, and says why
+)
+
+const (
+	tagStream    = 1
+	tagRelayFrom = 2
+	tagRelayTo   = 3
+)
+
+// opening asks for a stream.
+type opening struct {
+	id       uint64
+	from, to raysys.NodeID
+}
+
+func (o *opening) fields() []field {
+	return []field{{tagStream, &o.id}, {tagRelayFrom, (*string)(&o.from)}, {tagRelayTo, (*string)(&o.to)}}
+}
+
+func (o *opening) append(dst []byte) []byte { return appendFields(dst, o.fields()) }
+
+func (o *opening) read(b []byte) error {
+	err := readFields(b, o.fields())
+	if err == nil && (o.id == 0 || o.from == "" || o.to == "") {
+		err = fmt.Errorf("%w: a stream without number or ends", ErrCorrupt)
+	}
+	return err
+}
+
+func appendMore(dst []byte, id uint64, n int) []byte {
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(dst, id), uint32(n))
+}
+
+func appendEnd(dst []byte, id uint64, how ending, why string) []byte {
+	return append(append(binary.LittleEndian.AppendUint64(dst, id), byte(how)), why[:min(len(why), maxText/8)]...)
 }

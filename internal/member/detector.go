@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/raysys/raysys"
 )
 
 // failureDetector listens for silence. One goroutine runs it; it wakes when some node's silence reaches the next
@@ -238,26 +236,3 @@ func (g *failureDetector) fit(v *View, now time.Duration) bool {
 // agreeAfter is the silence after which a monitor agrees with an accuser: a little less than the accuser's own lease,
 // because the last frame that each of them got may be a ping apart.
 func (g *failureDetector) agreeAfter() time.Duration { return g.m.cfg.TTL * 4 / 5 }
-
-// Ballot answers a monitor that asks whether this member does not hear that incarnation of victim either.
-func (m *Member) Ballot(victim raysys.NodeID, incarnation uint64) bool {
-	v := m.View()
-	n, ok := v.Node(victim)
-	if !ok || n.Incarnation != incarnation || m.cfg.Prober == nil || m.State() != Active {
-		return false
-	}
-	if !slices.Contains(v.Monitors(victim), m.cfg.Self.ID) {
-		return false
-	}
-	g := &m.detector
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := m.cfg.Clock.Mono()
-	if !g.started || now > g.due+g.stalled() { // just awoken: it does not know yet that it slept
-		return false
-	}
-	if _, ok := g.since[incarnation]; !ok {
-		return false
-	}
-	return g.silence(n, true, now) >= g.agreeAfter() && g.fit(v, now)
-}

@@ -22,7 +22,7 @@
 // to three monitors, the nodes that follow it on a ring, asks the others; if most do not hear it either, one
 // transaction makes their verdict a key (evict/<incarnation>). The node reads that key with each renewal and then
 // ends itself; if it does not, its session is destroyed one lease later, when it cannot serve any more. The rules
-// that keep a cluster from evicting itself are in evict.go (one transaction, half the members) and in pairs.go (which
+// that keep a cluster from evicting itself are in member.go (one transaction, half the members) and in pairs.go (which
 // of two live nodes leaves when they do not hear each other).
 //
 //	m, err := member.Join(ctx, member.Config{KV: kv, Self: member.Info{ID: "a", Address: "10.0.0.1:7000"}, OnState: onState})

@@ -2,8 +2,10 @@ package member
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/store"
 )
 
@@ -95,3 +97,50 @@ func (m *Member) rewrite() {
 		m.event(WatchFailed, Node{}, err)
 	}
 }
+
+// Died ends a node's incarnation on proof that its process is dead: its supervisor saw it exit, say. Its session is destroyed, so
+// that others take over at once. Nothing happens when that incarnation is gone already. It needs no membership, so that a
+// supervisor can call it.
+func Died(ctx context.Context, kv store.KV, node raysys.NodeID, incarnation uint64) error {
+	p, err := kv.Get(ctx, nodeKey(node))
+	if errors.Is(err, store.ErrNotFound) || err == nil && (p.Create != incarnation || p.Session == "") {
+		return nil
+	}
+	if err == nil {
+		err = kv.Destroy(ctx, p.Session)
+	}
+	if err != nil {
+		return fmt.Errorf("end dead node %s, incarnation %d: %w", node, incarnation, err)
+	}
+	return nil
+}
+
+// DiedLaunch is Died for a supervisor, which does not know incarnations but started the process: what the record names as
+// this start of it is dead. Nothing happens when the record is of another start, which is a successor, or a node of the same
+// name elsewhere. ended reports whether there was something to end.
+func DiedLaunch(ctx context.Context, kv store.KV, node raysys.NodeID, launch string) (ended bool, err error) {
+	if launch == "" {
+		return false, fmt.Errorf("%w: the death of node %s without the name of its start proves nothing", raysys.ErrBadOption, node)
+	}
+	p, err := kv.Get(ctx, nodeKey(node))
+	var n Node
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err == nil:
+		n, err = decodeNode(p)
+	}
+	if err == nil && (n.Launch != launch || p.Session == "") {
+		return false, nil
+	}
+	if err == nil {
+		err = kv.Destroy(ctx, p.Session)
+	}
+	if err != nil {
+		return false, fmt.Errorf("end dead node %s: %w", node, err)
+	}
+	return true, nil
+}
+
+// redials is how often a node is dialled whose link was reset, when the answer is neither yes nor no.
+const redials = 3

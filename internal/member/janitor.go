@@ -105,12 +105,3 @@ func (j *janitor) round(m *Member, now time.Duration) error {
 	}
 	return nil
 }
-
-// listNodes reads the nodes anew.
-func (m *Member) listNodes(ctx context.Context) ([]Node, error) {
-	pairs, _, err := m.cfg.KV.List(ctx, shardlog.NodesPrefix, store.Consistent)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	return m.readNodes(pairs), nil
-}

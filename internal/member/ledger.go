@@ -2,18 +2,14 @@ package member
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 )
 
@@ -57,22 +53,6 @@ func decodeLedger(value []byte) ([]ledgerEntry, error) {
 		return nil, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
 	}
 	return v.Evictions, nil
-}
-
-// verdicts are the evictions that the votes in the store tell of: each is written together with its entry in the ledger and stays
-// for an hour after the node. So no recent eviction is missing, though some may be older than a lease.
-func (m *Member) verdicts(ctx context.Context) ([]ledgerEntry, error) {
-	pairs, _, err := m.cfg.KV.List(ctx, shardlog.EvictPrefix, store.Consistent)
-	if err != nil {
-		return nil, fmt.Errorf("list votes: %w", err)
-	}
-	var entries []ledgerEntry
-	for _, p := range pairs {
-		if id, err := strconv.ParseUint(strings.TrimPrefix(p.Key, shardlog.EvictPrefix), 10, 64); err == nil { // else the janitor removes it
-			entries = append(entries, ledgerEntry{Incarnation: id, Node: decodeVote(p.Value).Node})
-		}
-	}
-	return entries, nil
 }
 
 // observe notes when this member saw each eviction first. It returns them, and those of the last lease that this

@@ -115,7 +115,7 @@ type record struct {
 	Info
 	// Unheard are the incarnations that this node has not heard for long, though they are members (see pairs.go).
 	Unheard []uint64 `json:"unheard,omitempty"`
-	// Joining: it is no host yet, because too few hosts have a session with it (see host.go).
+	// Joining: it is no host yet, because too few hosts have a session with it (see member.go).
 	Joining bool `json:"joining,omitempty"`
 }
 

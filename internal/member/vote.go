@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -265,4 +266,27 @@ func (m *Member) yield() error {
 	m.event(Yielded, nodes[at], nil)
 	m.Recheck()
 	return nil
+}
+
+// vote is the value of evict/<incarnation>, which explains the eviction to operators.
+type vote struct {
+	V       int             `json:"v"`
+	Node    raysys.NodeID   `json:"node"`
+	By      raysys.NodeID   `json:"by"`
+	ByInc   uint64          `json:"byIncarnation"`
+	Why     string          `json:"why"`
+	Agreed  []raysys.NodeID `json:"agreed,omitempty"`
+	Written time.Time       `json:"written"` // by the writer's clock, for people only
+}
+
+func (v vote) String() string {
+	return fmt.Sprintf("by %s (incarnation %d), with %v: %s", v.By, v.ByInc, v.Agreed, v.Why)
+}
+
+func decodeVote(value []byte) vote {
+	var v vote
+	if json.Unmarshal(value, &v) != nil {
+		v.Why = "the vote cannot be read"
+	}
+	return v
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // seekSessions dials the hosts whose sessions this node needs to become a host, until it is one
-// (internal/member/host.go), and logs what it lacks.
+// (internal/member/member.go), and logs what it lacks.
 func (c *Cluster) seekSessions() {
 	pause := c.times.Dial
 	for {

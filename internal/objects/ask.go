@@ -6,10 +6,12 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -67,96 +69,6 @@ func (r *objectRequest) checkKey(op objectOp) error {
 	return nil
 }
 
-// ask asks a node about an object.
-func (o *Objects) ask(at core.NodeKey, op objectOp, request objectRequest, done func(objectReply, error)) {
-	o.mesh.Reach(at, func(to *mesh.Questions) {
-		mesh.Ask(to, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
-			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), request.oid), request.key)
-		}, func(r *wire.Reader) (objectReply, error) { return objectReply{r.Uvarint(), r.ID()}, nil }, done)
-	}, func(err error) { done(objectReply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
-}
-
-// askWait is ask for a caller that waits.
-func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op objectOp, request objectRequest) error {
-	_, err := runner.Wait(ctx, func(done func(objectReply, error)) { o.ask(at, op, request, done) })
-	return err
-}
-
-// Serve serves KindKeep.
-func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
-	op, request := objectOp(r.Byte()), objectRequest{oid: r.ID(), key: r.String()}
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if err := request.checkKey(op); err != nil {
-		to.Fail(err)
-		return nil
-	}
-	answer := func(to mesh.Reply, a objectReply, err error) {
-		if err != nil {
-			to.Fail(err)
-			return
-		}
-		to.Send(wire.AppendID(wire.AppendUvarint(to.Head(), a.number), a.id))
-	}
-	switch op {
-	case opCopy, opCopyFile:
-		request.file = op == opCopyFile
-		cp := o.kept.copyAsked(o.ctx, p.Key(), request) // before Serve returns: the peer's next frame may be an opFree for it
-		o.runner.Background(func() { answer(to, objectReply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
-	case opCopyState:
-		cp := o.kept.copyAsked(o.ctx, p.Key(), request)
-		o.runner.Background(func() { answer(to, objectReply{}, o.keepStateCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
-	case opFree:
-		o.dropCopy(request.oid)
-		answer(to, objectReply{}, nil)
-	case opLeft:
-		ownerLeft(o, request, p.Key())
-		answer(to, objectReply{}, nil)
-	case opExport:
-		select {
-		case <-o.recovered:
-			a, err := o.export(p, request.oid)
-			answer(to, a, err)
-		default: // this node does not know yet what files it has
-			o.runner.Background(func() {
-				var a objectReply
-				err := o.awaitRecovered(o.ctx)
-				if err == nil {
-					a, err = o.export(p, request.oid)
-				}
-				answer(to, a, err)
-			}, to.Fail)
-		}
-	case opRestore:
-		o.runner.Background(func() { answer(to, objectReply{}, o.restoreFile(request.key, request.oid)) }, to.Fail)
-	case opRetain:
-		answer(to, objectReply{}, o.retainHere(request.key, request.oid))
-	case opCollect:
-		last := func() { answer(to.Behind(), objectReply{}, nil) } // Requests is the class of the drops
-		o.runner.Background(func() { o.pressure(); o.refs.Tick(); o.refs.AfterDrops(last) }, to.Fail)
-	default:
-		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, o.self()))
-	}
-	return nil
-}
-
-// export gives the peer a reference to an object that is kept here.
-func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a objectReply, err error) {
-	future, obj := o.kept.find(oid)
-	switch {
-	case obj == nil, future == nil && obj.Lost() != nil:
-		return a, o.denied(oid, obj)
-	case future == nil:
-		return a, nil
-	}
-	if a.number, err = refs.Of(p).Export(future); err != nil {
-		return a, err
-	}
-	a.id = future.ID()
-	return a, nil
-}
-
 // future returns a future for the answer of the node at to opExport: for the export that it names, or for the object
 // itself, whose copies the directory finds.
 func (a objectReply) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
@@ -168,3 +80,28 @@ func (a objectReply) future(o *Objects, at core.NodeKey, rec *registry.Record) *
 	source.files = rec.Files
 	return &core.NewUntyped(o.job, source).Future
 }
+
+// connector implements transfer.Link.
+type connector struct{ mesh *mesh.Mesh }
+
+// transferPeer implements transfer.Peer.
+type transferPeer struct{ *mesh.Peer }
+
+// Connect implements transfer.Link.
+func (l connector) Connect(ctx context.Context, to core.NodeKey) (transfer.Peer, error) {
+	p, err := runner.Wait(ctx, func(done func(*mesh.Peer, error)) { l.mesh.Connect(to, done) })
+	if err != nil {
+		return nil, err
+	}
+	return transferPeer{p}, nil
+}
+
+// SendBody implements transfer.Peer.
+func (p transferPeer) SendBody(kind wire.Kind, head []byte, b transfer.Body) error {
+	return p.Peer.SendBody(kind, head, link.Body{
+		Pieces: b.Pieces, File: b.File, Offset: b.Offset, Length: b.Length, Release: b.Release,
+	})
+}
+
+// Abandon implements transfer.Peer.
+func (p transferPeer) Abandon(l transfer.Landing) { p.Peer.Abandon(l) }

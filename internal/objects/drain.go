@@ -40,75 +40,32 @@ type evacuation struct {
 // drain, or have left.
 var ErrEveryoneLeaves = errors.New("every worker of the cluster leaves")
 
-// Drain copies the objects that others need to other workers. It returns how many were copied, how many end with this
-// node, and why the first of those does. When ctx ends with ErrEveryoneLeaves, lost counts only the objects that a node
-// which stays needs, or a State.
-func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
-	if o.dir == nil {
-		return 0, 0, nil
-	}
-	// Twice: a sync.Pool, or the stack of a task that has just ended, may keep a reference over the first collection.
-	for range 2 {
-		o.collect(ctx, o.evacuations())
-	}
-	if errors.Is(context.Cause(ctx), ErrEveryoneLeaves) {
-		return 0, o.missed(), ErrEveryoneLeaves
-	}
-	list := o.evacuations()
-	if len(list) == 0 {
-		return 0, 0, nil
-	}
-	var mu sync.Mutex // guards lost and first
-	var first error
-	work := make(chan *evacuation)
-	var wg sync.WaitGroup
-	for range min(atOnce, len(list)) {
-		wg.Go(func() {
-			for e := range work {
-				if err := o.evacuate(ctx, e); err != nil {
-					mu.Lock()
-					if lost++; first == nil {
-						first = err
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for _, e := range list {
-		work <- e
-	}
-	close(work)
-	wg.Wait()
-	if left = len(list) - lost; lost == 0 {
-		return left, 0, nil
-	}
-	if errors.Is(context.Cause(ctx), ErrEveryoneLeaves) {
-		return left, o.missed(), ErrEveryoneLeaves
-	}
-	return left, lost, first
+// leaving is what a drain does with the objects of this node.
+type leaving struct {
+	o         *Objects
+	evacuated []evacuated // of the drain in progress; Objects.mu guards it
 }
 
-// missed counts the objects that a node which stays needs, or a State.
-func (o *Objects) missed() (n int) {
-	for _, e := range o.evacuations() {
-		if len(e.states) > 0 || slices.ContainsFunc(e.holders, o.stays) {
+// countMissed counts the objects that a node which stays needs, or a State.
+func (lv *leaving) countMissed() (n int) {
+	for _, e := range lv.evacuations() {
+		if len(e.states) > 0 || slices.ContainsFunc(e.holders, lv.staysAt) {
 			n++
 		}
 	}
 	return n
 }
 
-// stays reports whether a node is a member that does not drain.
-func (o *Objects) stays(k core.NodeKey) bool {
-	n, ok := o.view().Node(k.Node)
+// staysAt reports whether a node is a member that does not drain.
+func (lv *leaving) staysAt(k core.NodeKey) bool {
+	n, ok := lv.o.view().Node(k.Node)
 	return ok && n.Incarnation == k.Incarnation && !n.Info.Draining
 }
 
-// collect has the nodes that hold references to list run a collection, and give back the references that they do not
+// collectDone has the nodes that hold references to list run a collection, and give back the references that they do not
 // need. A small heap is seldom collected; without this, objects that tasks of a departed driver left behind would be
 // copied, or counted as lost (rule C25).
-func (o *Objects) collect(ctx context.Context, list []*evacuation) {
+func (lv *leaving) collectDone(ctx context.Context, list []*evacuation) {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
 	asked := map[core.NodeKey]bool{}
@@ -120,7 +77,7 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 			}
 			asked[k] = true
 			wg.Go(func() { // where it fails the references of that node count as they are
-				_ = o.askWait(ctx, k, opCollect, objectRequest{})
+				_ = lv.o.askWait(ctx, k, opCollect, objectRequest{})
 			})
 		}
 	}
@@ -131,17 +88,6 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 // that is overloaded.
 const collectLimit = 10 * time.Second
 
-// TakeBack frees the copies that other nodes have made for a drain which was taken back.
-func (o *Objects) TakeBack() {
-	o.mu.Lock()
-	list := o.evacuated
-	o.evacuated = nil
-	o.mu.Unlock()
-	for _, b := range list {
-		o.free(b.at, b.oid)
-	}
-}
-
 // evacuated is a copy that another node keeps when this one leaves.
 type evacuated struct {
 	at  core.NodeKey
@@ -149,11 +95,11 @@ type evacuated struct {
 }
 
 // evacuations lists the objects that others need.
-func (o *Objects) evacuations() []*evacuation {
+func (lv *leaving) evacuations() []*evacuation {
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
-	for future, at := range o.refs.Holders() {
-		holders := living(o, at)
+	for future, at := range lv.o.refs.Holders() {
+		holders := living(lv.o, at)
 		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
 			continue // RemoteOf: a future of another node, borrowed through this one; the holder asks its owner once this node has left
 		}
@@ -161,9 +107,9 @@ func (o *Objects) evacuations() []*evacuation {
 		byFuture[future] = e
 		list = append(list, e)
 	}
-	o.kept.mu.Lock()
-	defer o.kept.mu.Unlock()
-	for _, k := range o.kept.byID {
+	lv.o.kept.mu.Lock()
+	defer lv.o.kept.mu.Unlock()
+	for _, k := range lv.o.kept.byID {
 		if !k.wanted() {
 			continue
 		}
@@ -195,12 +141,12 @@ func living(o *Objects, holders map[core.NodeKey]int) []core.NodeKey {
 func isName(key string) bool { return strings.HasPrefix(key, "n/") }
 
 // evacuate has another node take a copy, and keep it for the names and States of the object.
-func (o *Objects) evacuate(ctx context.Context, e *evacuation) error {
-	oid, err := o.evacuatedID(ctx, e)
+func (lv *leaving) evacuate(ctx context.Context, e *evacuation) error {
+	oid, err := lv.evacuatedID(ctx, e)
 	if err != nil || oid.IsZero() {
 		return err
 	}
-	targets := o.candidates(oid)
+	targets := lv.o.candidates(oid)
 	// A node that holds a reference is likely to need the bytes, or has them.
 	slices.SortStableFunc(targets, func(a, b core.NodeKey) int {
 		return boolOrder(slices.Contains(e.holders, b), slices.Contains(e.holders, a))
@@ -215,11 +161,11 @@ func (o *Objects) evacuate(ctx context.Context, e *evacuation) error {
 	}
 	var errs []error
 	for _, k := range targets {
-		err := o.leaveTo(ctx, k, oid, e)
+		err := lv.leaveTo(ctx, k, oid, e)
 		if err == nil {
-			o.mu.Lock()
-			o.evacuated = append(o.evacuated, evacuated{k, oid})
-			o.mu.Unlock()
+			lv.o.mu.Lock()
+			lv.evacuated = append(lv.evacuated, evacuated{k, oid})
+			lv.o.mu.Unlock()
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
@@ -237,7 +183,7 @@ func (o *Objects) evacuate(ctx context.Context, e *evacuation) error {
 }
 
 // evacuatedID returns the id of the object in this node's store, zero for a future that has no value to leave.
-func (o *Objects) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID, error) {
+func (lv *leaving) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID, error) {
 	if e.future == nil {
 		return e.object.ID(), nil
 	}
@@ -245,7 +191,7 @@ func (o *Objects) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID
 		return raysys.TaskID{}, nil // one whose value is lost has none to leave, and others need it: ensure says so
 	}
 	for {
-		oid, err := o.ensure(e.future)
+		oid, err := lv.o.ensure(e.future)
 		var elsewhere *core.Elsewhere
 		switch {
 		case errors.As(err, &elsewhere):
@@ -259,7 +205,7 @@ func (o *Objects) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID
 		case err != nil:
 			return oid, err
 		}
-		d, err := o.Describe(e.future)
+		d, err := lv.o.Describe(e.future)
 		if err == nil && len(d.Refs) > 0 {
 			err = fmt.Errorf("%w: object %s holds references, which end with this node", raysys.ErrObjectLost, oid)
 		}
@@ -267,9 +213,9 @@ func (o *Objects) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID
 	}
 }
 
-func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, e *evacuation) error {
+func (lv *leaving) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, e *evacuation) error {
 	ask := func(op objectOp, key string) error {
-		return o.askWait(ctx, to, op, objectRequest{oid: oid, key: key})
+		return lv.o.askWait(ctx, to, op, objectRequest{oid: oid, key: key})
 	}
 	// Once without a name, then for each name: a node that has the copy already enters the name only.
 	for _, key := range append([]string{""}, e.names...) {

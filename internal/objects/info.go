@@ -1,8 +1,7 @@
 package objects
 
 import (
-	"cmp"
-	"maps"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // Info is one object on this node, or one of another node that this node refers to: its holders, and why it is here.
@@ -34,42 +34,6 @@ type Info struct {
 	Files   []raysys.NodeID // nodes that have it in a file that outlives them
 }
 
-// List returns the objects that are here or referred to, the largest first.
-func (o *Objects) List() []Info {
-	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
-	if o.refs != nil {
-		holders = o.holders()
-	}
-	o.mu.Lock()
-	needs := maps.Clone(o.needs)
-	o.mu.Unlock()
-	var list []Info
-	for _, i := range o.store.List() {
-		need := needs[i.ID]
-		delete(needs, i.ID)
-		h := shownObject(i)
-		if need.count > 0 {
-			h.Refs, h.Owner = need.count, need.owner.Node
-		}
-		h.Holders = holders[i.ID]
-		list = append(list, h)
-	}
-	for oid, need := range needs { // referred to, and not here
-		list = append(list, Info{
-			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.Node, Refs: need.count,
-		})
-	}
-	alive := func(core.NodeKey) bool { return true }
-	if o.mesh != nil {
-		alive = o.mesh.Alive
-	}
-	o.kept.explain(list, alive)
-	slices.SortStableFunc(list, func(a, b Info) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID))
-	})
-	return list
-}
-
 func shownObject(i objectstore.Info) Info {
 	h := Info{
 		ID: i.ID.String(), Size: i.Size, Memory: i.Memory, Forms: i.Forms, Primary: i.Primary, Pins: i.Pins, Users: i.Users, Since: i.Since, Why: i.Why,
@@ -81,31 +45,6 @@ func shownObject(i objectstore.Info) Info {
 		h.Lost = i.Lost.Error()
 	}
 	return h
-}
-
-// holders says which nodes hold references to objects of this one.
-func (o *Objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
-	all := map[raysys.TaskID]map[raysys.NodeID]int{}
-	for c, nodes := range o.refs.Holders() {
-		var id raysys.TaskID
-		switch s := core.SourceOf(c).(type) {
-		case nil:
-			id = o.id(c)
-		case *storedSource:
-			id = s.object.ID()
-		case *objectSource:
-			id = s.OID
-		default:
-			continue
-		}
-		if all[id] == nil {
-			all[id] = map[raysys.NodeID]int{}
-		}
-		for k, n := range nodes {
-			all[id][k.Node] += n
-		}
-	}
-	return all
 }
 
 // explain adds names and replicas.
@@ -142,4 +81,22 @@ func (kept *keptObjects) explain(list []Info, alive func(core.NodeKey) bool) {
 			list[i].Missing = max(0, k.want-len(list[i].Kept))
 		}
 	}
+}
+
+// ExplainNamed says what the record of a name knows of its object: which nodes have it, or that it is lost and why.
+func ExplainNamed(o *Objects, rec *registry.Record) core.Explanation {
+	e := core.Explanation{ID: rec.ID.String(), Name: "object", State: "ready", Size: rec.Size, Owner: rec.Owner.Node}
+	for _, l := range o.files.withFiles(rec) {
+		if n := l.Node.Node; l.Node != rec.Owner && o.mesh.Alive(l.Node) && !slices.Contains(e.Copies, n) {
+			e.Copies = append(e.Copies, n)
+		}
+	}
+	switch away := o.files.allAway(rec.Files); {
+	case o.mesh.Alive(rec.Owner), e.Copies != nil:
+	case away != nil:
+		e.Error = fmt.Sprintf("its owner %s is gone: %v", rec.Owner, away)
+	default:
+		e.State, e.Error = "lost", fmt.Sprintf("its owner %s is gone, and of %d copies none is left: put it again, or Forget the name", rec.Owner, max(rec.Replicas, 1))
+	}
+	return e
 }

@@ -1,18 +1,26 @@
 package objects
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/transfer"
 )
 
 // keptObjects are the objects that this node keeps although no reference here may stand for them: under a name, for a
@@ -255,4 +263,324 @@ func (o *Objects) removeName(key string, oid raysys.TaskID) {
 			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.removeName(key, oid) }})
 		}
 	})
+}
+
+// pendingCopy is a copy that an owner asked this node to keep, until this node has answered. An owner that does not
+// wait any more sends opFree, which may arrive before the copy is made.
+type pendingCopy struct {
+	request objectRequest
+	owner   core.NodeKey
+	ctx     context.Context
+	stop    context.CancelCauseFunc // called with keptObjects.mu held
+}
+
+// errUnwanted: the owner sent opFree while the copy was being made.
+var errUnwanted = fmt.Errorf("%w: its owner does not want the copy any more", raysys.ErrCancelled)
+
+// copyAsked enters a pending copy.
+func (kept *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, request objectRequest) *pendingCopy {
+	c := &pendingCopy{request: request, owner: owner}
+	c.ctx, c.stop = context.WithCancelCause(ctx)
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.copies == nil {
+		kept.copies = map[*pendingCopy]struct{}{}
+	}
+	kept.copies[c] = struct{}{}
+	return c
+}
+
+// copyAnswered removes a pending copy.
+func (kept *keptObjects) copyAnswered(c *pendingCopy) {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	delete(kept.copies, c)
+	c.stop(nil)
+}
+
+// keepCopy pulls a copy of the owner's object and keeps it, until the owner sends opFree and the name, where the
+// request has one, stands for another object.
+func (o *Objects) keepCopy(c *pendingCopy) error {
+	defer o.kept.copyAnswered(c)
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	oid := c.request.oid
+	var had reasons // as they were before
+	enter := func(k *reasons) {
+		had.forOwner = k.forOwner
+		k.owner, k.forOwner = c.owner, c.ctx.Err() == nil
+		k.unreferenced = o.needed(oid) == 0
+		if c.request.key != "" {
+			had.keys = map[string]uint64{c.request.key: k.keys[c.request.key]}
+			k.keys[c.request.key] = 1
+		}
+	}
+	var obj *objectstore.Object
+	for kept := false; !kept; kept = o.kept.keep(obj, enter) { // not kept: a copy for a reference left the store with that reference
+		var err error
+		// o.ctx, not c.ctx: a fetch that was stopped half way might still enter the copy, with nothing to remove it.
+		obj, err = o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
+		if err != nil {
+			return err
+		}
+		defer obj.Unpin()
+	}
+	var err error
+	if c.request.file {
+		err = o.files.persist(c.ctx, obj, c.request.key)
+	}
+	if err == nil {
+		err = o.enterCopy(c, obj)
+	}
+	if err == nil {
+		return nil
+	}
+	// The reasons that an earlier request entered stay.
+	o.unkeep(oid, func(k *reasons) {
+		k.forOwner = k.forOwner && had.forOwner
+		for key, n := range had.keys {
+			if n == 0 {
+				delete(k.keys, key)
+			}
+		}
+	})
+	if o.store.Lookup(oid) == nil {
+		o.removeFromDirectory(oid) // the change above may have entered it after withdraw had removed it
+	}
+	return err
+}
+
+// enterCopy enters a kept copy in the directory: in the object's record, and in that of its name.
+func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
+	v, err := obj.Version(c.ctx)
+	if err != nil {
+		return err
+	}
+	oid, key := c.request.oid, c.request.key
+	o.markListed(oid)
+	rec := registry.Record{ID: v.ID, Owner: c.owner, Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce}
+	_, err = o.dir.ChangeWait(c.ctx, registry.AddCopy(rec, true))
+	var named registry.Entry
+	if err == nil && key != "" {
+		// Where the name stands for the object already, this copy is added; else the owner enters the name with this
+		// copy.
+		add := registry.AddNamedCopy
+		if c.request.file {
+			add = registry.AddNamedFile
+		}
+		named, err = o.dir.ChangeWait(c.ctx, add(key, rec))
+	}
+	switch {
+	case err != nil || c.ctx.Err() != nil:
+		return errors.Join(err, context.Cause(c.ctx))
+	case key == "":
+	case named.Refused:
+		o.follow(key, oid)
+	default:
+		o.kept.noteFiles(oid, &named.Record)
+		o.watch(key, oid, named.Version)
+	}
+	return nil
+}
+
+// dropCopy ends a copy that the owner does not need any more, also one that is being made.
+func (o *Objects) dropCopy(oid raysys.TaskID) {
+	kept := &o.kept
+	kept.mu.Lock()
+	for c := range kept.copies {
+		if c.request.oid == oid {
+			c.stop(errUnwanted)
+		}
+	}
+	kept.mu.Unlock()
+	o.unkeep(oid, func(k *reasons) {
+		k.forOwner = false
+		if r := k.state; r != nil && !r.written.Load() { // its owner knows that no record will list it
+			r.over.Store(true)
+			delete(k.keys, r.key)
+		}
+		for key, p := range k.pending { // the owner will not enter the name now
+			o.clock.ClearAlarm(&p.alarm)
+			delete(k.pending, key)
+			delete(k.keys, key)
+		}
+	})
+}
+
+func attemptOf(c *core.Future) uint32 {
+	if t := c.OwnTurn(); t != nil {
+		return uint32(max(t.Attempt(), 1))
+	}
+	return 1
+}
+
+// A collectable is what the cleanup of an object's future needs. It is weak: what a cleanup holds stays until the future is
+// collected, and the node leads to its futures, so that a closed node would stay for ever.
+type collectable struct {
+	objects weak.Pointer[Objects]
+	object  weak.Pointer[objectstore.Object]
+	id      raysys.TaskID
+}
+
+// collected is called by the collector's goroutine when nothing here refers to the future of an object any more.
+func (e collectable) collected() {
+	o := e.objects.Value()
+	if o == nil {
+		return
+	}
+	if obj := e.object.Value(); obj != nil { // else the store has it no more, and nothing keeps it
+		o.endCollected(o.kept.unneeded(obj))
+	}
+	o.dead(e.id)
+}
+
+// evicted says what to do after ensure found the value elsewhere. It returns nil when ensure shall be tried again: most
+// likely the value went to disk in that moment, and is in the store now. It returns an error when the store has lost the
+// value, or ctx has ended.
+func evicted(ctx context.Context, e *core.Elsewhere) error {
+	if s, ok := e.Source.(*storedSource); ok {
+		if err := s.object.Lost(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Keep implements core.Objects.
+func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return false, nil // a value that cannot be encoded can neither travel nor go to disk: the program alone has it
+	}
+	size := plan.Size(value)
+	if size <= raysys.ObjectSize {
+		return false, nil
+	}
+	f := &futureValue{o: o, future: weak.Make(c), plan: plan, size: int64(size)}
+	switch s := core.SourceOf(c).(type) {
+	case nil:
+	case *storedSource: // the value came back from disk
+		f.object = s.object
+		s.object.Revive(f)
+		return true, nil
+	case *objectSource:
+		if copied := o.store.Lookup(s.OID); copied != nil {
+			f.object = copied
+			copied.Revive(f)
+			return true, nil
+		}
+		return false, nil
+	default:
+		return false, nil
+	}
+	f.value.Store(&v)
+	defer f.value.Store(nil)
+	id := o.id(c)
+	obj, err := o.store.Add(o.ctx, id, attemptOf(c), f)
+	if errors.Is(err, objectstore.ErrPresent) {
+		// The object is of an earlier attempt whose outcome was lost on the way. This attempt is the one that counts
+		// (rule C22).
+		if old := o.store.Lookup(id); old != nil {
+			old.Release()
+		}
+		obj, err = o.store.Add(o.ctx, id, attemptOf(c), f)
+	}
+	if err != nil {
+		if o.ctx.Err() != nil {
+			return false, nil // the node closes, and its values end with it
+		}
+		return false, err
+	}
+	f.mu.Lock()
+	f.object = obj
+	f.mu.Unlock()
+	o.enter(id, f.future)
+	o.atEnd(c, obj)
+	return true, nil
+}
+
+// Drop implements core.Objects.
+func (o *Objects) Drop(c *core.Future) {
+	switch s := core.SourceOf(c).(type) {
+	case nil:
+		if obj := o.store.Lookup(o.id(c)); obj != nil {
+			o.freed(obj)
+		}
+	case *storedSource:
+		o.freed(s.object)
+	}
+}
+
+// enter remembers the future of an object of this node.
+func (o *Objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live == nil {
+		o.live = map[raysys.TaskID]weak.Pointer[core.Future]{}
+	}
+	o.live[id] = c
+}
+
+// futureOf returns the future of an object of this node, nil when it was collected.
+func (o *Objects) futureOf(id raysys.TaskID) *core.Future {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live[id].Value()
+}
+
+// freed ends this node's own need of an object: the future that held it was released.
+func (o *Objects) freed(obj *objectstore.Object) {
+	o.end(o.kept.unneeded(obj))
+	o.dead(obj.ID())
+}
+
+// atEnd arranges that the object is needed no more once its future is collected.
+func (o *Objects) atEnd(future *core.Future, obj *objectstore.Object) {
+	runtime.AddCleanup(future, collectable.collected, collectable{weak.Make(o), weak.Make(obj), obj.ID()})
+}
+
+// dead forgets the future of an object.
+func (o *Objects) dead(id raysys.TaskID) {
+	o.mu.Lock()
+	if o.live[id].Value() == nil { // else the object has the future of another attempt now
+		delete(o.live, id)
+	}
+	o.mu.Unlock()
+}
+
+// ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It
+// may wait for room.
+func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
+	id := o.id(c)
+	for {
+		if obj := o.store.Lookup(id); obj != nil && obj.Lost() == nil {
+			return id, nil
+		}
+		v, err := c.Outcome()
+		if err != nil {
+			return id, err
+		}
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return id, err
+		}
+		// A copy of the head: what Outcome returned may lie in the future, which must not be kept.
+		head := reflect.New(value.Type())
+		head.Elem().Set(value)
+		v = head.Interface()
+		f := &futureValue{o: o, future: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
+		f.value.Store(&v) // while it is set Evict refuses: the value counts against the budget and stays
+		obj, err := o.store.Add(o.ctx, id, attemptOf(c), f)
+		switch {
+		case err == nil:
+			o.enter(id, f.future)
+			o.atEnd(c, obj)
+			return id, nil
+		case !errors.Is(err, objectstore.ErrPresent):
+			return id, fmt.Errorf("keep an object to send: %w", err)
+		}
+	}
 }

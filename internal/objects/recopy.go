@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/registry"
 )
@@ -170,7 +173,7 @@ func (r *recopying) recopyOne(oid raysys.TaskID) error {
 		if len(e.copies) >= want && !(anew && keeps(k)) {
 			break
 		}
-		if err := o.leaveTo(o.ctx, k, oid, e); err != nil {
+		if err := o.leaves.leaveTo(o.ctx, k, oid, e); err != nil {
 			if !keeps(k) && !mesh.Undelivered(err) {
 				o.free(k, oid)
 			}
@@ -248,4 +251,74 @@ func (r *recopying) takeOver(oid raysys.TaskID) error {
 			return nil
 		}
 	}
+}
+
+// keepsObjects reports whether a node keeps copies for others.
+func keepsObjects(n member.Node) bool { return n.Info.Role != member.Driver || n.Info.Serves }
+
+// letGoLimit bounds LetGo. Copies that it leaves end after orphanGrace.
+const letGoLimit = 2 * time.Second
+
+// LetGo tells other nodes that this one is about to leave in good order and does not need the copies which they keep for it. Names and
+// States keep a copy as before. A copy stays for orphanGrace, as after a death, where another node holds a reference to the object, where
+// a State of this node lists it, or where it is one of recorded: the record of a task that may go on elsewhere names it.
+func LetGo(ctx context.Context, o *Objects, recorded map[*core.Future]bool) {
+	if o.dir == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, letGoLimit)
+	defer cancel()
+	o.refs.Tick() // frees what the collector has found
+	list := copied(o, recorded)
+	if slices.ContainsFunc(list, func(e *evacuation) bool { return len(e.holders) > 0 }) {
+		o.leaves.collectDone(ctx, list) // a reference that its node does not need any more counts until that node collects garbage
+		holders := o.refs.Holders()
+		for _, e := range list {
+			e.holders = living(o, holders[e.future])
+		}
+	}
+	var wg sync.WaitGroup
+	for _, e := range list {
+		if len(e.holders) > 0 {
+			continue
+		}
+		for _, at := range e.copies {
+			wg.Go(func() { _ = o.askWait(ctx, at, opLeft, objectRequest{oid: e.object.ID()}) })
+		}
+	}
+	wg.Wait()
+}
+
+// copied lists the objects of this node whose copies on other nodes may go with it, unless one of these holds a reference or the record of
+// a task names it.
+func copied(o *Objects, recorded map[*core.Future]bool) (list []*evacuation) {
+	holders := o.refs.Holders()
+	o.kept.mu.Lock()
+	defer o.kept.mu.Unlock()
+	for oid, k := range o.kept.byID {
+		if k.replicas != nil && k.owner == o.self() && len(k.names()) == len(k.keys) {
+			c := cmp.Or(k.future, o.futureOf(oid))
+			if c != nil && recorded[c] {
+				continue
+			}
+			list = append(list, &evacuation{future: c, object: k.object, holders: living(o, holders[c]), copies: k.replicas})
+		}
+	}
+	return list
+}
+
+// names are the keys of the names that an object is kept for. keptObjects.mu is held.
+func (k *reasons) names() (names []string) {
+	for key := range k.keys {
+		if isName(key) {
+			names = append(names, key)
+		}
+	}
+	slices.Sort(names) // all who keep the object begin with the same one
+	return names
+}
+
+// ownerLeft ends what this node keeps for an owner that leaves in good order. A name that the owner was about to enter stays pending.
+func ownerLeft(o *Objects, r objectRequest, owner core.NodeKey) {
+	o.unkeep(r.oid, func(k *reasons) { k.forOwner = k.forOwner && k.owner != owner })
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // What core looks for beyond Source and in Job.Objects: both sources tell placement where the value is, and show it in
@@ -36,68 +40,6 @@ type objectSource struct {
 	at    *refs.RemoteSource
 	o     *Objects
 	files []raysys.NodeID // that have it in a file, where a record of its name said so
-}
-
-// NewSource returns a source of the object, and counts as a need of this node for it until the source is collected.
-func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Source {
-	return o.newSource(at, d)
-}
-
-func (o *Objects) newSource(at *refs.RemoteSource, d refs.Description) *objectSource {
-	s := &objectSource{Description: d, at: at, o: o}
-	o.need(d.OID, d.Owner, d.Size)
-	objects := weak.Make(o) // as in collectable
-	runtime.AddCleanup(s, func(oid raysys.TaskID) {
-		if o := objects.Value(); o != nil {
-			o.unneeded(oid)
-		}
-	}, d.OID)
-	return s
-}
-
-// need counts a need of this node for an object of another, until unneeded.
-func (o *Objects) need(oid raysys.TaskID, owner core.NodeKey, size int64) {
-	o.kept.mu.Lock() // keptObjects.drop ends the object before this need, or sees it
-	defer o.kept.mu.Unlock()
-	if k := o.kept.byID[oid]; k != nil {
-		k.unreferenced = false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.needs[oid] = need{o.needs[oid].count + 1, owner, max(size, o.needs[oid].size)}
-}
-
-// unneeded ends a need: the collector calls it when a source is gone. With the last one the copy goes, unless it is kept.
-func (o *Objects) unneeded(oid raysys.TaskID) {
-	var k *reasons
-	o.kept.mu.Lock() // before the count: keepCopy reads the count under this lock
-	if o.oneLess(oid) {
-		if obj := o.store.Lookup(oid); obj != nil {
-			k = o.kept.unneededLocked(obj)
-		}
-	}
-	o.kept.mu.Unlock()
-	o.endCollected(k)
-}
-
-// oneLess ends one need of an object, and reports whether it was the last.
-func (o *Objects) oneLess(oid raysys.TaskID) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n := o.needs[oid]
-	if n.count--; n.count > 0 {
-		o.needs[oid] = n
-		return false
-	}
-	delete(o.needs, oid)
-	return true
-}
-
-// needed says how many references here stand for an object of another node.
-func (o *Objects) needed(oid raysys.TaskID) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.needs[oid].count
 }
 
 func (s *objectSource) Name() string      { return s.at.Name() }
@@ -197,4 +139,190 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 			return nil, fmt.Errorf("%s: %w", s.Name(), err)
 		}
 	}
+}
+
+// storedSource brings back a value whose bytes are in this node's store alone.
+type storedSource struct {
+	o      *Objects
+	id     raysys.TaskID // of the submission
+	object *objectstore.Object
+	plan   *codec.Plan
+	size   int64
+	refs   []*core.Future
+}
+
+func (s *storedSource) Name() string {
+	return "object " + s.object.ID().String() + " of this node's store"
+}
+func (s *storedSource) ID() raysys.TaskID { return s.id }
+func (s *storedSource) Cancelled()        {}
+
+// Refers implements core.Referring.
+func (s *storedSource) Refers() []*core.Future { return s.refs }
+
+// Remake implements core.Remaker.
+func (s *storedSource) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+	if s.o.refs == nil {
+		done(nil, lost)
+		return
+	}
+	s.o.refs.RemakeOwn(c, lost, done)
+}
+
+// Lost returns why the bytes are lost, nil while they are not.
+func (s *storedSource) Lost() error { return s.object.Lost() }
+
+// Where implements core.Located.
+func (s *storedSource) Where() (core.NodeKey, int64) { return core.NodeKey{}, s.size }
+
+// Fetch implements core.Source.
+func (s *storedSource) Fetch(into any, done func(error)) {
+	go func() {
+		// Without a deadline: the end of the store ends the read.
+		b, err := s.object.Bytes(context.Background())
+		if err == nil {
+			err = decodeShared(b, into, s.refs)
+		}
+		done(s.elsewhere(lostObject(err)))
+	}()
+}
+
+// elsewhere looks for a copy when this node's bytes are lost, as by a damaged file: it returns a core.Elsewhere where the
+// directory names one, else err.
+func (s *storedSource) elsewhere(err error) error {
+	o := s.o
+	if o.dir == nil || !errors.Is(err, raysys.ErrObjectLost) {
+		return err
+	}
+	a, bad := o.dir.FindWait(o.ctx, registry.ObjectKey(s.object.ID()))
+	if bad != nil {
+		return fmt.Errorf("%w (here: %v)", unknownCopies(bad), err)
+	}
+	if !slices.ContainsFunc(a.Record.At, func(l registry.Location) bool { return l.Node != o.self() }) {
+		return err
+	}
+	d := refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}
+	return &core.Elsewhere{Source: o.NewSource(o.refs.Uncounted(o.self(), s.id), d)}
+}
+
+// View implements core.Viewer.
+func (s *storedSource) View(into any, done func(func(), error)) {
+	go func() {
+		viewObject(context.Background(), s.object, into, s.refs, func(end func(), err error) { done(end, s.elsewhere(err)) })
+	}()
+}
+
+// lostObject makes the error of a store that has ended match raysys.ErrObjectLost: its objects are lost with it.
+func lostObject(err error) error {
+	if errors.Is(err, raysys.ErrReleased) {
+		return fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
+	}
+	return err
+}
+
+// futureValue is the value in a future as the object store sees it. It does not keep the future alive.
+type futureValue struct {
+	o      *Objects
+	future weak.Pointer[core.Future]
+	plan   *codec.Plan
+	size   int64
+	value  atomic.Pointer[any] // a pointer to the value while the future does not give it: it is not ready yet
+
+	mu     sync.Mutex // guards object
+	object *objectstore.Object
+}
+
+// Size implements objectstore.Value.
+func (f *futureValue) Size() int64 { return f.size }
+
+// Why implements objectstore.Reason.
+func (f *futureValue) Why() string {
+	c := f.future.Value()
+	switch {
+	case c == nil, c.Work().Name() == "object": // of raysys.Put
+		return "put"
+	}
+	return "result of " + c.Work().Name()
+}
+
+// Pieces implements objectstore.Value.
+func (f *futureValue) Pieces() ([][]byte, error) {
+	v, err := f.now()
+	if err != nil {
+		return nil, err
+	}
+	var refs []*core.Future
+	return f.plan.Pieces(reflect.ValueOf(v).Elem(), &refs)
+}
+
+// now returns a pointer to the value.
+func (f *futureValue) now() (any, error) {
+	if v := f.value.Load(); v != nil {
+		return *v, nil
+	}
+	c := f.future.Value()
+	if c == nil {
+		return nil, fmt.Errorf("%w: its last reference is gone", raysys.ErrReleased)
+	}
+	return c.Outcome()
+}
+
+// Evict implements objectstore.Value.
+func (f *futureValue) Evict() bool {
+	c := f.future.Value()
+	if c == nil {
+		return true // the future is being collected
+	}
+	f.mu.Lock()
+	obj := f.object
+	f.mu.Unlock()
+	if obj == nil || f.value.Load() != nil {
+		return false
+	}
+	if s, ok := core.SourceOf(c).(*objectSource); ok {
+		return c.Evict(s) // a copy: the source that brought it brings it again
+	}
+	v, err := c.Outcome()
+	if err != nil {
+		return c.Absent()
+	}
+	return c.Evict(&storedSource{o: f.o, id: c.ID(), object: obj, plan: f.plan, size: f.size, refs: refsOf(f.plan, v)})
+}
+
+// refsOf lists what a value refers to, in the order of its encoding.
+func refsOf(plan *codec.Plan, v any) (refs []*core.Future) {
+	if !plan.HasRefs() {
+		return nil
+	}
+	plan.Refs(reflect.ValueOf(v).Elem(), func(r core.RefValue) {
+		if c := r.RefFuture(); c != nil {
+			refs = append(refs, c)
+		}
+	})
+	return refs
+}
+
+// viewObject lets a value look into an object's bytes where they are.
+func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*core.Future, done func(func(), error)) {
+	m, err := obj.Map(ctx)
+	if err != nil {
+		done(nil, lostObject(err))
+		return
+	}
+	if err := decodeShared(m.Bytes(), into, refs); err != nil {
+		m.Close()
+		done(nil, err)
+		return
+	}
+	done(func() { m.Close() }, nil)
+}
+
+// decodeShared fills in *into, which looks into encoded where that spares a copy.
+func decodeShared(encoded []byte, into any, refs []*core.Future) error {
+	v := reflect.ValueOf(into).Elem()
+	plan, err := codec.PlanOf(v.Type())
+	if err != nil {
+		return err
+	}
+	return plan.DecodeShared(encoded, v, refs)
 }

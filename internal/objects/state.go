@@ -9,13 +9,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/transfer"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // A State that is too large for the store is an object in files of two nodes: of the node that hosts the grain, and of
@@ -27,64 +28,60 @@ import (
 // Each of the two nodes keeps its file while the record lists the object (retention). While it is open whether a record
 // will list it, the node that writes it decides, for as long as it lives.
 
-// KeepState implements graindir.Retainer.
-func (o *Objects) KeepState(id graindir.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
-	go func() { // the end of o.ctx ends it
-		done(o.keepState(registry.StateKey(o.namespace, id, name), record))
-	}()
-}
+// stateObjects writes, copies and reads the States that are objects.
+type stateObjects struct{ o *Objects }
 
-func (o *Objects) keepState(key string, data []byte) ([]byte, raysys.TaskID, error) {
+func (so *stateObjects) keepState(key string, data []byte) ([]byte, raysys.TaskID, error) {
 	oid := raysys.TaskID{Hi: rand.Uint64(), Lo: rand.Uint64()}
-	if o.dir != nil && o.files.Missing != "" {
-		return nil, oid, o.noDisk()
+	if so.o.dir != nil && so.o.files.Missing != "" {
+		return nil, oid, so.noDisk()
 	}
-	obj, err := o.store.Add(o.ctx, oid, 1, &stateValue{data})
+	obj, err := so.o.store.Add(so.o.ctx, oid, 1, &stateValue{data})
 	if err != nil {
 		return nil, oid, err
 	}
-	r, err := o.retainState(key, obj, o.self(), func(k *reasons) { k.writing = true })
+	r, err := so.o.retainState(key, obj, so.o.self(), func(k *reasons) { k.writing = true })
 	if err != nil {
 		return nil, oid, err
 	}
-	rec, err := o.writeState(key, obj)
+	rec, err := so.writeState(key, obj)
 	if err != nil {
 		r.finish()
 		return nil, oid, err
 	}
 	r.wait()
-	o.record(key, shardlog.Version{}, false, r.seen)
+	so.o.record(key, shardlog.Version{}, false, r.seen)
 	return rec.Append(nil), oid, nil
 }
 
 // noDisk is the error of a node that cannot have files of States.
-func (o *Objects) noDisk() error {
-	return fmt.Errorf("%w: a State that is too large for the store lies on disks, and node %s has none: %s", raysys.ErrNoStore, o.name, o.files.Missing)
+func (so *stateObjects) noDisk() error {
+	return fmt.Errorf("%w: a State that is too large for the store lies on disks, and node %s has none: %s", raysys.ErrNoStore, so.o.name, so.o.files.Missing)
 }
 
 // writeState gives the object its files, and returns what the record of the State shall say. Without a cluster there is
 // one file, and none where the records end with the process.
-func (o *Objects) writeState(key string, obj *objectstore.Object) (rec registry.Record, err error) {
-	if o.files.Missing == "" {
-		if err := o.persist(o.ctx, obj, key); err != nil {
+func (so *stateObjects) writeState(key string, obj *objectstore.Object) (rec registry.Record, err error) {
+	if so.o.files.Missing == "" {
+		if err := so.o.files.persist(so.o.ctx, obj, key); err != nil {
 			return rec, err
 		}
 	}
-	v, err := obj.Version(o.ctx)
+	v, err := obj.Version(so.o.ctx)
 	if err != nil {
 		return rec, err
 	}
 	var others []core.NodeKey
-	if o.dir != nil {
-		if others, err = o.replicateState(key, v.ID); err != nil {
+	if so.o.dir != nil {
+		if others, err = so.replicateState(key, v.ID); err != nil {
 			return rec, err
 		}
 	}
-	rec = registry.Record{ID: v.ID, Owner: o.self(), Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce, Replicas: 1 + len(others)}
-	if o.files.Missing == "" {
-		rec.Files = onDisk(o.self(), others)
+	rec = registry.Record{ID: v.ID, Owner: so.o.self(), Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce, Replicas: 1 + len(others)}
+	if so.o.files.Missing == "" {
+		rec.Files = onDisk(so.o.self(), others)
 	}
-	o.kept.keep(obj, func(k *reasons) { k.replicas, k.files = others, rec.Files })
+	so.o.kept.keep(obj, func(k *reasons) { k.replicas, k.files = others, rec.Files })
 	return rec, nil
 }
 
@@ -93,25 +90,25 @@ func (o *Objects) writeState(key string, obj *objectstore.Object) (rec registry.
 const stateTries = 30
 
 // replicateState has another node make a file of the object. There is none where no other worker stays in the cluster.
-func (o *Objects) replicateState(key string, oid raysys.TaskID) ([]core.NodeKey, error) {
+func (so *stateObjects) replicateState(key string, oid raysys.TaskID) ([]core.NodeKey, error) {
 	asked := map[core.NodeKey]bool{} // nodes that may have a copy, or still be making one
 	defer func() {
 		for k, may := range asked {
 			if may {
-				o.free(k, oid)
+				so.o.free(k, oid)
 			}
 		}
 	}()
 	for try := 1; ; try++ {
 		var errs []error
 		later := false
-		for _, k := range o.candidates(oid) {
+		for _, k := range so.o.candidates(oid) {
 			var err error
 			if asked[k] { // an opFree on its way would end the new copy
-				err = o.askWait(o.ctx, k, opFree, objectRequest{oid: oid})
+				err = so.o.askWait(so.o.ctx, k, opFree, objectRequest{oid: oid})
 			}
 			if err == nil {
-				err = o.askWait(o.ctx, k, opCopyState, objectRequest{oid: oid, key: key})
+				err = so.o.askWait(so.o.ctx, k, opCopyState, objectRequest{oid: oid, key: key})
 				asked[k] = err != nil && !mesh.Undelivered(err)
 			}
 			if err == nil {
@@ -121,14 +118,14 @@ func (o *Objects) replicateState(key string, oid raysys.TaskID) ([]core.NodeKey,
 			errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
 			later = later || !errors.Is(err, raysys.ErrNoStore) && !errors.Is(err, raysys.ErrStoreFull)
 		}
-		switch others := o.others(); {
+		switch others := so.o.others(); {
 		case others == 0:
 			return nil, nil
 		case others > len(errs): // it is suspected, and no candidate
 			later = true
 			errs = append(errs, fmt.Errorf("%w: %d of %d other nodes do not answer", raysys.ErrUnreachable, others-len(errs), others))
 		}
-		if !later || try == stateTries || !o.pause() {
+		if !later || try == stateTries || !so.o.files.pauseForStore() {
 			return nil, fmt.Errorf("%w: a State of this size lies on the disks of two nodes: %w", raysys.ErrNoCapacity, errors.Join(errs...))
 		}
 	}
@@ -136,24 +133,24 @@ func (o *Objects) replicateState(key string, oid raysys.TaskID) ([]core.NodeKey,
 
 // keepStateCopy makes a file of the owner's object for a State. The owner sends opFree when no record lists it, and none
 // will.
-func (o *Objects) keepStateCopy(c *pendingCopy) error {
-	defer o.kept.copyAnswered(c)
+func (so *stateObjects) keepStateCopy(c *pendingCopy) error {
+	defer so.o.kept.copyAnswered(c)
 	oid, key := c.request.oid, c.request.key
-	if o.files.Missing != "" {
-		return o.noDisk()
+	if so.o.files.Missing != "" {
+		return so.noDisk()
 	}
-	obj, err := o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
+	obj, err := so.o.engine.Fetch(so.o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
 	if err != nil {
 		return err
 	}
 	defer obj.Unpin()
-	r, err := o.retainState(key, obj, c.owner, func(*reasons) {})
+	r, err := so.o.retainState(key, obj, c.owner, func(*reasons) {})
 	if err != nil {
 		return err
 	}
-	if err = o.persist(c.ctx, obj, key); err == nil {
+	if err = so.o.files.persist(c.ctx, obj, key); err == nil {
 		var a registry.Entry
-		if a, err = runner.Wait(c.ctx, func(done func(registry.Entry, error)) { o.record(key, shardlog.Version{}, false, done) }); err == nil {
+		if a, err = runner.Wait(c.ctx, func(done func(registry.Entry, error)) { so.o.record(key, shardlog.Version{}, false, done) }); err == nil {
 			r.wait()
 			r.seen(a, nil)
 		}
@@ -167,57 +164,20 @@ func (o *Objects) keepStateCopy(c *pendingCopy) error {
 	return err
 }
 
-// KeptState implements graindir.Retainer.
-func (o *Objects) KeptState(_ graindir.ID, _ string, object raysys.TaskID, err error) {
-	o.kept.mu.Lock()
-	k := o.kept.byID[object]
-	if k == nil || k.state == nil {
-		o.kept.mu.Unlock()
-		return
-	}
-	k.writing = false
-	r, replicas := k.state, slices.Clone(k.replicas)
-	o.kept.mu.Unlock()
-	switch {
-	case err == nil:
-		for _, at := range replicas { // one that began anew meanwhile may have deleted its file: no record listed the object
-			if now, ok := o.current(at.Node); ok && now != at {
-				o.restoreAt(now, r.key, object, restoreTries)
-			}
-		}
-	case errors.Is(err, raysys.ErrOutcomeUnknown), errors.Is(err, raysys.ErrMoved), errors.Is(err, graindir.ErrETag):
-		// The record decides.
-	default:
-		r.finish()
-	}
-}
-
-// FetchState implements graindir.Retainer.
-func (o *Objects) FetchState(_ graindir.ID, _ string, written []byte, done func([]byte, error)) {
-	go func() { // the end of o.ctx ends it
-		rec, err := registry.ReadRecord(written)
-		if err != nil {
-			done(nil, err)
-			return
-		}
-		done(o.fetchState(&rec))
-	}()
-}
-
-func (o *Objects) fetchState(rec *registry.Record) (b []byte, err error) {
-	if slices.Contains(rec.Files, o.name) {
-		if err := o.awaitRecovered(o.ctx); err != nil {
+func (so *stateObjects) fetchState(rec *registry.Record) (b []byte, err error) {
+	if slices.Contains(rec.Files, so.o.name) {
+		if err := so.o.files.awaitRecovered(so.o.ctx); err != nil {
 			return nil, err
 		}
 	}
-	o.need(rec.ID, rec.Owner, rec.Size)
-	defer o.unneeded(rec.ID)
+	so.o.need(rec.ID, rec.Owner, rec.Size)
+	defer so.o.unneeded(rec.ID)
 	for again := true; ; again = false {
-		obj, err := o.pinState(rec)
+		obj, err := so.pinState(rec)
 		if err != nil {
 			return nil, err
 		}
-		b, err = obj.Bytes(o.ctx)
+		b, err = obj.Bytes(so.o.ctx)
 		lost := obj.Lost() != nil
 		obj.Unpin()
 		if err == nil || !lost || !again { // else the file that this node had is damaged
@@ -227,39 +187,39 @@ func (o *Objects) fetchState(rec *registry.Record) (b []byte, err error) {
 }
 
 // pinState returns the object of a State, from this node's store or from another node.
-func (o *Objects) pinState(rec *registry.Record) (*objectstore.Object, error) {
-	if obj := o.store.Take(rec.ID); obj != nil {
-		if v, err := obj.Version(o.ctx); err == nil && rec.Same(&registry.Record{ID: v.ID, Attempt: v.Attempt, Nonce: v.Nonce, Size: v.Size}) {
+func (so *stateObjects) pinState(rec *registry.Record) (*objectstore.Object, error) {
+	if obj := so.o.store.Take(rec.ID); obj != nil {
+		if v, err := obj.Version(so.o.ctx); err == nil && rec.Same(&registry.Record{ID: v.ID, Attempt: v.Attempt, Nonce: v.Nonce, Size: v.Size}) {
 			return obj, nil
 		}
 		obj.Unpin()
 	}
-	if o.dir == nil {
-		return nil, o.denied(rec.ID, o.store.Lookup(rec.ID))
+	if so.o.dir == nil {
+		return nil, so.o.files.whyDenied(rec.ID, so.o.store.Lookup(rec.ID))
 	}
-	nodes, err := o.nodesWithState(rec)
+	nodes, err := so.nodesWithState(rec)
 	if err != nil {
 		return nil, err
 	}
 	v := objectstore.Version{ID: rec.ID, Attempt: rec.Attempt, Size: rec.Size, Nonce: rec.Nonce}
-	w := &whereabouts{o: o, oid: rec.ID, files: rec.Files, lenders: func() []core.NodeKey { return nodes }}
-	return o.unlessPresent(rec.ID, func() (*objectstore.Object, error) { return o.engine.Fetch(o.ctx, v, w, objectstore.Heap) })
+	w := &whereabouts{o: so.o, oid: rec.ID, files: rec.Files, lenders: func() []core.NodeKey { return nodes }}
+	return so.o.files.unlessPresent(rec.ID, func() (*objectstore.Object, error) { return so.o.engine.Fetch(so.o.ctx, v, w, objectstore.Heap) })
 }
 
 // nodesWithState asks which nodes have the object of a State: those that the State's record names, and where none of
 // these has it those that the directory knows of, to which a node that left has copied it.
-func (o *Objects) nodesWithState(rec *registry.Record) (nodes []core.NodeKey, err error) {
+func (so *stateObjects) nodesWithState(rec *registry.Record) (nodes []core.NodeKey, err error) {
 	var errs []error
-	open := o.away(rec.Files)
-	if slices.Contains(rec.Files, o.name) {
-		errs = append(errs, o.denied(rec.ID, o.store.Lookup(rec.ID)))
+	open := so.o.files.allAway(rec.Files)
+	if slices.Contains(rec.Files, so.o.name) {
+		errs = append(errs, so.o.files.whyDenied(rec.ID, so.o.store.Lookup(rec.ID)))
 	}
 	ask := func(list []registry.Location) {
 		for _, at := range list {
-			if at.Node == o.self() || !o.mesh.Alive(at.Node) {
+			if at.Node == so.o.self() || !so.o.mesh.Alive(at.Node) {
 				continue
 			}
-			err := o.askWait(o.ctx, at.Node, opExport, objectRequest{oid: rec.ID})
+			err := so.o.askWait(so.o.ctx, at.Node, opExport, objectRequest{oid: rec.ID})
 			if err == nil {
 				nodes = append(nodes, at.Node)
 				continue
@@ -270,8 +230,8 @@ func (o *Objects) nodesWithState(rec *registry.Record) (nodes []core.NodeKey, er
 			}
 		}
 	}
-	if ask(o.withFiles(rec)); len(nodes) == 0 {
-		a, err := o.dir.FindWait(o.ctx, registry.ObjectKey(rec.ID))
+	if ask(so.o.files.withFiles(rec)); len(nodes) == 0 {
+		a, err := so.o.dir.FindWait(so.o.ctx, registry.ObjectKey(rec.ID))
 		if err != nil {
 			return nil, unknownCopies(err)
 		}
@@ -288,33 +248,33 @@ func (o *Objects) nodesWithState(rec *registry.Record) (nodes []core.NodeKey, er
 
 // keepStateFile keeps an object that the record of a State lists, with a file: one of an earlier incarnation, or one that was
 // made anew.
-func (o *Objects) keepStateFile(key string, obj *objectstore.Object, rec *registry.Record) error {
-	r, err := o.retainState(key, obj, rec.Owner, func(k *reasons) { k.files = rec.Files })
+func (so *stateObjects) keepStateFile(key string, obj *objectstore.Object, rec *registry.Record) error {
+	r, err := so.o.retainState(key, obj, rec.Owner, func(k *reasons) { k.files = rec.Files })
 	if err != nil {
 		return err
 	}
 	r.written.Store(true)
-	if o.files.Missing == "" {
-		if err := o.persist(o.ctx, obj, key); err != nil {
+	if so.o.files.Missing == "" {
+		if err := so.o.files.persist(so.o.ctx, obj, key); err != nil {
 			r.finish()
 			return err
 		}
 	}
-	for o.dir != nil && !slices.Contains(rec.Files, o.name) { // else the State's record says where to look
-		o.markListed(rec.ID)
+	for so.o.dir != nil && !slices.Contains(rec.Files, so.o.name) { // else the State's record says where to look
+		so.o.markListed(rec.ID)
 		own := *rec
 		own.At = nil
-		a, err := o.dir.ChangeWait(o.ctx, registry.AddCopy(own, true))
+		a, err := so.o.dir.ChangeWait(so.o.ctx, registry.AddCopy(own, true))
 		if err == nil && !a.Refused {
 			break
 		}
-		if !o.pause() {
+		if !so.o.files.pauseForStore() {
 			return raysys.ErrClosed
 		}
 	}
-	o.record(key, shardlog.Version{}, false, r.seen)
-	if o.dir != nil {
-		o.restoreElsewhere(key, rec.ID, rec.Files)
+	so.o.record(key, shardlog.Version{}, false, r.seen)
+	if so.o.dir != nil {
+		so.o.files.restoreElsewhere(key, rec.ID, rec.Files)
 	}
 	return nil
 }
@@ -333,3 +293,90 @@ func (v *stateValue) Evict() bool { return true }
 
 // Why implements objectstore.Reason.
 func (v *stateValue) Why() string { return "state" }
+
+func (so *stateObjects) restoreOuter(r *wire.Reader, depth int) (*core.Future, error) {
+	if depth > maxDepth {
+		return nil, wire.ErrCorrupt
+	}
+	kind := r.Byte()
+	switch kind {
+	case writtenSmall:
+		b := slices.Clone(r.Bytes())
+		refs, err := so.restoreInner(r, depth)
+		if err != nil {
+			return nil, err
+		}
+		return &core.NewUntyped(so.o.job, &writtenValue{b, refs}).Future, nil
+	case writtenObject, writtenTask:
+		var run uint64
+		var task raysys.TaskID
+		if kind == writtenTask {
+			run, task = r.Uvarint(), r.ID()
+		}
+		d := refs.Description{OID: r.ID()}
+		id := r.ID()
+		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
+		var err error
+		if d.Refs, err = so.restoreInner(r, depth); err != nil {
+			return nil, err
+		}
+		if d.Owner == so.o.self() {
+			if future, _ := so.o.kept.find(d.OID); future != nil {
+				if run != 0 && so.o.refs != nil {
+					future = so.o.refs.StoredHere(future, run, task)
+				}
+				return future, nil
+			}
+		}
+		if so.o.refs == nil {
+			return &core.NewUntyped(so.o.job, lostSource{id, d.Owner}).Future, nil
+		}
+		s := so.o.refs.Uncounted(d.Owner, id)
+		if run != 0 {
+			s = so.o.refs.Stored(d.Owner, run, task)
+		}
+		return &core.NewUntyped(so.o.job, so.o.NewSource(s, d)).Future, nil
+	}
+	return nil, errors.Join(wire.ErrCorrupt, r.Err())
+}
+
+func (so *stateObjects) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
+	for range r.Count(1) {
+		c, err := so.restoreOuter(r, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, c)
+	}
+	return refs, r.Err()
+}
+
+// writtenValue is a small value that was written with its reference.
+type writtenValue struct {
+	value []byte
+	refs  []*core.Future
+}
+
+func (s *writtenValue) Name() string      { return "value of a stored reference" }
+func (s *writtenValue) ID() raysys.TaskID { return raysys.TaskID{} }
+func (s *writtenValue) Cancelled()        {}
+
+// Fetch implements core.Source.
+func (s *writtenValue) Fetch(into any, done func(error)) {
+	done(refs.Decode(s.value, into, s.refs))
+}
+
+// lostSource stands for an object that an earlier process without a cluster had: its bytes ended with that process.
+type lostSource struct {
+	id    raysys.TaskID
+	owner core.NodeKey
+}
+
+func (s lostSource) Name() string      { return "object of " + s.owner.String() }
+func (s lostSource) ID() raysys.TaskID { return s.id }
+func (s lostSource) Cancelled()        {}
+
+// Fetch implements core.Source.
+func (s lostSource) Fetch(_ any, done func(error)) {
+	done(fmt.Errorf("%w: its owner %s is dead", raysys.ErrObjectLost, s.owner))
+}

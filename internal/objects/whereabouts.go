@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 )
 
@@ -68,7 +66,7 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 		}
 		w.found = false
 	}
-	if err := w.o.away(w.files); err != nil {
+	if err := w.o.files.allAway(w.files); err != nil {
 		return core.NodeKey{}, err
 	}
 	if !w.o.mesh.Alive(w.owner) {
@@ -85,74 +83,3 @@ func unknownCopies(err error) error {
 // settling is how long after the death of a node the directory may lack copies of its objects that other nodes have:
 // their updates were gathered, or waited for a new leader of the shard because the dead node led it too.
 const settling = 4 * registry.ResendPause
-
-// underWay waits until the updates of nodes with copies of the dead node's objects have reached the directory: until
-// settling after the first call for that node. It returns false when that time is over already, or ctx ends.
-func (o *Objects) underWay(ctx context.Context, dead core.NodeKey) bool {
-	now := time.Now()
-	o.mu.Lock()
-	at, known := o.deaths[dead]
-	if !known {
-		for k, t := range o.deaths {
-			if now.Sub(t) > time.Minute && len(o.deaths) > 100 {
-				delete(o.deaths, k)
-			}
-		}
-		if o.deaths == nil {
-			o.deaths = map[core.NodeKey]time.Time{}
-		}
-		at = now
-		o.deaths[dead] = at
-	}
-	o.mu.Unlock()
-	left := settling - now.Sub(at)
-	if left <= 0 {
-		return false
-	}
-	t := time.NewTimer(left)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// FindCopies ends a wait for an owner that cannot be asked. When the value was an object and a node has a copy, done gets
-// a core.Elsewhere; else it gets end. While the directory does not answer, the value is unreachable and not lost.
-func (o *Objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) {
-	if s.ID().IsZero() || o.ctx.Err() != nil {
-		done(end)
-		return
-	}
-	oid := objectID(s.ID(), s.Owner)
-	if obj := o.store.Lookup(oid); obj != nil && obj.Lost() == nil {
-		done(&core.Elsewhere{Source: o.NewSource(s, refs.Description{OID: oid, Owner: s.Owner})})
-		return
-	}
-	look := func(none func()) {
-		o.dir.Find(registry.ObjectKey(oid), func(a registry.Entry, err error) {
-			switch {
-			case errors.Is(end, raysys.ErrUnreachable) && err != nil:
-				done(end) // end says more than err
-			case err != nil:
-				done(s.Unreachable(fmt.Errorf("look for copies of it: %w", err)))
-			case !a.Exists || len(a.Record.At) == 0:
-				none()
-			default:
-				done(&core.Elsewhere{Source: o.NewSource(s, refs.Description{OID: oid, Owner: s.Owner, Size: a.Record.Size})})
-			}
-		})
-	}
-	none := func() { done(end) }
-	look(func() {
-		o.runner.Background(func() {
-			if o.mesh.Alive(s.Owner) || !o.underWay(o.ctx, s.Owner) {
-				none()
-				return
-			}
-			look(none)
-		}, func(error) { none() })
-	})
-}

@@ -1,8 +1,6 @@
 package objectstore
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"sync"
 )
@@ -57,90 +55,50 @@ func (c *Chunk) Sum() (uint32, error) {
 	return c.sum, nil
 }
 
-// Chunk lends chunk i, to be sent. Of an object that is still being received it waits for the chunk.
-func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
-	s := o.store
-	s.mu.Lock()
-	defer s.unlock()
-	if err := s.enter(ctx); err != nil {
-		return Chunk{}, fmt.Errorf("chunk %d of object %s: %w", i, o.id, err)
-	}
-	defer s.busy.Done()
-	for {
-		if err := o.gone(); err != nil {
-			return Chunk{}, err
-		}
-		if o.sums != nil && (i < 0 || i >= len(o.sums.crc)) {
-			return Chunk{}, fmt.Errorf("object %s has %d chunks: there is no chunk %d", o.id, len(o.sums.crc), i)
-		}
-		switch {
-		case o.in != nil:
-			c, ok, err := o.in.lend(ctx, i)
-			if ok || err != nil {
-				return c, err
-			}
-		case o.parts() != nil:
-			at, n := o.version.Section(i)
-			c := Chunk{Pieces: section(o.parts(), at, n), Size: n, sum: o.sums.crc[i]}
-			if !o.sums.known[i] {
-				c.of, c.i = o, i
-			}
-			return o.lend(c), nil
-		case o.file != nil:
-			if c, err := o.fileChunk(ctx, o.file, o.file.body, i); err != errOtherForm {
-				return c, err
-			}
-		default:
-			if err := o.encoded(ctx); err != nil {
-				return Chunk{}, err
-			}
-		}
-	}
+// chain is a list of objects, least recently used first, linked through the objects themselves: a million of them cost no
+// further allocation. The store's mutex guards it.
+type chain struct {
+	root link
+	len  int
 }
 
-// lend counts the use of a chunk in memory.
-func (o *Object) lend(c Chunk) Chunk {
-	o.touch()
-	o.use()
-	c.back = &lent{give: o.unuse}
-	return c
+// link is an object's place in a chain.
+type link struct {
+	prev, next *link
+	in         *chain
+	object     *Object
 }
 
-// fileChunk lends a section of a file; where the file system has no real files, its verified bytes.
-func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int) (Chunk, error) {
-	s := o.store
-	o.use()
-	h, err := s.openFile(f)
-	if err != nil {
-		o.users--
-		defer o.settle()
-		return Chunk{}, o.broken(ctx, f, err)
+// push puts l at the end, as the most recently used, wherever it was.
+func (c *chain) push(l *link) {
+	l.remove()
+	if c.root.next == nil {
+		c.root.prev, c.root.next = &c.root, &c.root
 	}
-	o.touch()
-	at, n := o.version.Section(i)
-	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, sum: o.sums.crc[i]}
-	c.back = &lent{give: func() {
-		s.mu.Lock()
-		s.closeFile(f, h)
-		o.users--
-		o.settle()
-		s.unlock()
-	}}
-	if c.File != nil {
-		return c, nil
+	last := c.root.prev
+	l.prev, l.next, l.in = last, &c.root, c
+	last.next, c.root.prev = l, l
+	c.len++
+}
+
+func (l *link) remove() {
+	if l.in == nil {
+		return
 	}
-	s.unlock()
-	buf := make([]byte, n)
-	if err = readFull(h.file, buf, body+at); err == nil {
-		err = o.version.verify(i, c.sum, buf)
+	l.prev.next, l.next.prev = l.next, l.prev
+	l.in.len--
+	l.prev, l.next, l.in = nil, nil, nil
+}
+
+// first returns the least recently used object that ok accepts, nil when there is none.
+func (c *chain) first(ok func(*Object) bool) *Object {
+	if c.len == 0 {
+		return nil
 	}
-	if err != nil {
-		c.Release()
+	for l := c.root.next; l != &c.root; l = l.next {
+		if ok(l.object) {
+			return l.object
+		}
 	}
-	s.mu.Lock()
-	if err != nil {
-		return Chunk{}, o.broken(ctx, f, err)
-	}
-	c.Pieces, c.Offset = [][]byte{buf}, 0
-	return c, nil
+	return nil
 }

@@ -2,7 +2,9 @@
 
 package objectstore
 
-import "math"
+import (
+	"math"
+)
 
 // Space is not asked for: give Config.Disk.
 func (disk) Space(string) (free, all int64, err error) {
@@ -11,3 +13,7 @@ func (disk) Space(string) (free, all int64, err error) {
 
 // SyncDir does nothing: a directory is no file here.
 func (disk) SyncDir(string) error { return nil }
+
+func mapBody(File, int64, int64) (*fileMapping, error) { return nil, errNotMappable }
+
+func (m *fileMapping) destroy() {}

@@ -25,3 +25,21 @@ func (disk) SyncDir(dir string) error {
 	defer d.Close()
 	return d.Sync()
 }
+
+// mapBody maps size bytes of f from offset body on, read-only. A file that is made shorter while it is mapped raises
+// a signal on access; only another program would do that, since the store only removes files.
+func mapBody(f File, body, size int64) (*fileMapping, error) {
+	file := f.OS()
+	if file == nil || size == 0 || size != int64(int(size)) {
+		return nil, errNotMappable
+	}
+	page := int64(os.Getpagesize())
+	from := body / page * page
+	mem, err := unix.Mmap(int(file.Fd()), from, int(body-from+size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotMappable, err)
+	}
+	return &fileMapping{mem: mem, body: mem[body-from : body-from+size : body-from+size]}, nil
+}
+
+func (m *fileMapping) destroy() { _ = unix.Munmap(m.mem) }

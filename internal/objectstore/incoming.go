@@ -231,3 +231,71 @@ func (in *Incoming) lend(ctx context.Context, i int) (c Chunk, ok bool, err erro
 	at, n := in.version.Section(i)
 	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, sum: o.sums.crc[i]}), true, nil
 }
+
+// Form says where received bytes go.
+type Form uint8
+
+const (
+	// Heap is a buffer of the collector's, for an object that is decoded.
+	Heap Form = iota
+	// Segment is mapped memory, which is used again while warm, for an object that is viewed. It is Heap where the
+	// platform has no such memory.
+	Segment
+	// Disk is a spill file, for an object that shall not take memory. Receive takes it by itself when there is no room.
+	Disk
+	// Sent is Segment, and not the memory of another process of this host even where that could be mapped.
+	Sent
+)
+
+func (f Form) String() string {
+	return [...]string{"heap", "segment", "disk", "sent"}[f]
+}
+
+// Incoming is an object that is being received: chunks come in any order, from any number of goroutines.
+type Incoming struct {
+	object  *Object
+	version Version
+	form    Form
+	mem     []byte      // of Heap and Segment
+	writer  *fileWriter // of Disk
+	part    *spillFile  // the file while it is written, for receivers that are served from it
+
+	// The fields below are guarded by the store's mutex.
+
+	state   []chunkState
+	buffers map[int][]byte        // lent, of Disk
+	waits   map[int]chan struct{} // closed when the chunk came or nothing more comes
+	left    int                   // chunks that did not come yet
+	spare   [][]byte              // buffers of Disk between two chunks
+	ended   bool
+	err     error
+	done    chan struct{} // closed when the object is complete or given up
+}
+
+type chunkState uint8
+
+const (
+	open chunkState = iota
+	lentChunk
+	filled
+)
+
+// unless joins the reasons why neither memory nor disk has room; the first is nil where memory was not asked.
+func unless(memory, disk error) error {
+	if memory == nil {
+		return disk
+	}
+	return fmt.Errorf("%w; and on disk: %w", memory, disk)
+}
+
+// memory returns the bytes that are charged to the object, which has no form of them yet.
+func (in *Incoming) memory() int64 {
+	n := int64(0)
+	if in.form == Heap {
+		n = int64(len(in.mem))
+	}
+	for _, b := range in.buffers {
+		n += int64(len(b))
+	}
+	return n
+}

@@ -34,55 +34,6 @@ func (s *Store) wake() {
 	}
 }
 
-// place puts o where makeRoom looks for it, or nowhere while it is in use.
-func (o *Object) place() {
-	s := o.store
-	if o.file != nil && !o.released {
-		if o.disk.in == nil {
-			s.filed.push(&o.disk)
-		}
-	} else {
-		o.disk.remove()
-	}
-	var c *chain
-	switch {
-	case o.users > 0 || o.pins > 0 || o.op != nil || o.in != nil || o.charged == 0:
-	case !o.primary:
-		c = &s.copies
-	case o.redundant():
-		c = &s.redundants
-	default:
-		c = &s.primaries
-	}
-	if c == nil {
-		o.room.remove()
-	} else if o.room.in != c {
-		c.push(&o.room)
-	}
-}
-
-// touch makes o the most recently used.
-func (o *Object) touch() {
-	if c := o.room.in; c != nil {
-		c.push(&o.room)
-	}
-	if c := o.disk.in; c != nil {
-		c.push(&o.disk)
-	}
-}
-
-// redundant reports whether memory of o can go without a byte being written.
-func (o *Object) redundant() bool {
-	switch {
-	case o.file != nil:
-		return o.value != nil || o.encoding != nil || o.heap != nil || o.seg != nil
-	case o.value != nil:
-		return o.encoding != nil || o.heap != nil || o.seg != nil
-	default:
-		return o.heap != nil && o.seg != nil
-	}
-}
-
 // makeRoom reserves n bytes: s.reserved holds them until they are charged. It returns errNoRoom when everything that is
 // left is in use. The mutex is given up while bytes move.
 func (s *Store) makeRoom(ctx context.Context, n int64) error {
@@ -256,16 +207,6 @@ func (s *Store) drop(o *Object) bool {
 		s.later(func() { h(version) })
 	}
 	return true
-}
-
-// Drop gives up a copy that nothing uses, as makeRoom would. Who wants the object again fetches it again.
-func (o *Object) Drop() {
-	s := o.store
-	s.mu.Lock()
-	defer s.unlock()
-	if o.room.in == &s.copies {
-		s.drop(o)
-	}
 }
 
 // thin drops a form that another one makes needless.

@@ -1,8 +1,13 @@
 package objectstore
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,4 +90,134 @@ func (s *segment) destroy() {
 		unix.Close(s.fd)
 		s.fd = -1
 	}
+}
+
+// memory returns the bytes this process may use: the smallest limit of its cgroups, or the machine's memory.
+func memory() int64 { return memoryUnder("/") }
+
+// memoryUnder is memory where the system's files are under root.
+func memoryUnder(root string) int64 {
+	least := machineMemory(root)
+	lower := func(file string) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
+			least = min(least, n)
+		}
+	}
+	text, _ := os.ReadFile(path.Join(root, "proc/self/cgroup"))
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		base, file := "/sys/fs/cgroup", "memory.max" // version 2, which has no controllers in its line
+		if parts[1] != "" {
+			if parts[1] != "memory" {
+				continue
+			}
+			base, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		// Inside a container the path may not exist here; its limit is then at the top.
+		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
+			lower(path.Join(root, base, dir, file))
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return least
+}
+
+func machineMemory(root string) int64 {
+	f, err := os.Open(path.Join(root, "proc/meminfo"))
+	if err != nil {
+		return fallbackMemory
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "MemTotal:"); ok {
+			if kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return fallbackMemory
+}
+
+// fallbackMemory is assumed where the system does not report its memory.
+const fallbackMemory = 4 << 30
+
+// Reserve allocates the blocks, so that a full disk is noticed before anything is written.
+func (f diskFile) Reserve(size int64) error {
+	for size > 0 {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+			return nil // the writes will tell
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *segment) address(size int64) Shared {
+	return Shared{PID: os.Getpid(), FD: s.fd, Device: s.node.device, Inode: s.node.number, Capacity: size}
+}
+
+// attachSegment maps another process's segment. The descriptor may have been closed or used for something else since
+// it was announced; the file that is opened here stays the same, so that all checks are on it.
+func attachSegment(at Shared, v Version) (*segment, error) {
+	if at.PID <= 0 || at.FD < 0 || v.Size == 0 || at.Capacity < v.Size || at.Capacity != int64(int(at.Capacity)) {
+		return nil, doubt("descriptor %d of process %d with %d bytes cannot hold %d", at.FD, at.PID, at.Capacity, v.Size)
+	}
+	if len(at.Sums) != Chunks(v.Size) {
+		return nil, doubt("%d sums came with %d bytes, which are %d chunks", len(at.Sums), v.Size, Chunks(v.Size))
+	}
+	name := "/proc/" + strconv.Itoa(at.PID) + "/fd/" + strconv.Itoa(at.FD)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("stat %s: %w", name, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Dev != at.Device || st.Ino != at.Inode || st.Size != at.Capacity {
+		return nil, doubt("%s is not the memory that was announced: it was given up meanwhile", name)
+	}
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, fmt.Errorf("seals of %s: %w", name, err)
+	}
+	if seals&fixed != fixed {
+		return nil, doubt("%s is not sealed against shrinking", name)
+	}
+	mem, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", name, err)
+	}
+	s := &segment{mem: mem, fd: -1, node: inode{st.Dev, st.Ino}, foreign: true}
+	last := len(at.Sums) - 1
+	from, n := v.Section(last)
+	if err := v.verify(last, at.Sums[last], mem[from:from+int64(n)]); err != nil {
+		s.destroy()
+		return nil, err
+	}
+	return s, nil
+}
+
+// permanent reports whether err will be the same next time.
+func permanent(err error) bool {
+	for _, e := range []error{errNoSegments, unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EINVAL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

@@ -7,3 +7,15 @@ func newSegment(int64) (*segment, error) { return nil, errNoSegments }
 func segmentLimit() int { return 0 }
 
 func (s *segment) destroy() {}
+
+// memory is assumed where the system is not asked: give Config.Budget.
+func memory() int64 { return 4 << 30 }
+
+// Reserve leaves it to the writes to notice a full disk.
+func (f diskFile) Reserve(int64) error { return nil }
+
+func (s *segment) address(int64) Shared { return Shared{FD: -1} }
+
+func attachSegment(Shared, Version) (*segment, error) { return nil, errNoSegments }
+
+func permanent(error) bool { return true }

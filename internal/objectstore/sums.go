@@ -48,32 +48,6 @@ func (s *sums) noteAll(crc []uint32) bool {
 	return true
 }
 
-// measure takes the length of the object's encoding. False: another one is known. The mutex is held.
-func (o *Object) measure(size int64) bool {
-	if o.sums == nil {
-		o.version.Size, o.sums = size, newSums(size)
-	}
-	return o.version.Size == size
-}
-
-// compare computes the sums of a repeated encoding if one is known: the value must still give the chunks that other
-// nodes may have. o is in its slot; the mutex is given up meanwhile.
-func (o *Object) compare(pieces [][]byte) error {
-	if !slices.Contains(o.sums.known, true) {
-		return nil
-	}
-	o.store.unlock()
-	var all running
-	for _, p := range pieces {
-		all.add(p)
-	}
-	o.store.mu.Lock()
-	if !o.sums.noteAll(all.all()) {
-		return changed(o.id)
-	}
-	return nil
-}
-
 // sumOf is the CRC-32C of the joint of pieces.
 func sumOf(pieces [][]byte) (sum uint32) {
 	for _, p := range pieces {

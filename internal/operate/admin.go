@@ -246,18 +246,18 @@ func (o *Operator) Asked(what string, by core.NodeKey) { o.asked(what, by) }
 func (o *Operator) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {
 	switch q.op {
 	case adminMemory:
-		m := own{o}.memory(q.limit)
+		m := ownMemory(o, q.limit)
 		a.Memory = &m
 	case adminWhy:
-		a.Why = own{o}.explain(ctx, q.id)
+		a.Why = ownExplain(o, ctx, q.id)
 	case adminExplain:
-		a.Explain = own{o}.scheduling(q.id)
+		a.Explain = ownScheduling(o, q.id)
 	case adminGroups:
-		a.Groups = own{o}.ledGroups(q.id, q.limit)
+		a.Groups = ownLedGroups(o, q.id, q.limit)
 	case adminAsk:
-		a.List, err = own{o}.answerTo(ctx, q)
+		a.List, err = ownAnswerTo(o, ctx, q)
 	case adminStatus:
-		a.Status = own{o}.report()
+		a.Status = ownReport(o)
 	case adminWays:
 		a.Ways, err = o.ways()
 	case adminDrain:

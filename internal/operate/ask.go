@@ -12,7 +12,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/internal/mesh"
 )
 
 const (
@@ -26,10 +25,10 @@ const (
 )
 
 // question is what nodes are asked by name, with a query and an answer as JSON.
-type question func(o own, ctx context.Context, query []byte) (any, error)
+type question func(o *Operator, ctx context.Context, query []byte) (any, error)
 
-func asked[Q, A any](f func(own, context.Context, Q) (A, error)) question {
-	return func(o own, ctx context.Context, query []byte) (any, error) {
+func asked[Q, A any](f func(*Operator, context.Context, Q) (A, error)) question {
+	return func(o *Operator, ctx context.Context, query []byte) (any, error) {
 		var q Q
 		if err := json.Unmarshal(query, &q); err != nil {
 			return nil, fmt.Errorf("read the question: %w", err)
@@ -42,41 +41,41 @@ func asked[Q, A any](f func(own, context.Context, Q) (A, error)) question {
 func questionOf(name string) question {
 	switch name {
 	case "tasks":
-		return asked(own.tasks)
+		return asked(ownTasks)
 	case "work":
-		return asked(own.work)
+		return asked(ownWork)
 	case "functions":
-		return asked(own.functions)
+		return asked(ownFunctions)
 	case "failures":
-		return asked(own.failures)
+		return asked(ownFailures)
 	case "grain":
-		return asked(own.grainOf)
+		return asked(ownGrainOf)
 	case "states":
-		return asked(own.states)
+		return asked(ownStates)
 	case "decode":
-		return asked(own.decode)
+		return asked(ownDecode)
 	case "cancel":
-		return asked(own.cancel)
+		return asked(ownCancel)
 	case "stack":
-		return asked(own.stack)
+		return asked(ownStack)
 	case "waits":
-		return asked(own.waits)
+		return asked(ownWaits)
 	case "logs":
-		return asked(own.logs)
+		return asked(ownLogs)
 	case "timeline":
-		return asked(own.timeline)
+		return asked(ownTimeline)
 	case "streams":
-		return asked(own.streams)
+		return asked(ownStreams)
 	case "grains":
-		return asked(own.grains)
+		return asked(ownGrains)
 	case "unload":
-		return asked(own.unload)
+		return asked(ownUnload)
 	}
 	return nil
 }
 
-// answerTo answers a question.
-func (o own) answerTo(ctx context.Context, q adminRequest) (json.RawMessage, error) {
+// ownAnswerTo answers a question.
+func ownAnswerTo(o *Operator, ctx context.Context, q adminRequest) (json.RawMessage, error) {
 	f := questionOf(q.id)
 	if f == nil {
 		return nil, fmt.Errorf("the question %q is unknown to this version", q.id)
@@ -162,8 +161,8 @@ func unknown(what, name string, names []string) error {
 	return fmt.Errorf("%w: no node has a %s %s: %s", raysys.ErrNotFound, what, name, there)
 }
 
-// namesIn lists the definitions of a kind of this node.
-func (o own) namesIn(kind string) (names []string) {
+// ownNamesIn lists the definitions of a kind of this node.
+func ownNamesIn(o *Operator, kind string) (names []string) {
 	for _, e := range o.Job.Table.Entries() {
 		if e.Kind == kind && len(names) < maxRows {
 			names = append(names, e.Name)
@@ -229,47 +228,3 @@ func sorted[T any](rows []T, limit int, order func(a, b *T) int) []T {
 // spacesPatience bounds the wait for nodes that do not say which program they run: a connection to a healthy one is there within milliseconds, and what
 // is asked afterwards has time left.
 const spacesPatience = time.Second
-
-// spaces are the namespaces of the programs of the cluster, this node's first, and silent the nodes that cannot be reached, with why. Each member is
-// reached as for a question: a connection says which namespace its peer has.
-func (o *Operator) spaces(ctx context.Context) (spaces, silent []string) {
-	spaces = []string{o.Namespace}
-	c := o.Node.Cluster()
-	if c == nil {
-		return spaces, nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, spacesPatience, fmt.Errorf("no answer within %v", spacesPatience))
-	defer cancel()
-	type answer struct {
-		peer *mesh.Peer
-		err  error
-	}
-	asked := map[string]chan answer{}
-	for _, m := range o.Members() {
-		k, one := mesh.KeyOf(m), make(chan answer, 1)
-		if k == o.Self() {
-			continue
-		}
-		asked[string(k.Node)] = one
-		c.Mesh.Connect(k, func(p *mesh.Peer, err error) { one <- answer{p, err} })
-	}
-	for node, one := range asked {
-		var a answer
-		select {
-		case a = <-one:
-		case <-ctx.Done():
-			select {
-			case a = <-one:
-			default:
-				a.err = context.Cause(ctx)
-			}
-		}
-		if a.err != nil {
-			silent = append(silent, fmt.Sprintf("%s: %v", node, a.err))
-		} else if !slices.Contains(spaces, a.peer.Namespace()) {
-			spaces = append(spaces, a.peer.Namespace())
-		}
-	}
-	slices.Sort(silent)
-	return spaces, silent
-}

@@ -13,8 +13,8 @@ import (
 	"github.com/raysys/raysys/placement/devices"
 )
 
-// demand is the work that waits on this node.
-func (o own) demand() (list []inspect.Demand) {
+// ownDemand is the work that waits on this node.
+func ownDemand(o *Operator) (list []inspect.Demand) {
 	now := o.Now()
 	add := func(r core.Resources, labels map[string]string, group string, count int, since int64, unplaced bool) {
 		if group != "" {
@@ -60,8 +60,8 @@ func shape(d inspect.Demand) string {
 	return fmt.Sprint(d.Resources, d.Resources.GPUMemory, d.Resources.Memory, d.Labels, d.Group)
 }
 
-// groupDemand is the placement groups that wait for room, of the shards that this node leads.
-func (o own) groupDemand() (list []inspect.GroupDemand) {
+// ownGroupDemand is the placement groups that wait for room, of the shards that this node leads.
+func ownGroupDemand(o *Operator) (list []inspect.GroupDemand) {
 	now := o.Now()
 	for _, g := range o.Node.LedGroups() {
 		if !g.Waits {
@@ -101,8 +101,8 @@ func summedGroups(all []inspect.GroupDemand) (list []inspect.GroupDemand) {
 	return list
 }
 
-// devices is what the node's ledger has of its accelerators, and what their source says of them.
-func (o own) devices() (list []inspect.DeviceStatus) {
+// ownDevices is what the node's ledger has of its accelerators, and what their source says of them.
+func ownDevices(o *Operator) (list []inspect.DeviceStatus) {
 	said := map[string]devices.Device{}
 	if source := o.Devices; source != nil {
 		for _, d := range source.Inventory().Devices {

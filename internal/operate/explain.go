@@ -4,50 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/member"
 )
-
-// ExplainWork is raysys.Explain.
-func (o *Operator) ExplainWork(ctx context.Context, c *core.Future) (raysys.Scheduling, error) {
-	id, name := c.ID().String(), c.Work().Name()
-	if g, ok := grainengine.GrainOf(c); ok {
-		id = g.String()
-	}
-	s, err := o.Explain(ctx, id)
-	if err != nil && !c.Pending() && !c.Settled() && !c.Away() {
-		return raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{{Node: o.Name, Stage: core.StageRunning, For: "nothing: it runs here"}}}, nil
-	}
-	return s, err
-}
-
-// Explain asks all nodes where a piece of work waits and why, or where it was placed: a task by its id, or how that begins, or a
-// grain by its kind/key. The error matches raysys.ErrNotFound when it waits nowhere and no decision about it is remembered, and
-// names some ids when several begin so.
-func (o *Operator) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
-	all, silent := schedulings(ctx, o, id)
-	switch len(all) {
-	case 0:
-		err := fmt.Errorf("%w: %s waits nowhere, and is not in the last %d decisions that each node remembers: it runs where it was submitted, has ended, or never was",
-			raysys.ErrNotFound, id, keptDecisions)
-		if len(silent) > 0 {
-			err = fmt.Errorf("%w (no answer: %s)", err, strings.Join(silent, "; "))
-		}
-		return raysys.Scheduling{}, err
-	case 1:
-		for _, s := range all {
-			return *s, nil
-		}
-	}
-	ids := slices.Sorted(maps.Keys(all))
-	return raysys.Scheduling{}, fmt.Errorf("%d tasks have ids that begin with %s: give more of one of %s", len(ids), id, strings.Join(ids[:min(len(ids), 8)], ", "))
-}
 
 // schedulings are all answers, by id.
 func schedulings(ctx context.Context, o *Operator, id string) (all map[string]*raysys.Scheduling, silent []string) {
@@ -70,13 +33,13 @@ func schedulings(ctx context.Context, o *Operator, id string) (all map[string]*r
 	}
 	slices.Sort(silent)
 	for _, s := range all {
-		own{o}.order(s)
+		ownOrder(o, s)
 	}
 	return all, silent
 }
 
-// order puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
-func (o own) order(s *raysys.Scheduling) {
+// ownOrder puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
+func ownOrder(o *Operator, s *raysys.Scheduling) {
 	rank := func(w *raysys.Waiting) int {
 		if w.Stage == core.StageSent {
 			return 0
@@ -99,8 +62,8 @@ func (o own) order(s *raysys.Scheduling) {
 	}
 }
 
-// scheduling is what this node knows of the work.
-func (o own) scheduling(id string) (list []raysys.Scheduling) {
+// ownScheduling is what this node knows of the work.
+func ownScheduling(o *Operator, id string) (list []raysys.Scheduling) {
 	add := func(id, name string, w raysys.Waiting) {
 		w.Node = o.Name
 		list = append(list, raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{w}})

@@ -51,8 +51,8 @@ func Functions(ctx context.Context, o *Operator, limit int) (inspect.Functions, 
 	return all, err
 }
 
-// functions are those of this node.
-func (o own) functions(context.Context, struct{}) (p page[tally.Row], err error) {
+// ownFunctions are those of this node.
+func ownFunctions(o *Operator, _ context.Context, _ struct{}) (p page[tally.Row], err error) {
 	p.Rows = append(taskengine.Functions(o.Tasks), grainengine.Functions(o.Grains)...)
 	p.Count = len(p.Rows)
 	p.Rows = bounded(p.Rows)
@@ -104,8 +104,8 @@ func callOf(work, function, grain string) bool {
 
 func (q *failureQuery) all() bool { return q.Prefix == "" && q.Grain == "" && len(q.Tasks) == 0 }
 
-// failures are those of this node.
-func (o own) failures(_ context.Context, q failureQuery) (p page[tally.Failure], err error) {
+// ownFailures are those of this node.
+func ownFailures(o *Operator, _ context.Context, q failureQuery) (p page[tally.Failure], err error) {
 	p.Rows = taskengine.Tally(o.Tasks).Failures()
 	if !q.all() {
 		p.Rows = slices.DeleteFunc(p.Rows, func(f tally.Failure) bool { return !q.fits(&f) })

@@ -129,7 +129,7 @@ func (f *finding) unheard(silent []string) {
 	}
 }
 
-// work asks at once what is known of tasks and values whose ids begin so, and returns the ids of those values.
+// ownWork asks at once what is known of tasks and values whose ids begin so, and returns the ids of those values.
 func (f *finding) work(id string) (ids []string) {
 	var values map[string]core.Explanation
 	var waits map[string]*raysys.Scheduling
@@ -164,7 +164,7 @@ func (f *finding) work(id string) (ids []string) {
 	return ids
 }
 
-// failures finds the last failure of each thing, and failures whose ids begin with the text.
+// ownFailures finds the last failure of each thing, and failures whose ids begin with the text.
 func (f *finding) failures(digits bool) {
 	var q failureQuery
 	switch {
@@ -298,7 +298,7 @@ func (f *finding) named() (list []named, err error) {
 	return list, nil
 }
 
-// grain finds the grain of a KIND/KEY.
+// ownGrain finds the grain of a KIND/KEY.
 func (f *finding) grain() {
 	var rows pages[inspect.Grain]
 	var waits map[string]*raysys.Scheduling
@@ -321,11 +321,11 @@ func (f *finding) grain() {
 	g.Scheduling, g.Tasks, g.Grains, g.States = waits[f.text], turns, rows.Rows, states
 }
 
-// grainOf lists the activations of one grain on this node.
-func (o own) grainOf(_ context.Context, name string) (p page[inspect.Grain], err error) {
+// ownGrainOf lists the activations of one grain on this node.
+func ownGrainOf(o *Operator, _ context.Context, name string) (p page[inspect.Grain], err error) {
 	kind, key, _ := strings.Cut(name, "/")
 	for _, g := range grainengine.FindActive(o.Grains, graindir.ID{Kind: kind, Key: key}) {
-		p.Rows = append(p.Rows, o.grain(&g))
+		p.Rows = append(p.Rows, ownGrain(o, &g))
 	}
 	return p, nil
 }
@@ -398,8 +398,8 @@ func endTask(ctx context.Context, o *Operator, t *inspect.Thing) error {
 	return err
 }
 
-// cancel ends a task that this node has submitted.
-func (o own) cancel(_ context.Context, id string) (did bool, err error) {
+// ownCancel ends a task that this node has submitted.
+func ownCancel(o *Operator, _ context.Context, id string) (did bool, err error) {
 	whole, ok := readID(id)
 	if !ok {
 		return false, fmt.Errorf("%w: %q is no id of a task", raysys.ErrBadOption, id)

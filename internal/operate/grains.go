@@ -29,11 +29,11 @@ func deepest(a, b *inspect.Grain) int {
 	return cmp.Or(b.Mailbox-a.Mailbox, cmp.Compare(b.Lasts, a.Lasts), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key), strings.Compare(string(a.Node), string(b.Node)))
 }
 
-// grains lists the grains that this node has in memory.
-func (o own) grains(_ context.Context, q inspect.GrainQuery) (page[inspect.Grain], error) {
+// ownGrains lists the grains that this node has in memory.
+func ownGrains(o *Operator, _ context.Context, q inspect.GrainQuery) (page[inspect.Grain], error) {
 	var p page[inspect.Grain]
 	if q.Kind != "" && o.Job.Table.Lookup("grain", q.Kind) == nil {
-		p.Unknown, p.Names = true, o.namesIn("grain")
+		p.Unknown, p.Names = true, ownNamesIn(o, "grain")
 		return p, nil
 	}
 	rows := &first[grainengine.Active]{limit: limitOf(q.Limit), order: func(a, b *grainengine.Active) int {
@@ -47,14 +47,14 @@ func (o own) grains(_ context.Context, q inspect.GrainQuery) (page[inspect.Grain
 	rows.cut()
 	p.Count = rows.count
 	for i := range rows.rows {
-		p.Rows = append(p.Rows, o.grain(&rows.rows[i]))
+		p.Rows = append(p.Rows, ownGrain(o, &rows.rows[i]))
 	}
 	p.Rows = bounded(p.Rows)
 	return p, nil
 }
 
-// grain is the row of a grain.
-func (o own) grain(g *grainengine.Active) inspect.Grain {
+// ownGrain is the row of a grain.
+func ownGrain(o *Operator, g *grainengine.Active) inspect.Grain {
 	row := inspect.Grain{Kind: g.ID.Kind, Key: g.ID.Key, Node: o.Name, Mailbox: g.Mailbox, Waits: g.Waits}
 	if turns := g.Turns(); len(turns) > 0 {
 		row.Turn, row.Lasts, row.Late = turns[0].Name, turns[0].Since, turns[0].Late
@@ -124,7 +124,7 @@ func placeOf(ctx context.Context, o *Operator, id graindir.ID) (graindir.Place, 
 	}
 }
 
-// unload answers whether the grain was here. It is gone then.
-func (o own) unload(ctx context.Context, id graindir.ID) (bool, error) {
+// ownUnload answers whether the grain was here. It is gone then.
+func ownUnload(o *Operator, ctx context.Context, id graindir.ID) (bool, error) {
 	return grainengine.UnloadHere(ctx, o.Grains, id)
 }

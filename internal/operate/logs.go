@@ -17,8 +17,8 @@ import (
 	"github.com/raysys/raysys/internal/worklog"
 )
 
-// logs is what this node has kept: nil of a driver that raysys node did not start.
-func (o own) logs(ctx context.Context, q worklog.Query) (*worklog.Answer, error) {
+// ownLogs is what this node has kept: nil of a driver that raysys node did not start.
+func ownLogs(o *Operator, ctx context.Context, q worklog.Query) (*worklog.Answer, error) {
 	a, err := o.Lines.Read(ctx, q)
 	if c := o.Node.Cluster(); errors.Is(err, worklog.ErrNotKept) && c != nil {
 		if me, ok := c.Member.View().Node(o.Name); ok && RoleOf(me.Info) == "driver" {

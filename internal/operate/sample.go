@@ -12,7 +12,6 @@ import (
 
 // Sample is what the node, which has started, says of itself to metrics.
 func Sample(o *Operator) (metrics.Sample, error) {
-	on := own{o}
 	s := metrics.Sample{
 		Tasks: taskengine.Functions(o.Tasks), Calls: grainengine.Functions(o.Grains), Grains: o.Grains.Kinds(), Mailboxes: map[string]int{},
 	}
@@ -28,7 +27,7 @@ func Sample(o *Operator) (metrics.Sample, error) {
 	for name, n := range total.Custom {
 		s.Resources = append(s.Resources, metrics.Resource{Name: name, Total: n, Free: free.Custom[name]})
 	}
-	for _, d := range on.devices() {
+	for _, d := range ownDevices(o) {
 		one := metrics.Device{ID: d.UUID, Held: d.Total - d.Free, Sick: d.Sick, Utilization: -1, UsedBytes: -1}
 		if d.Busy != devices.Unknown {
 			one.Utilization, one.UsedBytes = float64(d.Busy)/100, float64(d.UsedMemory)

@@ -27,8 +27,8 @@ func Stack(ctx context.Context, o *Operator, node raysys.NodeID) (all inspect.St
 	return all, err
 }
 
-// stack folds the stacks of this process.
-func (o own) stack(context.Context, struct{}) (inspect.Stacks, error) {
+// ownStack folds the stacks of this process.
+func ownStack(o *Operator, _ context.Context, _ struct{}) (inspect.Stacks, error) {
 	goroutines := grainengine.GoroutineStacks()
 	all := inspect.Stacks{Node: o.Name, PID: os.Getpid(), Goroutines: len(goroutines), Stacks: folded(goroutines)}
 	all.Stacks = bounded(all.Stacks)

@@ -93,8 +93,8 @@ func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspec
 	return bounded(list)
 }
 
-// states are the stored States of a grain, of the shards that this node leads.
-func (o own) states(ctx context.Context, q stateQuery) (a statesAnswer, err error) {
+// ownStates are the stored States of a grain, of the shards that this node leads.
+func ownStates(o *Operator, ctx context.Context, q stateQuery) (a statesAnswer, err error) {
 	kind, key, _ := strings.Cut(q.Grain, "/")
 	id := graindir.ID{Kind: kind, Key: key}
 	a.Knows, a.Namespace = o.Job.Table.Lookup("grain", kind) != nil, o.Namespace
@@ -129,8 +129,8 @@ func (o own) states(ctx context.Context, q stateQuery) (a statesAnswer, err erro
 	return a, nil
 }
 
-// decode shows a State of a kind of this program.
-func (o own) decode(ctx context.Context, s storedState) (inspect.State, error) {
+// ownDecode shows a State of a kind of this program.
+func ownDecode(o *Operator, ctx context.Context, s storedState) (inspect.State, error) {
 	shown := inspect.State{Namespace: s.Namespace, Name: s.Name, Bytes: s.Bytes}
 	v, known, err := grainengine.StoredValue(o.Job.Table, s.Kind, s.Name, s.Record)
 	if !known {

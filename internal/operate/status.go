@@ -1,8 +1,6 @@
 package operate
 
 import (
-	"cmp"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/internal/mesh"
 )
 
 // errInNoCluster is the error of an operator's request to a node that runs everything in one process.
@@ -24,36 +21,6 @@ var errInNoCluster = errors.New("the node is in no cluster: set RAYSYS_CONSUL")
 // statusPatience is how long a node may take to answer. It only reads counters, so a second already shows that
 // something is wrong.
 const statusPatience = 3 * time.Second
-
-// Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
-// answer is listed with what its record says. Without a cluster it is the status of this node, and of no shards.
-func (o *Operator) Status(ctx context.Context) (inspect.Status, error) {
-	st := inspect.Status{}
-	if c := o.Node.Cluster(); c != nil {
-		st.Cluster, st.ID, st.Format, st.Shards = c.Name, c.Registry.Layout().ID, c.Registry.Layout().Format, c.shards()
-	}
-	members := o.Members()
-	answers := o.askAll(ctx, members, adminRequest{op: adminStatus})
-	for _, m := range members {
-		s := Known(m)
-		switch k := mesh.KeyOf(m); {
-		case answers[k].err != nil && m.Joining:
-			s.Error = fmt.Sprintf("%s cannot reach it: %v", o.Name, answers[k].err)
-		case answers[k].err != nil:
-			s.State, s.Error = inspect.NodeUnknown, answers[k].err.Error()
-		default:
-			s = with(s, answers[k].answer.Status)
-		}
-		st.Nodes = append(st.Nodes, s)
-		st.Demand = append(st.Demand, s.Demand...)
-		st.Groups = append(st.Groups, s.Groups...)
-	}
-	st.Demand, st.Groups = summed(st.Demand), summedGroups(st.Groups)
-	slices.SortFunc(st.Nodes, func(a, b inspect.NodeStatus) int {
-		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
-	})
-	return st, nil
-}
 
 // shards are the leaders of all shards, as this node knows them.
 func (c *Cluster) shards() (list []inspect.ShardStatus) {
@@ -85,14 +52,14 @@ func Known(m member.Node) inspect.NodeStatus {
 	return s
 }
 
-// report is this node's status by itself.
-func (o own) report() inspect.NodeStatus {
+// ownReport is this node's status by itself.
+func ownReport(o *Operator) inspect.NodeStatus {
 	k := o.Self()
 	l := o.Tasks.Load()
 	s := inspect.NodeStatus{
 		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Build: build(), Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
-		Grains: o.Grains.Kinds(), Devices: o.devices(), Demand: o.demand(), Groups: o.groupDemand(),
+		Grains: o.Grains.Kinds(), Devices: ownDevices(o), Demand: ownDemand(o), Groups: ownGroupDemand(o),
 	}
 	if o.Job.Tasks != nil {
 		for _, j := range o.Job.Tasks.ListTasks() {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/listed"
 	"github.com/raysys/raysys/internal/registry"
@@ -217,18 +216,8 @@ func Schedule(ctx context.Context, o *Operator, verb, name string) error {
 	}
 }
 
-// Streams asks all nodes for the parts of subscriptions that they deliver, for up to 3 s or as long as ctx lasts.
-func (o *Operator) Streams(ctx context.Context) (all inspect.Streams, err error) {
-	all = inspect.Streams{Cluster: o.clusterName(), Parts: []inspect.StreamPart{}}
-	all.Silent, err = ask(ctx, o, "", "streams", struct{}{}, func(_ core.NodeKey, parts []inspect.StreamPart) { all.Parts = append(all.Parts, parts...) })
-	slices.SortFunc(all.Parts, func(a, b inspect.StreamPart) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Stream, b.Stream), strings.Compare(a.To, b.To), cmp.Compare(a.Part, b.Part))
-	})
-	return all, err
-}
-
-// streams are the parts that this node delivers.
-func (o own) streams(context.Context, struct{}) (parts json.RawMessage, err error) {
+// ownStreams are the parts that this node delivers.
+func ownStreams(o *Operator, _ context.Context, _ struct{}) (parts json.RawMessage, err error) {
 	if f := listed.Of("streams"); f != nil {
 		return json.Marshal(f(o.Listed))
 	}

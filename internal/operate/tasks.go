@@ -116,14 +116,14 @@ func longest(a, b *inspect.Task) int {
 	return cmp.Or(cmp.Compare(b.Lasts, a.Lasts), strings.Compare(string(a.Node), string(b.Node)), strings.Compare(a.ID, b.ID))
 }
 
-// tasks lists the tasks that wait or run on this node.
-func (o own) tasks(_ context.Context, q taskQuery) (page[inspect.Task], error) {
+// ownTasks lists the tasks that wait or run on this node.
+func ownTasks(o *Operator, _ context.Context, q taskQuery) (page[inspect.Task], error) {
 	var p page[inspect.Task]
 	if q.Function != "" && o.Job.Table.Lookup("task", q.Function) == nil {
-		p.Unknown, p.Names = true, o.namesIn("task")
+		p.Unknown, p.Names = true, ownNamesIn(o, "task")
 		return p, nil
 	}
-	rows := o.firstTasks(limitOf(q.Limit), func(t *taskengine.Seen) bool {
+	rows := ownFirstTasks(o, limitOf(q.Limit), func(t *taskengine.Seen) bool {
 		switch {
 		case t.Stage == core.StageSent && !q.Sent, q.Function != "" && t.Future.Work().Name() != q.Function:
 			return false
@@ -136,14 +136,14 @@ func (o own) tasks(_ context.Context, q taskQuery) (page[inspect.Task], error) {
 	})
 	p.Count = rows.count
 	for i := range rows.rows {
-		p.Rows = append(p.Rows, o.task(&rows.rows[i]))
+		p.Rows = append(p.Rows, ownTask(o, &rows.rows[i]))
 	}
 	p.Rows = bounded(p.Rows)
 	return p, nil
 }
 
-// firstTasks keeps those of the tasks of this node for which wanted is true that have waited or run longest.
-func (o own) firstTasks(limit int, wanted func(*taskengine.Seen) bool) *first[taskengine.Seen] {
+// ownFirstTasks keeps those of the tasks of this node for which wanted is true that have waited or run longest.
+func ownFirstTasks(o *Operator, limit int, wanted func(*taskengine.Seen) bool) *first[taskengine.Seen] {
 	rows := &first[taskengine.Seen]{limit: limit, order: func(a, b *taskengine.Seen) int {
 		return cmp.Compare(uint64(a.Since-1), uint64(b.Since-1)) // 0, not known, comes last
 	}}
@@ -166,8 +166,8 @@ func stateOf(t *taskengine.Seen) string {
 	return inspect.TaskRunning
 }
 
-// task is the row of a task.
-func (o own) task(t *taskengine.Seen) inspect.Task {
+// ownTask is the row of a task.
+func ownTask(o *Operator, t *taskengine.Seen) inspect.Task {
 	c := t.Future
 	w := t.Explain(o.Tasks)
 	row := inspect.Task{

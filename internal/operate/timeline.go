@@ -63,15 +63,15 @@ type timelineAnswer struct {
 	Next      int                 `json:"next,omitempty"` // from where there are more; 0 for none
 }
 
-// timeline begins a recording on this node, or returns a part of one.
-func (o own) timeline(_ context.Context, q timelineQuery) (a timelineAnswer, err error) {
+// ownTimeline begins a recording on this node, or returns a part of one.
+func ownTimeline(o *Operator, _ context.Context, q timelineQuery) (a timelineAnswer, err error) {
 	l := &o.recording
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := o.Now()
 	if q.Recording == 0 {
 		if f := q.Function; f != "" && o.Job.Table.Lookup("task", f) == nil && o.Job.Table.Lookup("method", f) == nil {
-			return timelineAnswer{Unknown: true, Names: append(o.namesIn("task"), o.namesIn("method")...)}, nil
+			return timelineAnswer{Unknown: true, Names: append(ownNamesIn(o, "task"), ownNamesIn(o, "method")...)}, nil
 		}
 		if l.r == nil {
 			d := min(max(q.For, leastTimeline), mostTimeline)
@@ -99,7 +99,7 @@ func (o own) timeline(_ context.Context, q timelineQuery) (a timelineAnswer, err
 }
 
 // record keeps r on while its time lasts, and after that until all have it.
-func record(o own, r *tally.Recorder) {
+func record(o *Operator, r *tally.Recorder) {
 	l, counts := &o.recording, taskengine.Tally(o.Tasks)
 	is := func(until *int64) bool {
 		l.mu.Lock()

@@ -81,19 +81,19 @@ func follow(ctx context.Context, o *Operator, from []inspect.Task) (waits, ends 
 	return bounded(waits), bounded(ends), nil
 }
 
-// waits lists the work of this node that waits for other work.
-func (o own) waits(_ context.Context, q inspect.TaskQuery) (page[inspect.Task], error) {
+// ownWaits lists the work of this node that waits for other work.
+func ownWaits(o *Operator, _ context.Context, q inspect.TaskQuery) (page[inspect.Task], error) {
 	limit := limitOf(q.Limit)
-	rows := o.firstTasks(limit, func(t *taskengine.Seen) bool { return stateOf(t) == inspect.TaskBlocked })
+	rows := ownFirstTasks(o, limit, func(t *taskengine.Seen) bool { return stateOf(t) == inspect.TaskBlocked })
 	p := page[inspect.Task]{Count: rows.count}
 	for i := range rows.rows {
-		p.Rows = append(p.Rows, o.task(&rows.rows[i]))
+		p.Rows = append(p.Rows, ownTask(o, &rows.rows[i]))
 	}
 	turns := &first[inspect.Task]{limit: limit, order: longest}
 	grainengine.EachActive(o.Grains, "", func(g grainengine.Active) {
 		for _, t := range g.Turns() {
 			if t.Turn != nil && t.Turn.IsBlocked() {
-				turns.add(o.turn(&g, &t))
+				turns.add(ownTurn(o, &g, &t))
 			}
 		}
 	})
@@ -103,8 +103,8 @@ func (o own) waits(_ context.Context, q inspect.TaskQuery) (page[inspect.Task], 
 	return p, nil
 }
 
-// turn is the row of a grain's turn.
-func (o own) turn(g *grainengine.Active, t *grainengine.OneTurn) inspect.Task {
+// ownTurn is the row of a grain's turn.
+func ownTurn(o *Operator, g *grainengine.Active, t *grainengine.OneTurn) inspect.Task {
 	row := inspect.Task{Function: t.Name, Node: o.Name, State: inspect.TaskRunning, Stage: core.StageRunning, Lasts: t.Since, Attempt: 1, Grain: g.ID.String()}
 	if t.Call != nil {
 		row.ID, row.Function = t.Call.ID().String(), t.Call.Work().Name()
@@ -157,8 +157,8 @@ func findWork(ctx context.Context, o *Operator, q workQuery) (list []inspect.Tas
 	return list, silent, err
 }
 
-// work finds work on this node, and what it has sent to others.
-func (o own) work(_ context.Context, q workQuery) (p page[inspect.Task], err error) {
+// ownWork finds work on this node, and what it has sent to others.
+func ownWork(o *Operator, _ context.Context, q workQuery) (p page[inspect.Task], err error) {
 	ids := map[core.TaskID]bool{}
 	for _, digits := range q.IDs {
 		if id, ok := readID(digits); ok {
@@ -176,14 +176,14 @@ func (o own) work(_ context.Context, q workQuery) (p page[inspect.Task], err err
 		rows.cut()
 		p.Count = rows.count
 		for i := range rows.rows {
-			p.Rows = append(p.Rows, o.task(&rows.rows[i]))
+			p.Rows = append(p.Rows, ownTask(o, &rows.rows[i]))
 		}
 	}
 	for _, name := range q.Grains {
 		kind, key, _ := strings.Cut(name, "/")
 		for _, g := range grainengine.FindActive(o.Grains, graindir.ID{Kind: kind, Key: key}) {
 			for _, t := range g.Turns() {
-				p.Rows = append(p.Rows, o.turn(&g, &t))
+				p.Rows = append(p.Rows, ownTurn(o, &g, &t))
 			}
 		}
 	}

@@ -1,12 +1,9 @@
 package placing
 
 import (
-	"fmt"
 	"sync"
 
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/groupengine"
-	"github.com/raysys/raysys/placement"
 )
 
 // roomAskers are the kinds of work that wait here while no node has what they need free, by that. Nodes where it may be held by grains
@@ -45,26 +42,4 @@ func (a *roomAskers) due(needs string, number uint64, now int64) *roomAsker {
 	}
 	w.last = now
 	return w
-}
-
-// askForRoom is called while work waits here for what no node has free, again and again.
-func (pl *Placer) askForRoom(r placement.Request) {
-	pl.askers.mu.Lock()
-	defer pl.askers.mu.Unlock()
-	w := pl.askers.due(fmt.Sprintf("%#v", r.Needs), r.Seed, pl.Wheel.Now())
-	if w == nil {
-		return
-	}
-	var nodes []core.NodeKey
-	pl.viewed(func(v *placement.View) {
-		for _, id := range v.Queues(r) {
-			if id != pl.self().Node { // where work in the line has idle grains go by itself
-				nodes = append(nodes, core.NodeKey{Node: id, Incarnation: v.Find(id).Incarnation})
-			}
-		}
-	})
-	ask := groupengine.Ask{Verb: groupengine.MakeRoom, Bundles: []groupengine.Asked{{Needs: r.Needs}}}
-	for _, k := range w.Next(nodes, w.number) {
-		pl.groups.Ask(k, ask, func(error) {}) // one that cannot be asked now is asked again
-	}
 }

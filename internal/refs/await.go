@@ -123,33 +123,46 @@ func (a *await) answered(p *Session, r *wire.Reader) error {
 	return nil
 }
 
-// readAnswer reads where the outcome of at is: an inlineSource has the outcome itself.
-func (p *Session) readAnswer(r *wire.Reader, at *RemoteSource) (core.Source, error) {
-	switch shape := r.Byte(); shape {
-	case outcomeObject:
-		d := Description{Size: int64(r.Uvarint()), OID: r.ID(), Owner: wire.ReadNode(r)}
-		var err error
-		if d.Refs, err = p.readRefs(r); err != nil {
-			return nil, err
-		}
-		return p.refs.objects.NewSource(at, d), nil
-	case outcomeForward:
-		c, err := p.ReadRef(r)
-		if err != nil {
-			return nil, err
-		}
-		if src := core.SourceOf(c); src != nil {
-			return src, nil
-		}
-		return &localSource{future: c}, nil
-	default:
-		in := &inlineSource{peer: p}
-		return in, in.read(r, shape)
-	}
-}
-
 // errUnknownRef: the node that was asked does not hold the future.
 var (
 	errUnknownRef = errors.New("the reference is not held any more")
 	_             = raysys.RegisterError("raysys.unknown-ref", errUnknownRef)
 )
+
+// valueWait waits until the value of a future is here.
+type valueWait struct {
+	core.Waiter
+	future *core.Future
+	tell   func(v any, err error)
+}
+
+// WhenHere is whenHere for a caller that keeps the value as an object.
+func WhenHere(c *core.Future, tell func(v any, err error)) { whenHere(c, tell) }
+
+// whenHere calls tell with a pointer to the value of c, which must only be read, once c has settled and its value is
+// here, or with its failure. The caller has pinned c, and unpins it when it does not read the value any more.
+func whenHere(c *core.Future, tell func(v any, err error)) {
+	a := &valueWait{future: c, tell: tell}
+	if !c.Subscribe(&a.Waiter, a) {
+		a.look(c)
+	}
+}
+
+// Resolved implements core.Resolved.
+func (a *valueWait) Resolved(w *core.Waiter) { a.look(w.Future()) }
+
+// look is called when at has settled: the future itself, or the one that fetches its value.
+func (a *valueWait) look(at *core.Future) {
+	for !at.Follow(&a.Waiter, a) {
+		v, err := a.future.Outcome()
+		lost := a.future.Failure()
+		if err == nil || lost != nil || !a.future.Absent() {
+			if lost != nil {
+				err = lost
+			}
+			a.tell(v, err)
+			return
+		}
+		at = a.future // the value was evicted in this moment
+	}
+}

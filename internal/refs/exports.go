@@ -240,3 +240,67 @@ func (x *exports) count(n uint64, holder core.NodeKey) bool {
 	e.add(holder)
 	return true
 }
+
+// exportKey names a future by the node that exports it.
+type exportKey struct {
+	owner  core.NodeKey
+	number uint64
+}
+
+// borrow is the claim of this node, the borrower, on one future of another node, its owner. The owner counts each borrower.
+// Where the reference came from a third node, the lender, the lender keeps the future alive until the owner has answered
+// that it counts the borrower:
+//
+//	owner ── counts ──▶ lender           owner ── counts ──▶ lender, until the drop
+//	                       │ passes on     ▲ counts             ▲
+//	                       ▼               └ Borrow ─ borrower ─┘ Drop, once the owner has answered
+//	                    borrower
+//
+// When the lender dies first, the owner counts it for borrowGrace more, so that a Borrow which is on its way arrives in
+// time. The lock of the reference table guards the fields.
+type borrow struct {
+	owner   exportKey
+	counted bool        // the owner counts this node, once
+	asking  bool        // the owner has been asked to count this node, and has not answered
+	lenders []exportKey // nodes that keep the future alive until the owner counts this node
+	over    bool        // nothing here refers to it any more
+}
+
+// pendingExports implements wire.PendingExports. The peer is counted as a holder of each future when the reference is
+// appended; the count is taken back when the frame is not sent, or is encoded in another form.
+type pendingExports struct {
+	*Session
+	numbers []uint64 // in the exports
+}
+
+// AppendRef implements wire.References.
+func (x *pendingExports) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
+	return x.Session.appendRef(dst, c, x)
+}
+
+// AppendObject implements wire.References.
+func (x *pendingExports) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
+	return x.Session.appendExport(dst, c, x)
+}
+
+// Mark implements wire.PendingExports.
+func (x *pendingExports) Mark() int { return len(x.numbers) }
+
+// Sent implements wire.PendingExports.
+func (x *pendingExports) Sent(from, to int) {
+	x.numbers = append(x.numbers[:from], x.numbers[to:]...)
+	if len(x.numbers) == 0 && cap(x.numbers) > maxPending {
+		x.numbers = nil
+	}
+}
+
+// TakeBack implements wire.PendingExports.
+func (x *pendingExports) TakeBack(from, to int) {
+	for _, n := range x.numbers[from:to] {
+		x.refs.exports.takeBack(n, x.Key(), x.Session)
+	}
+	x.Sent(from, to)
+}
+
+// maxPending bounds what is kept for the next frame.
+const maxPending = 1024

@@ -108,26 +108,6 @@ func (i *imports) of(owner core.NodeKey) (list []*RemoteSource) {
 	return list
 }
 
-// Orphans returns futures of dead nodes that this node holds, of the ids for which wanted is true: up to limit, and of the two futures
-// of a value the owner's.
-func (r *References) Orphans(wanted func(id raysys.TaskID) bool, limit int) (list []*core.Future) {
-	found, submitters := map[*RemoteSource]bool{}, map[*RemoteSource]bool{}
-	i := &r.imports
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for k, w := range i.list {
-		if s := w.Value(); s != nil && wanted(s.id) && !r.mesh.Alive(k.owner) {
-			found[s], submitters[s.submitter.Load()] = true, true
-		}
-	}
-	for s := range found {
-		if !submitters[s] && len(list) < limit {
-			list = append(list, &s.future.Future)
-		}
-	}
-	return list
-}
-
 // size returns how many futures of other nodes are held.
 func (i *imports) size() int {
 	i.mu.Lock()
@@ -142,10 +122,4 @@ func (i *imports) forget(owner exportKey) {
 	if i.list[owner].Value() == nil { // else a reference has arrived since
 		delete(i.list, owner)
 	}
-}
-
-// collected is called by the collector's goroutine when nothing here refers to a future of another node any more.
-func (r *References) collected(b *borrow) {
-	r.imports.forget(b.owner)
-	r.table.atTick(func() { r.table.end(b) })
 }

@@ -1,8 +1,6 @@
 package refs
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"reflect"
 
@@ -19,56 +17,6 @@ const (
 	outcomeObject              // the value is an object; its size as far as it is known, its id, its owner and its references follow
 	outcomeForward             // another node has the value; a reference to its future there follows
 )
-
-// appendInline appends the outcome of a settled future; fits is false when that is too large to be sent inline.
-func (p *Session) appendInline(dst []byte, c *core.Future, refs wire.References) (out []byte, fits bool, err error) {
-	if err := c.Pin(); err != nil {
-		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
-	}
-	defer c.Unpin()
-	v, err := c.Outcome()
-	switch {
-	case err != nil && c.Absent():
-		return dst, false, nil
-	case err != nil:
-		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
-	}
-	value := reflect.ValueOf(v).Elem()
-	plan, err := codec.PlanOf(value.Type())
-	if err != nil {
-		return dst, false, err
-	}
-	if wire.Exceeds(plan, wire.AddressOf(v), wire.InlineLimit) {
-		return dst, false, nil
-	}
-	out, err = wire.AppendSmall(append(dst, outcomeValue), plan, wire.AddressOf(v), refs)
-	switch {
-	case errors.Is(err, raysys.ErrTooLarge):
-		return dst, false, nil
-	case err != nil:
-		return dst, false, err
-	case !plan.HasRefs():
-		out = append(out, 0) // the reader does not know the type yet, and reads a count of references
-	}
-	return out, true, nil
-}
-
-// appendObject appends the description of the object that a settled future's value is. It may wait for room in the store.
-func (p *Session) appendObject(dst []byte, c *core.Future, describe func(*core.Future) (Description, error)) ([]byte, error) {
-	d, err := describe(c)
-	if err != nil {
-		return dst, err
-	}
-	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(d.Size))
-	out = wire.AppendNode(wire.AppendID(out, d.OID), d.Owner)
-	out = binary.AppendUvarint(out, uint64(len(d.Refs)))
-	for _, r := range d.Refs {
-		if out, err = p.AppendRef(out, r); err != nil {
-			return dst, err
-		}
-	}
-	return out, nil
-}
 
 // Description is what a node knows of an object before it has the bytes.
 type Description struct {
@@ -104,35 +52,6 @@ func (s *inlineSource) read(r *wire.Reader, shape byte) error {
 		return err
 	}
 	return fmt.Errorf("%w: an outcome of shape %d", wire.ErrCorrupt, shape)
-}
-
-// appendRelayed passes on an outcome that nothing here has decoded.
-func (p *Session) appendRelayed(dst []byte, s *inlineSource, refs wire.References) ([]byte, error) {
-	dst = wire.AppendID(append(dst, refInline), s.id)
-	if s.err != nil {
-		return wire.AppendError(append(dst, outcomeError), s.err), nil
-	}
-	dst = binary.LittleEndian.AppendUint32(append(dst, outcomeValue), uint32(len(s.value)))
-	dst = binary.AppendUvarint(append(dst, s.value...), uint64(len(s.refs)))
-	var err error
-	for _, c := range s.refs {
-		if dst, err = refs.AppendRef(dst, c); err != nil {
-			return dst, err
-		}
-	}
-	return dst, nil
-}
-
-// readRefs reads a count and as many references.
-func (p *Session) readRefs(r *wire.Reader) (refs []*core.Future, err error) {
-	for range r.Count(1) {
-		c, err := p.ReadRef(r)
-		if err != nil {
-			return nil, err
-		}
-		refs = append(refs, c)
-	}
-	return refs, r.Err()
 }
 
 // undecoded is the destination of a Fetch that only asks where the value is.

@@ -68,32 +68,6 @@ func (n named) numberAt(k core.NodeKey) uint64 {
 	return s.Number
 }
 
-// submitterOf returns what a reference to the submitter's future names.
-func (r *References) submitterOf(n named) named {
-	if n.submitted {
-		return named{future: n.future}
-	}
-	return named{future: r.imports.again(n.submitter), owner: n.submitter}
-}
-
-// pair returns the future for a reference to two futures.
-func (r *References) pair(owner, submitter *core.Future) *core.Future {
-	by := RemoteOf(submitter)
-	if by == nil || !submitter.Borrowed() {
-		return submitter
-	}
-	switch at := RemoteOf(owner); {
-	case at == nil, !owner.Borrowed():
-		r.imports.owns(owner, by)
-		return &core.NewUntyped(r.job, ownedHere{&localSource{future: owner, submitter: by}}).Future
-	case at != by:
-		if known := at.submitter.Load(); known == nil || !r.mesh.Alive(known.Owner) { // the task has another submitter by now
-			at.submitter.CompareAndSwap(known, by)
-		}
-	}
-	return owner
-}
-
 // SubmitterOf names the node that submitted the task of c, where that is another; zero where it is this one, or not known.
 func SubmitterOf(c *core.Future) core.NodeKey {
 	switch n := namedBy(c); {

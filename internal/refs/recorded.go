@@ -63,22 +63,6 @@ func (n named) source() *RemoteSource {
 	return n.owner
 }
 
-// readRecorded reads a reference to a recorded task.
-func (p *Session) readRecorded(r *wire.Reader) (*core.Future, error) {
-	run := r.Uvarint()
-	form := r.Byte()
-	if r.Err() != nil || form == refInline || form == refRecorded {
-		return nil, wire.ErrCorrupt
-	}
-	c, err := p.readForm(r, form)
-	if err == nil && c != nil {
-		if s := namedBy(c).source(); s != nil {
-			s.run.Store(run)
-		}
-	}
-	return c, err
-}
-
 // succeed ends a wait for the submitter of a recorded task, which is dead.
 func (s *RemoteSource) succeed(end error, done func(core.Source, error)) {
 	l, run := s.refs.lineage, s.run.Load()
@@ -138,79 +122,6 @@ const (
 	recordTake               // run and id: claim the task
 	recordRetain             // run, id and the key of a State's record: keep the task while that State refers to it
 )
-
-// onRecord serves KindRecord.
-func (p *Session) onRecord(r *wire.Reader, to mesh.Reply) error {
-	op := r.Byte()
-	switch op {
-	case recordFind:
-		run, id := r.Uvarint(), r.ID()
-		if err := r.Err(); err != nil {
-			return err
-		}
-		if p.refs.lineage == nil {
-			p.sendFound(to, nil, nil)
-			return nil
-		}
-		p.refs.lineage.Found(run, id, func(c *core.Future, err error) { p.sendFound(to, c, err) })
-		return nil
-	case recordNow:
-		number := r.Uvarint()
-		if err := r.Err(); err != nil {
-			return err
-		}
-		c, gate := p.refs.exports.get(number), p.refs.job.Gate
-		if c == nil || gate == nil {
-			to.Send(wire.AppendUvarint(to.Head(), 0))
-			return nil
-		}
-		gate.Leave([]*core.Future{c}, func(error) { to.Send(wire.AppendUvarint(to.Head(), core.RecordedUnder(c))) })
-		return nil
-	case recordTake:
-		run, id := r.Uvarint(), r.ID()
-		if err := r.Err(); err != nil {
-			return err
-		}
-		if p.refs.lineage != nil {
-			p.refs.lineage.Take(run, id)
-		}
-		to.Send(to.Head())
-		return nil
-	case recordRetain:
-		run, id, state := r.Uvarint(), r.ID(), r.String()
-		if err := r.Err(); err != nil {
-			return err
-		}
-		if p.refs.lineage == nil {
-			to.Fail(fmt.Errorf("%w: node %s records no tasks", raysys.ErrObjectLost, p.refs.mesh.Self()))
-			return nil
-		}
-		p.refs.lineage.RetainHere(run, id, state, to.Done)
-		return nil
-	}
-	return fmt.Errorf("%w: question %d about a recorded task", wire.ErrCorrupt, op)
-}
-
-// sendFound answers recordFind.
-func (p *Session) sendFound(to mesh.Reply, c *core.Future, err error) {
-	switch {
-	case err != nil:
-	case c == nil:
-		err = fmt.Errorf("%w by %s", errUnknownRef, p.refs.mesh.Self())
-	default:
-		// The submitter's half alone: the owner of an object may die before the asker has asked it.
-		head := append(to.Head(), outcomeForward)
-		if run := core.RecordedUnder(c); run != 0 {
-			head = wire.AppendUvarint(append(head, refRecorded), run)
-		}
-		var out []byte
-		if out, _, err = p.appendHalf(head, named{future: c}, nil); err == nil {
-			to.Send(out)
-			return
-		}
-	}
-	to.Send(wire.AppendError(append(to.Head(), outcomeError), err))
-}
 
 // TakeAt asks a worker to claim a detached task. It does so once: who asks looks at the record of the task for the answer.
 func (r *References) TakeAt(k core.NodeKey, run uint64, id raysys.TaskID) {

@@ -3,7 +3,6 @@ package refs
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -55,25 +54,6 @@ func (s *RemoteSource) Recover(owner core.NodeKey, lost error, done func(core.So
 		}
 	}
 	r.begin()
-}
-
-// RemakeOwn is Remake for a value that this node has lost, which another had a task compute here: for c, the future of
-// the owner.
-func (r *References) RemakeOwn(c *core.Future, lost error, done func(core.Source, error)) {
-	at := r.imports.submitterOf(c)
-	switch {
-	case at == nil:
-		done(nil, lost)
-		return
-	case at.Number == 0: // the task's record knows the submitter
-		at.succeed(lost, done)
-		return
-	}
-	number, ok := r.exports.numberOf(c)
-	if !ok {
-		number = math.MaxUint64 // the submitter's future is of another value by now
-	}
-	(&recovery{at: at, lost: exportKey{r.mesh.Self(), number}, cause: lost, done: done}).begin()
 }
 
 func (r *recovery) begin() { r.at.refs.mesh.Connect(r.at.Owner, r.connected) }

@@ -1,10 +1,13 @@
 package refs
 
 import (
+	"math"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // References are the references between this node and others: those that other nodes hold to its futures, and those that
@@ -112,3 +115,140 @@ func (r *References) Owed() int { return r.table.owed() }
 
 // Close sends no more drops. A new connection would declare what is held then.
 func (r *References) Close() { r.table.close() }
+
+// lostAt returns the Source of c when that is what lost names, nil when the value is elsewhere or here.
+func (r *References) lostAt(c *core.Future, lost exportKey) core.Source {
+	if lost == (exportKey{}) || !c.Absent() {
+		return nil
+	}
+	src := core.SourceOf(c)
+	switch s := core.SourceOf(core.Behind(c)).(type) {
+	case standsFor:
+		at := s.Remote()
+		owner := at.Owner
+		if l, ok := s.(core.Located); ok {
+			owner, _ = l.Where()
+		}
+		if owner == lost.owner && (lost.number == 0 || lost.number == at.Number) {
+			return src
+		}
+	case interface{ Lost() error }: // in this node's store
+		if lost.owner == r.mesh.Self() && s.Lost() != nil {
+			return src
+		}
+	}
+	return nil
+}
+
+// nextAttempt finds the future that a recorded task has by now in the place of c, which has failed with no outcome: what
+// submitted the task has another attempt. Where there is none done gets cause.
+func (r *References) nextAttempt(c *core.Future, cause error, done func(*core.Future, error)) {
+	run := core.RecordedUnder(c)
+	if r.lineage == nil || run == 0 || !c.Failed() {
+		done(nil, cause)
+		return
+	}
+	r.lineage.Succeed(run, c.ID(), nil, func(_ core.Source, err error) {
+		next := r.lineage.Find(run, c.ID())
+		if err != nil || next == nil || next == c {
+			done(nil, cause)
+			return
+		}
+		done(next, nil)
+	})
+}
+
+// register asks the owner to count this node, and asks again as long as the request may have been lost.
+func (r *References) register(b *borrow) {
+	r.mesh.Reach(b.owner.owner, func(to *mesh.Questions) {
+		mesh.Ask(to, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {
+			return wire.AppendUvarint(dst, b.owner.number)
+		}, func(in *wire.Reader) (byte, error) { return in.Byte(), nil }, func(counted byte, err error) {
+			if mesh.Undelivered(err) || mesh.Unknown(err) { // counting twice is counting once: see exports.declared
+				r.runner.Later(func() { r.register(b) })
+				return
+			}
+			r.table.answered(b, err == nil && counted == 1)
+		})
+	}, func(error) { r.table.answered(b, false) })
+}
+
+// Orphans returns futures of dead nodes that this node holds, of the ids for which wanted is true: up to limit, and of the two futures
+// of a value the owner's.
+func (r *References) Orphans(wanted func(id raysys.TaskID) bool, limit int) (list []*core.Future) {
+	found, submitters := map[*RemoteSource]bool{}, map[*RemoteSource]bool{}
+	i := &r.imports
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for k, w := range i.list {
+		if s := w.Value(); s != nil && wanted(s.id) && !r.mesh.Alive(k.owner) {
+			found[s], submitters[s.submitter.Load()] = true, true
+		}
+	}
+	for s := range found {
+		if !submitters[s] && len(list) < limit {
+			list = append(list, &s.future.Future)
+		}
+	}
+	return list
+}
+
+// collected is called by the collector's goroutine when nothing here refers to a future of another node any more.
+func (r *References) collected(b *borrow) {
+	r.imports.forget(b.owner)
+	r.table.atTick(func() { r.table.end(b) })
+}
+
+// submitterOf returns what a reference to the submitter's future names.
+func (r *References) submitterOf(n named) named {
+	if n.submitted {
+		return named{future: n.future}
+	}
+	return named{future: r.imports.again(n.submitter), owner: n.submitter}
+}
+
+// pair returns the future for a reference to two futures.
+func (r *References) pair(owner, submitter *core.Future) *core.Future {
+	by := RemoteOf(submitter)
+	if by == nil || !submitter.Borrowed() {
+		return submitter
+	}
+	switch at := RemoteOf(owner); {
+	case at == nil, !owner.Borrowed():
+		r.imports.owns(owner, by)
+		return &core.NewUntyped(r.job, ownedHere{&localSource{future: owner, submitter: by}}).Future
+	case at != by:
+		if known := at.submitter.Load(); known == nil || !r.mesh.Alive(known.Owner) { // the task has another submitter by now
+			at.submitter.CompareAndSwap(known, by)
+		}
+	}
+	return owner
+}
+
+// RemakeOwn is Remake for a value that this node has lost, which another had a task compute here: for c, the future of
+// the owner.
+func (r *References) RemakeOwn(c *core.Future, lost error, done func(core.Source, error)) {
+	at := r.imports.submitterOf(c)
+	switch {
+	case at == nil:
+		done(nil, lost)
+		return
+	case at.Number == 0: // the task's record knows the submitter
+		at.succeed(lost, done)
+		return
+	}
+	number, ok := r.exports.numberOf(c)
+	if !ok {
+		number = math.MaxUint64 // the submitter's future is of another value by now
+	}
+	(&recovery{at: at, lost: exportKey{r.mesh.Self(), number}, cause: lost, done: done}).begin()
+}
+
+// Open begins the session of a new connection. It is called before anything else is sent on the connection: the first frame
+// declares the references that are held here.
+func (r *References) Open(p *mesh.Peer) {
+	s := &Session{Peer: p, refs: r}
+	p.Session = s
+	r.exports.anew(p.Key(), s)
+	r.table.declare(s)
+}

@@ -230,31 +230,3 @@ func (t *table) declare(p *Session) {
 		}
 	}
 }
-
-// onHeld handles KindHeld.
-func (p *Session) onHeld(frame []byte) error {
-	r := wire.NewReader(frame)
-	last := r.Byte()
-	for range r.Count(1) {
-		p.declared = append(p.declared, r.Uvarint())
-	}
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if last == 1 {
-		p.refs.exports.declared(p.Key(), p.declared)
-		p.declared = nil
-	}
-	return nil
-}
-
-// onDrop handles KindDrop.
-func (p *Session) onDrop(frame []byte) error {
-	r := wire.NewReader(frame)
-	number := r.Uvarint()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	p.refs.exports.drop(number, p.Key())
-	return nil
-}

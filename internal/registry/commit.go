@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
 )
 
 // commit stores what turns of a durable grain changed, with their replies, as one batch on two conditions: the token is
@@ -15,12 +18,6 @@ import (
 type commit struct {
 	grain
 	graindir.Commit
-}
-
-// Commit stores c if token is current and c.After is the version of the grain's counter. See graindir.States for its
-// errors.
-func (r *Registry) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, done func(graindir.ETag, error)) {
-	ask(r, &commit{grain{r.cfg.Namespace, id, token}, c}, done)
 }
 
 func (*commit) code() code { return codeCommit }
@@ -129,4 +126,100 @@ func (o *commit) serve(l *leader, q *asked[graindir.ETag]) {
 			q.fail(o.stale(graindir.Place{}))
 		}
 	})
+}
+
+// recordTable has a leader's open requests about records of objects and tasks, which lie in the shard's table. When the
+// leader ends, the askers ask the next one.
+type recordTable struct {
+	changing map[string][]request    // by keys whose change is being committed: the requests that wait for its outcome
+	watching map[string][]request    // by key: the requests that wait for a change
+	open     map[request]*committing // the requests whose changes are being committed
+}
+
+func newRecordTable() recordTable {
+	return recordTable{map[string][]request{}, map[string][]request{}, map[request]*committing{}}
+}
+
+// recordBatch is a batch that changes the records of keys.
+type recordBatch struct {
+	shardlog.Batch
+	keys      []string
+	committed func(shardlog.Result) // is called on the shard's own goroutine, or nil
+}
+
+// committing is a request whose changes are being committed.
+type committing struct {
+	left   int   // batches without an outcome
+	err    error // of the first that was refused
+	answer func()
+}
+
+// changed is the outcome of committing a recordBatch.
+type changed struct {
+	q    request // nil for a reaping
+	keys []string
+	err  error
+}
+
+// Conditions are conditions as placement takes them.
+func Conditions(list []core.NodeCondition) (out []placement.Condition) {
+	for _, c := range list {
+		out = append(out, placement.Condition(c))
+	}
+	return out
+}
+
+// maxConditions bounds the conditions of one request, and the values and nodes of one of them.
+const maxConditions = 1024
+
+const (
+	conditionNot = 1 << iota
+	conditionSoft
+)
+
+func appendConditions(dst []byte, list []placement.Condition) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(list)))
+	for _, c := range list {
+		flags := uint64(0)
+		if c.Not {
+			flags |= conditionNot
+		}
+		if c.Soft {
+			flags |= conditionSoft
+		}
+		dst = wire.AppendBytes(wire.AppendBytes(wire.AppendUvarint(dst, flags), c.Label), c.About)
+		dst = appendNames(appendNames(dst, c.Values), c.Nodes)
+	}
+	return dst
+}
+
+func appendNames[S ~string](dst []byte, list []S) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(list)))
+	for _, s := range list {
+		dst = wire.AppendBytes(dst, s)
+	}
+	return dst
+}
+
+func readConditions(r *wire.Reader) ([]placement.Condition, error) {
+	n := r.Count(5)
+	if n > maxConditions {
+		return nil, fmt.Errorf("%w: %d conditions", wire.ErrCorrupt, n)
+	}
+	list := make([]placement.Condition, n)
+	for i := range list {
+		flags := r.Uvarint()
+		c := &list[i]
+		c.Not, c.Soft = flags&conditionNot != 0, flags&conditionSoft != 0
+		c.Label, c.About = r.String(), r.String()
+		c.Values, c.Nodes = readNames[string](r), readNames[raysys.NodeID](r)
+	}
+	return list, r.Err()
+}
+
+func readNames[S ~string](r *wire.Reader) (list []S) {
+	for range r.Count(1) {
+		list = append(list, S(r.String()))
+	}
+	return list
 }

@@ -18,26 +18,6 @@ type find struct {
 	last bool // the record is read behind all that was proposed before
 }
 
-// Find returns the record of an object, of a name, or of a State.
-func (r *Registry) Find(key string, done func(Entry, error)) {
-	ask(r, &find{key: key}, done)
-}
-
-// FindLast is Find behind all changes that the leader was asked for before.
-func (r *Registry) FindLast(key string, done func(Entry, error)) {
-	ask(r, &find{key: key, last: true}, done)
-}
-
-// Await returns the record once it has another version than seen. A record that is gone has the zero version.
-func (r *Registry) Await(key string, seen shardlog.Version, done func(Entry, error)) {
-	ask(r, &find{key: key, seen: seen, wait: true}, done)
-}
-
-// Next is Await for whoever has the record as it was before.
-func (r *Registry) Next(key string, before Entry, done func(Entry, error)) {
-	r.Await(key, before.Version, done)
-}
-
 func (*find) code() code { return codeFind }
 
 // shardKey puts a State's record where its grain is.
@@ -134,13 +114,4 @@ func (o *find) entry(l *leader) (Entry, error) {
 		e.Record, err = ReadRecord(written)
 	}
 	return e, err
-}
-
-// wake serves the requests again that wait for a change of key.
-func (l *leader) wake(key string) {
-	waiting := l.records.watching[key]
-	delete(l.records.watching, key)
-	for _, q := range waiting {
-		q.serveAt(l)
-	}
 }

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"sync"
 	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/placement"
 )
 
 const (
@@ -91,4 +95,40 @@ func (g *gatherer[C, E]) send(b *gathered[C, E]) {
 			done(entries[i], nil)
 		}
 	})
+}
+
+// leaderNodes is the nodes as the decisions of a leader see them. The view is kept while the members and their connections stay:
+// it is corrected for the nodes that have reported since the decision before.
+type leaderNodes struct {
+	view *placement.View
+	at   Moment
+	took map[core.NodeKey]int64 // nodes that decisions took resources of since their last report, and when that is forgotten
+}
+
+// takenFor is how long a decision counts at most, on the clock of the Runner. A node that got the work reports it by then. One that
+// did not, because the commit or the node refused it, may have nothing to report.
+const takenFor = 300 * time.Millisecond
+
+// taken notes that the view has needs taken from a node.
+func (n *leaderNodes) taken(k core.NodeKey, needs raysys.Resources, now int64) {
+	if needs.CPU == 0 && needs.GPU == 0 && needs.Memory == 0 && len(needs.Custom) == 0 {
+		return
+	}
+	if n.took == nil {
+		n.took = map[core.NodeKey]int64{}
+	}
+	n.took[k] = now + int64(takenFor)
+}
+
+// reported returns what enters the last report of a node.
+func (n *leaderNodes) reported(members Members) func(core.NodeKey) {
+	return func(k core.NodeKey) {
+		delete(n.took, k)
+		if n.view == nil {
+			return
+		}
+		if own := n.view.Find(k.Node); own != nil && own.Incarnation == k.Incarnation {
+			n.view.Update(k.Node, members.Reported)
+		}
+	}
 }

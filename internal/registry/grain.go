@@ -61,34 +61,6 @@ func (g *grain) elsewhere(p graindir.Place, from core.NodeKey) error {
 	return fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, g.id, p.NodeKey, from)
 }
 
-// authorize refuses an activation that is not the current one, and a node that the grain is not placed on. In the one
-// process that owns an embedded store every activation has the zero token.
-func (l *leader) authorize(g *grain, from core.NodeKey) error {
-	if g.token == (graindir.Token{}) && l.reg.cfg.Alone {
-		return nil
-	}
-	p, _, ok := l.current(g.placementKey())
-	switch {
-	case !ok:
-		return g.stale(graindir.Place{})
-	case p.Token != g.token:
-		return g.stale(p.Place)
-	case p.NodeKey != from:
-		return g.elsewhere(p.Place, from)
-	}
-	return nil
-}
-
-// current returns the grain's placement if it is on a node that lives.
-func (l *leader) current(key string) (p graindir.Placed, rec shardlog.Record, ok bool) {
-	rec, ok = l.shard.Get(key)
-	if !ok {
-		return p, rec, false
-	}
-	p, err := readPlacement(rec)
-	return p, rec, err == nil && l.alive(p.NodeKey)
-}
-
 // placementVersion is the first byte of a placement record.
 const placementVersion = 1
 

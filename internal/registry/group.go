@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -19,11 +18,6 @@ import (
 
 // group asks about a placement group. Every node may ask; a group goes with its owner, unless it is detached.
 type group struct{ groupengine.Question }
-
-// Group asks the leader of a group's shard. done is called once, on any goroutine, and must not block.
-func (r *Registry) Group(q groupengine.Question, done func(groupengine.Entry, error)) {
-	ask(r, &group{q}, done)
-}
 
 func (*group) code() code { return codeGroup }
 
@@ -351,12 +345,4 @@ func (p *ledGroups) note(key string, r *groupengine.Record, now int64, gathers b
 		p.by = map[string]LedGroup{}
 	}
 	p.by[key] = g
-}
-
-// Groups lists the placement groups of the shards that this node leads, in no order.
-func (r *Registry) Groups() []LedGroup {
-	p := &r.ledGroups
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Collect(maps.Values(p.by))
 }

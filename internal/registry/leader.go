@@ -3,6 +3,10 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -10,7 +14,10 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/shardlog"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 )
 
@@ -147,4 +154,273 @@ func outcome(err error) error {
 		return fmt.Errorf("%w: %w", raysys.ErrOutcomeUnknown, err)
 	}
 	return err
+}
+
+// free reports whether the records that q would change can be changed now. Else q waits for one of them, or is refused
+// because they lie in several shards.
+func (l *leader) free(q request, keys []string) bool {
+	for _, key := range keys {
+		if l.reg.cfg.Layout.ShardOf(key) != q.who().shard {
+			q.fail(fmt.Errorf("%w: changes of records in several shards", wire.ErrCorrupt))
+			return false
+		}
+		if waiting, busy := l.records.changing[key]; busy {
+			l.records.changing[key] = append(waiting, q)
+			return false
+		}
+	}
+	return true
+}
+
+// commitRecords commits the batches for q, and calls answer when all of them are. q is nil for a reaping, which has no
+// answer.
+func (l *leader) commitRecords(q request, batches []recordBatch, answer func()) {
+	if q != nil {
+		l.records.open[q] = &committing{left: len(batches), answer: answer}
+	}
+	for _, b := range batches {
+		for _, key := range b.keys {
+			l.records.changing[key] = nil
+		}
+	}
+	for _, b := range batches {
+		l.propose(b.Batch, func(res shardlog.Result, err error) {
+			if err == nil && b.committed != nil {
+				b.committed(res)
+			}
+			l.post(&changed{q, b.keys, err})
+		})
+	}
+}
+
+// changed answers the request whose changes were committed, serves the requests that waited for that, and wakes those
+// that wait for a change.
+func (l *leader) changed(m *changed) {
+	var next []request
+	for _, key := range m.keys {
+		next = append(next, l.records.changing[key]...)
+		delete(l.records.changing, key)
+	}
+	if m.q == nil {
+		if refusedForNow(m.err) {
+			l.postpone(m.keys)
+		}
+	} else if c := l.records.open[m.q]; c != nil {
+		if c.left--; c.err == nil {
+			c.err = m.err
+		}
+		if c.left == 0 {
+			delete(l.records.open, m.q)
+			switch {
+			case errors.Is(c.err, shardlog.ErrConflict):
+				next = append([]request{m.q}, next...)
+			case c.err != nil:
+				m.q.fail(outcome(c.err))
+			default:
+				c.answer()
+			}
+		}
+	}
+	if m.err == nil {
+		for _, key := range m.keys {
+			l.wake(key)
+		}
+	}
+	for _, q := range next {
+		q.serveAt(l)
+	}
+	if m.err == nil {
+		for _, key := range m.keys {
+			switch {
+			case groupengine.IsKey(key):
+				l.drive(key)
+			case strings.HasPrefix(key, due.Prefix): // changed, or gone
+				l.due.Look(key)
+			}
+		}
+	}
+}
+
+// stopRecords sends all open requests to the next leader, also those whose changes may have been committed: a change
+// that is made again comes to the same.
+func (l *leader) stopRecords() {
+	for q := range l.records.open {
+		q.fail(errNotLeader)
+	}
+	for _, table := range []map[string][]request{l.records.changing, l.records.watching} {
+		for _, waiting := range table {
+			for _, q := range waiting {
+				q.fail(errNotLeader)
+			}
+		}
+	}
+	l.records = recordTable{}
+}
+
+// wake serves the requests again that wait for a change of key.
+func (l *leader) wake(key string) {
+	waiting := l.records.watching[key]
+	delete(l.records.watching, key)
+	for _, q := range waiting {
+		q.serveAt(l)
+	}
+}
+
+// authorize refuses an activation that is not the current one, and a node that the grain is not placed on. In the one
+// process that owns an embedded store every activation has the zero token.
+func (l *leader) authorize(g *grain, from core.NodeKey) error {
+	if g.token == (graindir.Token{}) && l.reg.cfg.Alone {
+		return nil
+	}
+	p, _, ok := l.current(g.placementKey())
+	switch {
+	case !ok:
+		return g.stale(graindir.Place{})
+	case p.Token != g.token:
+		return g.stale(p.Place)
+	case p.NodeKey != from:
+		return g.elsewhere(p.Place, from)
+	}
+	return nil
+}
+
+// current returns the grain's placement if it is on a node that lives.
+func (l *leader) current(key string) (p graindir.Placed, rec shardlog.Record, ok bool) {
+	rec, ok = l.shard.Get(key)
+	if !ok {
+		return p, rec, false
+	}
+	p, err := readPlacement(rec)
+	return p, rec, err == nil && l.alive(p.NodeKey)
+}
+
+// placed answers all requests that waited for a placement.
+func (l *leader) placed(m *placed) {
+	waiting := l.placing[m.key]
+	delete(l.placing, m.key)
+	if m.err != nil {
+		l.uncount(m.place.NodeKey)
+	}
+	if errors.Is(m.err, shardlog.ErrConflict) { // a release or a reaping was committed before, and the table has its outcome now
+		for _, q := range waiting {
+			q.serveAt(l)
+		}
+		return
+	}
+	place, err := m.place, outcome(m.err)
+	if err != nil {
+		place = graindir.Placed{}
+	}
+	for _, q := range waiting {
+		q.answer(place, err)
+	}
+}
+
+// view returns the nodes as they are now, less what this leader has given of them since they reported.
+func (l *leader) view() *placement.View {
+	n, members := &l.nodes, l.reg.cfg.Members
+	now := members.Since(n.at, n.reported(members))
+	if len(n.took) > 0 {
+		at := l.reg.cfg.Runner.Now()
+		for k, until := range n.took {
+			if until <= at {
+				n.reported(members)(k)
+			}
+		}
+	}
+	if n.view != nil && now.Members == n.at.Members {
+		n.at = now
+		return n.view
+	}
+	nodes, at := members.Nodes()
+	for i := range nodes {
+		own := &nodes[i]
+		k := core.NodeKey{Node: own.ID, Incarnation: own.Incarnation}
+		l.enterCount(own)
+		if _, took := n.took[k]; !took {
+			continue
+		}
+		if old := n.view.Find(own.ID); old != nil && old.Incarnation == own.Incarnation {
+			own.Free, own.Devices = old.Free, old.Devices
+		}
+	}
+	n.view = placement.NewView(members.Self().Node, nodes)
+	n.at = Moment{at.Members, now.Reports} // a report between the two is entered again
+	return n.view
+}
+
+// enterCount enters how many grains this shard has placed on a node.
+func (l *leader) enterCount(n *placement.Node) {
+	n.Grains = l.counts[core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}]
+}
+
+// reapUnclaimed removes the records of tasks that are due.
+func (l *leader) reapUnclaimed() {
+	l.claiming.due = false
+	r := l.reaper()
+	r.scan(taskPrefix)
+	r.flush()
+	r.forgetClaiming()
+}
+
+// unclaimed reports whether the time is over in which the tasks of a dead submitter can be claimed. Else it has the
+// records looked at again when it is.
+func (l *leader) unclaimed(dead core.NodeKey) bool {
+	c, now := &l.claiming, l.reg.cfg.Runner.Now()
+	since, met := c.died[dead]
+	if !met {
+		if c.died == nil {
+			c.died = map[core.NodeKey]int64{}
+		}
+		since, c.died[dead] = now, now
+	}
+	left := time.Duration(since-now) + unclaimedAfter
+	if left > 0 && !c.due {
+		c.due = true
+		l.reg.cfg.Runner.After(left, func() {
+			if l.shard.Err() == nil { // else this leader has ended, and the next one counts anew
+				l.post(&reapUnclaimed{})
+			}
+		})
+	}
+	return left <= 0
+}
+
+// handOver asks a worker to claim a task that has a name, or to which a State refers, and whose submitter is dead. The leader asks again until one has: the
+// worker may die too, and there may be none yet that has the function.
+func (l *leader) handOver(key string, t *TaskRecord) {
+	if l.reg.cfg.HandOver == nil {
+		return
+	}
+	if l.handing == nil {
+		l.handing = map[string]bool{}
+		l.reg.cfg.Runner.After(handOverEvery, func() {
+			if l.shard.Err() == nil { // else this leader has ended, and the next one looks at all
+				l.post(&handOverAgain{})
+			}
+		})
+	}
+	l.handing[key] = true
+	l.draws++
+	d, err := placement.Place(l.view(), placement.Request{
+		Kind:     placement.Grain, // a worker
+		Function: t.Function, Namespace: t.Namespace, Seed: l.draws ^ l.shard.Epoch()<<32,
+	})
+	if err != nil {
+		return
+	}
+	l.reg.cfg.HandOver(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, taskKeyOf(key, t))
+}
+
+// handOverAgain looks again at the tasks that were handed over.
+func (l *leader) handOverAgain() {
+	keys := l.handing
+	l.handing = nil
+	r := l.reaper()
+	for _, key := range slices.Sorted(maps.Keys(keys)) { // in an order that a seed repeats
+		if rec, ok := l.shard.Get(key); ok {
+			r.look(key, rec)
+		}
+	}
+	r.flush()
 }

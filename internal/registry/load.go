@@ -15,11 +15,6 @@ type load struct {
 	names []string
 }
 
-// Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
-func (r *Registry) Load(id graindir.ID, names []string, token graindir.Token, done func([]graindir.Record, error)) {
-	ask(r, &load{grain{r.cfg.Namespace, id, token}, names}, done)
-}
-
 func (*load) code() code { return codeLoad }
 
 // maxNames bounds the States of one request.

@@ -28,15 +28,6 @@ type locate struct {
 	conditions []placement.Condition
 }
 
-// Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
-// caller could not use.
-func (r *Registry) Locate(id graindir.ID, want graindir.Wanted, avoid graindir.Place, done func(graindir.Placed, error)) {
-	ask(r, &locate{
-		grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid,
-		bundle: want.Bundle, at: want.At, conditions: Conditions(want.Nodes),
-	}, done)
-}
-
 func (*locate) code() code { return codeLocate }
 
 // maxLabels bounds the labels of one request.
@@ -142,28 +133,6 @@ func (o *locate) serve(l *leader, q *asked[graindir.Placed]) {
 	})
 }
 
-// placed answers all requests that waited for a placement.
-func (l *leader) placed(m *placed) {
-	waiting := l.placing[m.key]
-	delete(l.placing, m.key)
-	if m.err != nil {
-		l.uncount(m.place.NodeKey)
-	}
-	if errors.Is(m.err, shardlog.ErrConflict) { // a release or a reaping was committed before, and the table has its outcome now
-		for _, q := range waiting {
-			q.serveAt(l)
-		}
-		return
-	}
-	place, err := m.place, outcome(m.err)
-	if err != nil {
-		place = graindir.Placed{}
-	}
-	for _, q := range waiting {
-		q.answer(place, err)
-	}
-}
-
 // choose finds the node for a grain. A placement that the asker could not use is avoided.
 func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	self := l.reg.cfg.Members.Self().Node
@@ -220,4 +189,49 @@ func (o *locate) inBundle(l *leader, v *placement.View) (core.NodeKey, error) {
 		placed(o.id, o.bundle, o.at)
 	}
 	return o.at, nil
+}
+
+// release removes the placement of a grain if the token is current. The node that the grain is placed on may ask.
+type release struct{ grain }
+
+func (*release) code() code                                         { return codeRelease }
+func (*release) appendAnswer(dst []byte, _ struct{}) []byte         { return dst }
+func (*release) readAnswer(*wire.Reader) (none struct{}, err error) { return none, nil }
+
+func (o *release) serve(l *leader, q *asked[struct{}]) {
+	key := o.placementKey()
+	if rec, ok := l.shard.Get(key); ok && graindir.Token(rec.Version) == o.token {
+		if p, err := readPlacement(rec); err == nil && p.NodeKey != q.from {
+			q.fail(o.elsewhere(p.Place, q.from))
+			return
+		}
+	}
+	b := shardlog.Batch{Checks: []shardlog.Check{{Key: key, Version: shardlog.Version(o.token)}}, Deletes: []string{key}}
+	l.propose(b, func(_ shardlog.Result, err error) {
+		switch {
+		case errors.Is(err, shardlog.ErrConflict): // another placement is current: there is nothing to release
+			err = nil
+		case err == nil:
+			l.post(&released{q.from})
+		}
+		q.answer(struct{}{}, outcome(err))
+	})
+}
+
+// confirm asks where a grain is, without placing it. A node that gets a call for the grain asks, and compares the
+// call's token with the answer. Every node may ask: the answer confirms the token to the node that it names, and tells
+// other nodes where the grain is.
+type confirm struct {
+	grain
+	placeAnswer
+}
+
+func (*confirm) code() code { return codeConfirm }
+
+func (o *confirm) serve(l *leader, q *asked[graindir.Placed]) {
+	p, _, ok := l.current(o.placementKey())
+	if !ok {
+		p = graindir.Placed{}
+	}
+	q.answer(p, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -189,4 +190,39 @@ func (r *reaper) flush() {
 		r.l.commitRecords(nil, []recordBatch{b}, nil)
 	}
 	r.now, r.before = map[string]*Entry{}, map[string]shardlog.Version{}
+}
+
+// unclaimedAfter is how long the record of a task stays after its submitter's death. By then the nodes that wait for
+// the task have claimed it.
+const unclaimedAfter = 30 * time.Second
+
+// reapUnclaimed is the message that the time of a dead submitter may be over.
+type reapUnclaimed struct{}
+
+// claiming are the dead submitters of tasks that may be claimed. Their time begins anew with each leader.
+type claiming struct {
+	died map[core.NodeKey]int64 // when this leader met the death, by the node's clock
+	due  bool                   // a reapUnclaimed will come
+}
+
+// lookTask removes the record of a task that nobody has claimed, and has a worker claim one that has a name, or to which a
+// State refers: that one knows by the State's record how long.
+func (r *reaper) lookTask(key string, rec shardlog.Record) {
+	t, err := readTaskRecord(rec.Value)
+	if err == nil && (t.Start != (TaskKey{}) || len(t.States) > 0) {
+		if (len(t.Outcome) == 0 || len(t.States) > 0) && !r.alive(t.Submitter) {
+			r.l.handOver(key, &t)
+		}
+		return
+	}
+	if err == nil && !t.Detached && !r.alive(t.Submitter) && r.l.unclaimed(t.Submitter) {
+		// On condition of the version: a task that was claimed since stays.
+		r.places.Checks = append(r.places.Checks, shardlog.Check{Key: key, Version: rec.Version})
+		r.places.Deletes = append(r.places.Deletes, key)
+	}
+}
+
+// forgetClaiming forgets the dead submitters that no record names any more: those that the reaping did not meet.
+func (r *reaper) forgetClaiming() {
+	maps.DeleteFunc(r.l.claiming.died, func(k core.NodeKey, _ int64) bool { _, met := r.known[k]; return !met })
 }

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -251,4 +254,145 @@ func (r *Registry) Close(err error) {
 	for _, q := range r.takeAll() {
 		q.fail(err)
 	}
+}
+
+// Lead begins to serve a shard that this node leads.
+func (r *Registry) Lead(n int, s *shardlog.Shard) {
+	props := actor.PropsFromProducer(func() actor.Actor { return newLeader(r, s) })
+	pid := r.cfg.Actors.Root.SpawnPrefix(props, "shard")
+	r.mu.Lock()
+	r.led[n] = &ledShard{s, pid}
+	// Registry.Reap is called for nodes that die from now on. The leader before this one may have died before it reaped
+	// an earlier one.
+	r.cfg.Actors.Root.Send(pid, &reap{})
+	r.mu.Unlock()
+	r.retry(n)
+}
+
+// StepDown ends serving a shard that was released, or of which another node deposed this one. It returns once the
+// requests that the leader had are answered or wait for the next leader.
+func (r *Registry) StepDown(n int, s *shardlog.Shard) {
+	r.mu.Lock()
+	l := r.led[n]
+	if l == nil || l.shard != s {
+		r.mu.Unlock()
+		return
+	}
+	delete(r.led, n)
+	r.mu.Unlock()
+	_ = r.cfg.Actors.Root.PoisonFuture(l.pid).Wait()
+	r.retry(n)
+}
+
+// Led lists the shards that this node serves.
+func (r *Registry) Led() map[int]*shardlog.Shard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := make(map[int]*shardlog.Shard, len(r.led))
+	for n, l := range r.led {
+		m[n] = l.shard
+	}
+	return m
+}
+
+// Reap has the leaders of this node remove from their shards what belongs to incarnations that are dead.
+func (r *Registry) Reap() {
+	r.mu.Lock()
+	pids := make([]*actor.PID, 0, len(r.led))
+	for _, l := range r.led {
+		pids = append(pids, l.pid)
+	}
+	r.mu.Unlock()
+	for _, pid := range pids {
+		r.cfg.Actors.Root.Send(pid, &reap{})
+	}
+}
+
+// Serve handles a question of wire.KindRegistry: the peer takes this node for the leader of a shard. It does not block.
+// An error means that the frame breaks the protocol.
+func (r *Registry) Serve(from core.NodeKey, in *wire.Reader, to mesh.Reply) error {
+	shard := in.Uint32()
+	q, err := readRequest(in)
+	if err != nil {
+		return err
+	}
+	*q.who() = asker{reg: r, shard: int(shard), from: from, inbound: true}
+	q.replyTo(to)
+	r.received(q)
+	return nil
+}
+
+// Commit stores c if token is current and c.After is the version of the grain's counter. See graindir.States for its
+// errors.
+func (r *Registry) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, done func(graindir.ETag, error)) {
+	ask(r, &commit{grain{r.cfg.Namespace, id, token}, c}, done)
+}
+
+// Confirm returns where a grain is now, the zero place when it is nowhere.
+func (r *Registry) Confirm(id graindir.ID, token graindir.Token, done func(graindir.Placed, error)) {
+	ask(r, &confirm{grain: grain{r.cfg.Namespace, id, token}}, done)
+}
+
+// Find returns the record of an object, of a name, or of a State.
+func (r *Registry) Find(key string, done func(Entry, error)) {
+	ask(r, &find{key: key}, done)
+}
+
+// FindLast is Find behind all changes that the leader was asked for before.
+func (r *Registry) FindLast(key string, done func(Entry, error)) {
+	ask(r, &find{key: key, last: true}, done)
+}
+
+// Await returns the record once it has another version than seen. A record that is gone has the zero version.
+func (r *Registry) Await(key string, seen shardlog.Version, done func(Entry, error)) {
+	ask(r, &find{key: key, seen: seen, wait: true}, done)
+}
+
+// Next is Await for whoever has the record as it was before.
+func (r *Registry) Next(key string, before Entry, done func(Entry, error)) {
+	r.Await(key, before.Version, done)
+}
+
+// Group asks the leader of a group's shard. done is called once, on any goroutine, and must not block.
+func (r *Registry) Group(q groupengine.Question, done func(groupengine.Entry, error)) {
+	ask(r, &group{q}, done)
+}
+
+// Groups lists the placement groups of the shards that this node leads, in no order.
+func (r *Registry) Groups() []LedGroup {
+	p := &r.ledGroups
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.by))
+}
+
+// Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
+func (r *Registry) Load(id graindir.ID, names []string, token graindir.Token, done func([]graindir.Record, error)) {
+	ask(r, &load{grain{r.cfg.Namespace, id, token}, names}, done)
+}
+
+// Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
+// caller could not use.
+func (r *Registry) Locate(id graindir.ID, want graindir.Wanted, avoid graindir.Place, done func(graindir.Placed, error)) {
+	ask(r, &locate{
+		grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid,
+		bundle: want.Bundle, at: want.At, conditions: Conditions(want.Nodes),
+	}, done)
+}
+
+// Release removes the placement of a grain if token is current. A token that is not current is no error.
+func (r *Registry) Release(id graindir.ID, token graindir.Token, done func(error)) {
+	ask(r, &release{grain{r.cfg.Namespace, id, token}}, func(_ struct{}, err error) { done(err) })
+}
+
+// Restore reads the named States of a durable grain, in that order, its counter and its replies. It fails with
+// raysys.ErrMoved when token is not current.
+func (r *Registry) Restore(id graindir.ID, names []string, token graindir.Token, done func(graindir.Restored, error)) {
+	ask(r, &restore{load{grain{r.cfg.Namespace, id, token}, names}}, done)
+}
+
+// Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See
+// graindir.States for its errors.
+func (r *Registry) Save(id graindir.ID, name string, token graindir.Token, etag graindir.ETag, data []byte, done func(graindir.ETag, error)) {
+	ask(r, &save{grain{r.cfg.Namespace, id, token}, name, etag, data}, done)
 }

@@ -3,8 +3,12 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -16,12 +20,6 @@ type save struct {
 	name string
 	etag graindir.ETag // zero: there is no record
 	data []byte        // nil removes the record
-}
-
-// Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See
-// graindir.States for its errors.
-func (r *Registry) Save(id graindir.ID, name string, token graindir.Token, etag graindir.ETag, data []byte, done func(graindir.ETag, error)) {
-	ask(r, &save{grain{r.cfg.Namespace, id, token}, name, etag, data}, done)
 }
 
 func (*save) code() code { return codeSave }
@@ -88,4 +86,97 @@ func (o *save) serve(l *leader, q *asked[graindir.ETag]) {
 			q.fail(o.stale(graindir.Place{}))
 		}
 	})
+}
+
+// restore reads what is stored of a durable grain: States, the counter of its turns, and the replies that are kept. The
+// current activation may ask.
+type restore struct{ load }
+
+func (*restore) code() code { return codeRestore }
+
+func (o *restore) appendAnswer(dst []byte, s graindir.Restored) []byte {
+	dst = s.Counter.Append(wire.AppendStamp(o.load.appendAnswer(dst, s.States), s.Version))
+	return appendReplies(dst, s.Replies)
+}
+
+func (o *restore) readAnswer(r *wire.Reader) (s graindir.Restored, err error) {
+	if s.States, err = o.load.readAnswer(r); err != nil {
+		return s, err
+	}
+	s.Version, s.Counter = wire.ReadStamp[graindir.ETag](r), graindir.ReadCounter(r)
+	s.Replies = readReplies(r)
+	return s, nil
+}
+
+func (o *restore) serve(l *leader, q *asked[graindir.Restored]) {
+	if err := l.authorize(&o.grain, q.from); err != nil {
+		q.fail(err)
+		return
+	}
+	// What is being committed now was proposed before the fence below, by an activation that is none any more or by the
+	// asker, and is judged before it: so the table is read behind the fence.
+	l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) {
+		if err != nil {
+			q.fail(outcome(err))
+			return
+		}
+		s, err := o.stored(l)
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		q.answer(s, nil)
+	})
+}
+
+// stored reads the records from the shard's table.
+func (o *restore) stored(l *leader) (s graindir.Restored, err error) {
+	s.States = o.records(l)
+	if rec, ok := l.shard.Get(o.counterKey()); ok {
+		s.Version = graindir.ETag(rec.Version)
+		if s.Counter, err = readCounter(rec.Value); err != nil {
+			return s, fmt.Errorf("%s: %w", o.id, err)
+		}
+	}
+	prefix := o.replyKey(raysys.TaskID{})
+	prefix = prefix[:len(prefix)-16]
+	l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
+		if id := wire.NewReader([]byte(key[len(prefix):])); len(key) == len(prefix)+16 {
+			s.Replies = append(s.Replies, graindir.StoredReply{Call: id.ID(), Data: rec.Value})
+		}
+		return true
+	})
+	return s, nil
+}
+
+// The keys of a durable grain's records beside those of its States: the counter, and a reply for each call.
+func (g *grain) counterKey() string { return "d/" + g.name() }
+
+func (g *grain) replyKey(call raysys.TaskID) string {
+	return replyPrefix + g.name() + "\x00" + string(wire.AppendID(nil, call))
+}
+
+const replyPrefix = "c/"
+
+// counterVersion is the first byte of a counter's record.
+const counterVersion = 1
+
+func appendCounter(c graindir.Counter) []byte { return c.Append([]byte{counterVersion}) }
+
+func readCounter(value []byte) (graindir.Counter, error) {
+	r := wire.NewReader(value)
+	if v := r.Byte(); v != counterVersion && r.Err() == nil {
+		return graindir.Counter{}, fmt.Errorf("%w: the counter of its turns has version %d: upgrade this node", graindir.ErrUnreadable, v)
+	}
+	c := graindir.ReadCounter(&r)
+	return c, r.Err()
+}
+
+// deadReply reports whether a reply waits for a node that is no more: nobody can ask for it again.
+func deadReply(key string, rec shardlog.Record, alive func(core.NodeKey) bool) bool {
+	if !strings.HasPrefix(key, replyPrefix) {
+		return false
+	}
+	owner, owned := replies.Owner(rec.Value)
+	return owned && !alive(owner)
 }

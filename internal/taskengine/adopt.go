@@ -1,13 +1,13 @@
 package taskengine
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"reflect"
-	"weak"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/wire"
 )
 
 // Adopted is a task that this node has taken over from a submitter that is dead. It is held: see Recipe.Begin.
@@ -17,45 +17,12 @@ type Adopted struct {
 	settle func(value []byte, inputs []*core.Future) error
 }
 
-// Has reports whether the program has the task.
-func (e *Engine) Has(function string) bool { return e.cfg.Table.Lookup("task", function) != nil }
-
 // Adoption says what the record of a task tells beside the recording.
 type Adoption struct {
 	Submission uint32         // number of this node among the submitters
 	Name       string         // of a detached task; "" without
 	Early      int            // submitters of a named task in a row that died soon after they had become it: attempts, which Retries counts
 	Inputs     []*core.Future // futures for the inputs
-}
-
-// Adopt makes the task of a recording. job is as in wire.Turns.
-func (e *Engine) Adopt(body []byte, with Adoption, job func(wire.JobKey) *core.Job) (a Adopted, err error) {
-	plan, err := recordedPlan()
-	if err != nil {
-		return a, err
-	}
-	var t recordedTask
-	if err := plan.Decode(body, reflect.ValueOf(&t).Elem(), nil); err != nil {
-		return a, fmt.Errorf("the record of a task: %w", err)
-	}
-	entry := e.cfg.Table.Lookup("task", t.Function)
-	var impl *spec
-	if entry != nil {
-		impl, _ = entry.Impl.(*spec)
-	}
-	if impl == nil {
-		return a, fmt.Errorf("%w: task %s, which a recording asks for, is not in this program", raysys.ErrUnknownFunc, t.Function)
-	}
-	r := wire.NewReader(t.Turn)
-	up, err := wire.ReadTurn(&r, job)
-	if err != nil {
-		return a, fmt.Errorf("the record of task %s: %w", t.Function, err)
-	}
-	up.Deadline = 0 // of a submitter that is dead
-	if with.Early > t.Options.Retries {
-		return a, &raysys.TaskError{Function: t.Function, Attempt: with.Early, Err: &worksDeath{with.Early}}
-	}
-	return impl.adopt(e, &t, up, with), nil
 }
 
 // worksDeath says that a task with a name has ended its nodes as often as it may. It matches raysys.ErrNodeDead.
@@ -66,24 +33,6 @@ func (e *worksDeath) Error() string {
 }
 
 func (e *worksDeath) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
-
-func (s *spec) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, with Adoption) Adopted {
-	again, attempt, inputs := *s, t.Attempt+int(with.Submission), with.Inputs
-	t.Options.set(&again.opts)
-	again.opts.Name = with.Name
-	n := newSpec(&again, nil)
-	rec := &recipe{spec: n, up: up, seq: t.Seq, byRef: t.ByRef, attempt: attempt, arg: t.Arg, excused: -with.Early, weight: &weight{of: e.lineage}}
-	size := recipeSize + int64(len(t.Arg))
-	for _, c := range inputs {
-		rec.inputs = append(rec.inputs, input{held: c})
-	}
-	m := rec.blankLocked()
-	r := m.record
-	rec.future = weak.Make(&r.Future)
-	rec.weight.of.enter(rec, size)
-	rec.dormancy.begin.Store(m.later())
-	return Adopted{Future: &r.Future, Recipe: rec, settle: r.settleRecorded}
-}
 
 // Settle settles the task with a value that was recorded.
 func (a *Adopted) Settle(value []byte, inputs []*core.Future) error {
@@ -104,10 +53,105 @@ func (a *Adopted) Fail(err error) {
 	a.Future.Fail(err)
 }
 
-func (r *record) settleRecorded(value []byte, inputs []*core.Future) error {
-	if err := r.spec.res.DecodeAt(value, r.Future.ValueAt(), inputs); err != nil {
-		return fmt.Errorf("the recorded result of task %s: %w", r.Name(), err)
+// A detached task with a name is recorded under the name before it runs. The submission waits for that.
+//
+//	submit ──► held ──► Start ──┬── the name is free, or its task has settled ──► its dependencies, and so on, as any task
+//	                            ├── the same content runs under the name ──────► it settles when that one has
+//	                            └── other content does ────────────────────────► it fails
+
+// Starter is a core.TaskNames that starts detached tasks under names.
+type Starter interface {
+	// Start has the task of rec recorded under the name. done is called once, on any goroutine: with nil when the task is to
+	// run here, with the Source of the outcome of the task that has the name, or with why it must not run. While the store is
+	// away Start waits until ctx ends.
+	Start(ctx context.Context, rec *Recipe, name string, done func(core.Source, error))
+}
+
+// JoinedOf returns the Source of the outcome that c waits for, a task which was submitted under the name of one that runs; else nil.
+func JoinedOf(c *core.Future) core.Source {
+	if r := taskOf(c); r != nil && r.spec.opts.Name != "" {
+		if d := r.deps(); d != nil {
+			if src := d.joined.Load(); src != nil {
+				return *src
+			}
+		}
 	}
-	r.Future.Resolve()
 	return nil
+}
+
+// NameTaken is why a task cannot have a name: another one of the function has it.
+func NameTaken(name, function string) error {
+	return fmt.Errorf("%w: %q is the name of a task of function %q, which was submitted with another function or argument and has not settled: Lookup finds it, Forget ends it and frees the name",
+		raysys.ErrNameTaken, name, function)
+}
+
+var errJoined = errors.New("its task runs under a name, which another submission has: look it up")
+
+// CanName reports whether tasks of the job can have names.
+func CanName(j *core.Job) bool {
+	_, ok := j.Tasks.(Starter)
+	return ok
+}
+
+// Pack returns a task of k with the argument at arg. The error says why it cannot be submitted later, by another node.
+func Pack(k Task, arg unsafe.Pointer) (p core.Packed, err error) {
+	s := k.spec
+	switch {
+	case s == nil:
+		return p, fmt.Errorf("%w: the handle of the task is the zero value", raysys.ErrBadDefinition)
+	case s.opts.Err != nil:
+		return p, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
+	case s.arg.HasRefs():
+		return p, fmt.Errorf("submit %s: %w: its argument, %s, may hold references, which end with their owner: give the values", s.entry, raysys.ErrBadOption, s.argType.Type)
+	}
+	p = core.Packed{Function: s.entry.Name, Opts: s.opts}
+	p.Arg, err = s.arg.AppendAt(nil, arg, nil)
+	return p, err
+}
+
+// GoPacked submits the task. A Key beside its name says which of the tasks with that name and content it is: another one is ErrNameTaken while this
+// runs, and the same one has its outcome.
+func GoPacked(ctx context.Context, p *core.Packed) core.Link {
+	none := core.TypeOf[none]()
+	e := Of(ctx)
+	if e == nil {
+		return core.LinkTo(core.FailedOf(none, raysys.ErrNoRuntime))
+	}
+	entry := e.cfg.Table.Lookup("task", p.Function)
+	if entry == nil {
+		return core.LinkTo(core.FailedOf(none, fmt.Errorf("%w: task %s is not in this program", raysys.ErrUnknownFunc, p.Function)))
+	}
+	k := *entry.Impl.(*spec)
+	k.opts = p.Opts
+	k.opts.Key = ""
+	s := newSpec(&k, nil)
+	s.opts.Key = p.Opts.Key
+	r := s.record()
+	if err := s.arg.DecodeAt(p.Arg, r.argAt(), nil); err != nil {
+		return s.failed(fmt.Errorf("submit %s: argument: %w", s.entry, err))
+	}
+	return s.submit(ctx, r)
+}
+
+// A turn that runs again, in a further attempt, submits its tasks again, under the same ids. Where lineage is durable it
+// joins those that are recorded: other nodes may know them.
+//
+//	submit ──► held ──► Join ──┬── it is this node's ──────────► its dependencies, and so on, as any task
+//	                           ├── another node has it ────────► it settles when that one has, with the Source there
+//	                           └── its outcome is recorded ────► it settles with that
+
+// Joiner is a core.Gate that knows the recorded tasks.
+type Joiner interface {
+	// Join has the task of rec recorded. done is called once, on any goroutine: with nil when it is to run here, with the
+	// Source of its outcome, or with why it must not run.
+	Join(rec *Recipe, done func(core.Source, error))
+}
+
+// joinerOf returns what tells whether a task that t submits is to be joined; nil where it is not asked.
+func joinerOf(t *core.Turn) Joiner {
+	if t.Attempt() < 2 {
+		return nil
+	}
+	j, _ := t.Job().Gate.(Joiner)
+	return j
 }

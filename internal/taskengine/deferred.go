@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -184,4 +185,32 @@ func (d *deferred) hopeless(x *exchange, now int64) (gone []*core.Future, again 
 		}
 	}
 	return gone, again
+}
+
+// heldTasks are the tasks that are held: no queue has them, and a question where one waits looks here. They are in shards, since
+// all CPUs hold tasks.
+type heldTasks [heldShards]heldShard
+
+const heldShards = 64
+
+type heldShard struct {
+	mu    sync.Mutex
+	since map[*core.Future]int64 // on the runtime's clock
+	_     [40]byte
+}
+
+func (h *heldTasks) shard(c *core.Future) *heldShard {
+	return &h[uintptr(unsafe.Pointer(c))>>7%heldShards]
+}
+
+// each calls f with the tasks that are held, and since when.
+func (h *heldTasks) each(f func(c *core.Future, since int64)) {
+	for i := range h {
+		s := &h[i]
+		s.mu.Lock()
+		for c, since := range s.since {
+			f(c, since)
+		}
+		s.mu.Unlock()
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -173,7 +174,114 @@ func newSpec(s *spec, opts []raysys.Option) *spec {
 	return &n
 }
 
-// oneCPU reports whether the task asks for no more and no less than one CPU.
-func (s *spec) oneCPU() bool {
-	return s.need.IsCPU(oneCPU)
+// param is one parameter of a task while it is given by reference: the value of that type which is to be at some place of an
+// argument.
+type param struct {
+	of     *core.ValueType
+	at     unsafe.Pointer
+	future *core.Future
+	has    bool // the value is there
+}
+
+// field is where the argument of a function has a parameter.
+type field struct {
+	of *core.ValueType
+	at uintptr
+}
+
+// params are the parameters of the argument at arg, as references that refer to nothing yet.
+func (d *definition) params(arg unsafe.Pointer) []*param {
+	list := make([]*param, len(d.fields))
+	for i, f := range d.fields {
+		list[i] = &param{of: f.of, at: unsafe.Add(arg, f.at)}
+	}
+	return list
+}
+
+// set has p refer to c. It fails when c holds another type.
+func (p *param) set(c *core.Future) (err error) {
+	c, err = c.As(p.of)
+	if err == nil {
+		p.future = c
+	}
+	return err
+}
+
+// take puts the value into the argument; false when it is elsewhere.
+func (p *param) take(j *core.Job) (here bool, err error) {
+	if p.has {
+		return true, nil
+	}
+	here, err = p.future.PeekInto(p.of, p.at)
+	if err == nil && here {
+		err = core.HandOver(j, "argument by reference", p.of, p.at)
+		p.has = err == nil
+	}
+	return here, err
+}
+
+// pin keeps the value readable until Return, also where the program has released it: another node holds it.
+func (p *param) pin() {
+	if err := p.future.Pin(); err != nil {
+		p.future = core.FailedOf(p.of, err)
+		_ = p.future.Pin()
+	}
+}
+
+// makeObject makes an object of what the argument of c has.
+func (p *param) makeObject(c *core.Future, part int) {
+	p.future = core.Hold(c, part, p.of, p.at)
+}
+
+// takeAll takes every parameter; false when one is elsewhere.
+func takeAll(params []*param, j *core.Job) (here bool, err error) {
+	here = true
+	for _, p := range params {
+		h, bad := p.take(j)
+		here = here && h
+		if err == nil {
+			err = bad
+		}
+	}
+	return here, err
+}
+
+// Difference says in what two recordings of a task, as Recording.Body has them, differ first; "" where they have the same
+// function and argument.
+func Difference(recorded, now []byte) string {
+	plan, err := recordedPlan()
+	if err != nil {
+		return err.Error()
+	}
+	var list [2]recordedTask
+	for i, body := range [][]byte{recorded, now} {
+		if err := plan.Decode(body, reflect.ValueOf(&list[i]).Elem(), nil); err != nil {
+			return fmt.Sprintf("a record that cannot be read: %v", err)
+		}
+	}
+	was, is := &list[0], &list[1]
+	if was.Function != is.Function {
+		return fmt.Sprintf("the function is %s and was %s", is.Function, was.Function)
+	}
+	at := 0
+	for at < len(was.Arg) && at < len(is.Arg) && was.Arg[at] == is.Arg[at] {
+		at++
+	}
+	if at == len(was.Arg) && at == len(is.Arg) {
+		return ""
+	}
+	return fmt.Sprintf("byte %d of the encoded argument begins %s and was %s", at, excerpt(is.Arg, at), excerpt(was.Arg, at))
+}
+
+// excerpt shows a few bytes of an argument.
+func excerpt(b []byte, at int) string {
+	const few = 8
+	rest := b[at:]
+	switch {
+	case len(rest) == 0:
+		return "its end"
+	case len(rest) > few:
+		return fmt.Sprintf("%x...", rest[:few])
+	}
+	return fmt.Sprintf("%x", rest)
 }

@@ -1,8 +1,12 @@
 package taskengine
 
 import (
+	"reflect"
+	"sync"
 	"sync/atomic"
 
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 )
@@ -206,43 +210,128 @@ func (d *deps) open() (futures []*core.Future) {
 	return futures
 }
 
-// hold makes r wait for d.
-func (r *record) hold(up *core.Turn, d *deps) {
-	r.Future.Hold()
-	t := r.Future.OwnTurn()
-	if t == nil {
-		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: 1})
-	}
-	r.attach(t, d)
-	r.Future.SetOwn(t)
-}
-
-// attach gives d to r, which is held.
-func (r *record) attach(t *core.Turn, d *deps) {
-	up := r.Future.Up()
-	d.task, d.job = r, up.Job()
-	engineOf(up).hold(&r.Future)
-	t.Attach(d)
-}
-
-// inner makes the task wait, after d, for the references inside its parameters, which are dependencies too.
-func (r *record) inner(d *deps, next heldTask) {
-	if !r.spec.refs {
-		return
-	}
-	d.onTaken = func() {
-		if more := r.dependencies(); len(more) > 0 {
-			r.Future.OwnTurn().Pin(more)
-			d2 := &deps{task: next, job: d.job, futures: more, remakes: d.remakes, byRef: d.byRef}
-			d2.fetchPermit.taken.Store(d.fetchPermit.taken.Swap(false))
-			r.Future.OwnTurn().Attach(d2)
-			d.task = d2
-		}
-	}
-}
-
 // ready and settleFailed let deps wait for the references inside the values of another deps.
 func (d *deps) ready()                  { d.wait() }
 func (d *deps) goesToValues(*deps) bool { return false }
 func (d *deps) keepsParams(*deps) bool  { return false }
 func (d *deps) settleFailed(err error)  { d.task.settleFailed(err) }
+
+// A task whose values are on other nodes goes to one of them instead of having them fetched to this one first: it is
+// data-local. Its argument is not complete here, so it is never in a queue that workers take from. Config.Place chooses
+// its node. A peer fetches its values before it takes a CPU. If the chosen node is this one, the task continues as an
+// ordinary task that fetches its values (stay).
+
+// inputs says where the values are that the task needs, as far as they are large.
+func (d *deps) inputs() (list []core.Whereabouts) {
+	seen := map[*core.Future]bool{}
+	for _, c := range d.futures {
+		w, ok := core.WhereaboutsOf(c)
+		if !ok {
+			w = core.Whereabouts{Size: sizeHere(c), Here: true}
+		}
+		if w.Size > raysys.ObjectSize && !seen[c] {
+			seen[c] = true
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// sizeHere is the size of a value in this node's memory, 0 where there is none.
+func sizeHere(c *core.Future) int64 {
+	v, err := c.Outcome()
+	if err != nil {
+		return 0
+	}
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return 0
+	}
+	return int64(plan.Size(value))
+}
+
+// fetches bounds the tasks that do not run yet and whose values have been fetched from other nodes, or are being
+// fetched. The bound is high enough that no CPU waits for the network, and low enough that a long queue does not bring
+// all its values into memory. Other tasks wait in order. A task takes a permit when only values that exist are missing,
+// so a permit never waits for a task.
+//
+// Tasks that are not plain take no permit: they may wait for long after their values have arrived,
+// and the tasks that hold the resources may wait for tasks behind them. Nor do tasks that make a lost value again: tasks
+// that have permits may wait for them.
+type fetches struct {
+	mu    sync.Mutex // guards the rest
+	used  int
+	queue []*deps
+}
+
+// aheadPerCPU is how many tasks per CPU have their values fetched before they run, beside two of the node.
+const aheadPerCPU = 2
+
+// fetchPermit says whether a task has one of the permits.
+type fetchPermit struct{ taken atomic.Bool }
+
+// fetchAbsent fetches the values of d now, or when a permit is free.
+func (d *deps) fetchAbsent() {
+	if d.remakes || !d.task.plain() || d.fetchPermit.taken.Load() {
+		d.wait()
+		return
+	}
+	e := d.job.Runtime.(Runtime).Tasks()
+	f := &e.fetches
+	f.mu.Lock()
+	if f.used >= e.maxAhead() {
+		f.queue = append(f.queue, d)
+		f.mu.Unlock()
+		return
+	}
+	f.used++
+	d.fetchPermit.taken.Store(true)
+	f.mu.Unlock()
+	d.wait()
+}
+
+// releaseFetchPermit gives the permit of d, if it has one, to the next task that waits.
+func (d *deps) releaseFetchPermit() {
+	if !d.fetchPermit.taken.Load() || !d.fetchPermit.taken.Swap(false) {
+		return
+	}
+	e := d.job.Runtime.(Runtime).Tasks()
+	next, gone := e.fetches.next()
+	if next == nil && gone == nil {
+		return
+	}
+	e.cfg.Pool.Go(goroutines.Func(func() { // the caller, which runs or ends a task, does not wait for this
+		if next != nil {
+			next.wait()
+		}
+		for _, d := range gone {
+			d.task.ready() // ready finds that the task has settled, and releases what it holds
+		}
+	}))
+}
+
+// next hands a permit on. It returns the deps that got it, nil when none wait, and the deps whose task has settled
+// meanwhile.
+func (f *fetches) next() (next *deps, gone []*deps) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.queue) > 0 {
+		d := f.queue[0]
+		f.queue[0], f.queue = nil, f.queue[1:]
+		d.fetchPermit.taken.Store(true)
+		if !d.task.over() { // checked after the permit was taken: a task that ends later hands it on itself
+			return d, gone
+		}
+		if !d.fetchPermit.taken.Swap(false) {
+			return nil, gone // the end of the task has handed the permit on
+		}
+		gone = append(gone, d)
+	}
+	f.queue = nil
+	f.used--
+	return nil, gone
+}
+
+func (d *deps) over() bool  { return d.task.over() }
+func (d *deps) plain() bool { return d.task.plain() }

@@ -8,8 +8,8 @@
 //	  arguments not there  │ │        ├─► a Get that waits for the task runs it in place       record.Help
 //	                       ▼ │        │
 //	                      deps        └─► forwarder ══ KindTasks ══► peer: inbound task,       forward.go, send.go, internal/taskwire
-//	                                                                 worker, function          receive.go, inbound.go
-//	                                      record ◄══ KindTaskResult ════════════╝              answer.go, result.go
+//	                                                                 worker, function          peers.go, inbound.go
+//	                                      record ◄══ KindTaskResult ════════════╝              answer.go, exchange.go
 //
 //	not plain, or data-local ──► Config.Place ──► ledger, or a peer                            place.go, shaped.go
 //
@@ -23,7 +23,7 @@
 //   - deps hold a record until the futures in its argument have settled, and their values are here or known to be
 //     elsewhere.
 //   - A recipe is what it takes to make the object that a task has computed again, when it is lost: Remake makes another
-//     record of it, which is blank until it has its argument (recipe.go, rebuild.go).
+//     record of it, which is blank until it has its argument (recipe.go).
 //   - The exchange is the part of an engine that deals with peers; a peer is one incarnation of another node.
 //   - A flight is a record that is at a peer, found by its slot: a number in frames. An inbound task is the other end
 //     of it. A CPU slot (core.CPUSlot) is another thing: what stands for a CPU that a goroutine holds.

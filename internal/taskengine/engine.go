@@ -3,8 +3,12 @@ package taskengine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/runqueue"
 	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/internal/wire"
@@ -193,15 +198,6 @@ func (e *Engine) above(w ledger.Standing) (above, less bool) {
 	}
 	return e.order.AboveLine(w)
 }
-
-// dispatcher runs the workers' mailboxes on kept goroutines.
-type dispatcher struct{ pool *goroutines.Pool }
-
-// Schedule implements actor.Dispatcher.
-func (d dispatcher) Schedule(f func()) { d.pool.Go(goroutines.Func(f)) }
-
-// Throughput implements actor.Dispatcher.
-func (d dispatcher) Throughput() int { return 300 }
 
 // Line is the node's ledger, from which the other engine draws too.
 func (e *Engine) Line() *ledger.Line { return &e.line }
@@ -436,4 +432,423 @@ func (e *Engine) started(bytes int64) {
 	if e.waiting.Load() != 0 {
 		e.signalRoom()
 	}
+}
+
+// Has reports whether the program has the task.
+func (e *Engine) Has(function string) bool { return e.cfg.Table.Lookup("task", function) != nil }
+
+// Adopt makes the task of a recording. job is as in wire.Turns.
+func (e *Engine) Adopt(body []byte, with Adoption, job func(wire.JobKey) *core.Job) (a Adopted, err error) {
+	plan, err := recordedPlan()
+	if err != nil {
+		return a, err
+	}
+	var t recordedTask
+	if err := plan.Decode(body, reflect.ValueOf(&t).Elem(), nil); err != nil {
+		return a, fmt.Errorf("the record of a task: %w", err)
+	}
+	entry := e.cfg.Table.Lookup("task", t.Function)
+	var impl *spec
+	if entry != nil {
+		impl, _ = entry.Impl.(*spec)
+	}
+	if impl == nil {
+		return a, fmt.Errorf("%w: task %s, which a recording asks for, is not in this program", raysys.ErrUnknownFunc, t.Function)
+	}
+	r := wire.NewReader(t.Turn)
+	up, err := wire.ReadTurn(&r, job)
+	if err != nil {
+		return a, fmt.Errorf("the record of task %s: %w", t.Function, err)
+	}
+	up.Deadline = 0 // of a submitter that is dead
+	if with.Early > t.Options.Retries {
+		return a, &raysys.TaskError{Function: t.Function, Attempt: with.Early, Err: &worksDeath{with.Early}}
+	}
+	return impl.adopt(e, &t, up, with), nil
+}
+
+// Explain lists what this node submitted, and could make again, of the ids for which wanted is true. more adds to what is known of a
+// value.
+func (e *Engine) Explain(wanted func(id core.TaskID) bool, limit int, more func(*core.Future, *core.Explanation)) (list []core.Explanation) {
+	if e.lineage == nil {
+		return nil
+	}
+	e.lineage.mu.Lock()
+	order := append(e.lineage.order[:0:0], e.lineage.order...)
+	e.lineage.mu.Unlock()
+	for _, w := range order {
+		rec := w.Value()
+		if rec == nil || !wanted(rec.id()) {
+			continue
+		}
+		x := input{recipe: rec}.explain(core.ExplainDepth)
+		if c := rec.Future(); c != nil {
+			more(c, &x)
+		}
+		if list = append(list, x); len(list) == limit {
+			break
+		}
+	}
+	return list
+}
+
+func (e *Engine) maxAhead() int { return aheadPerCPU*int((e.line.Total()+oneCPU-1)/oneCPU) + 2 }
+
+// hold counts a task that is held from now on.
+func (e *Engine) hold(c *core.Future) {
+	e.unqueued.Add(1)
+	now := e.now()
+	s := e.held.shard(c)
+	s.mu.Lock()
+	if s.since == nil {
+		s.since = map[*core.Future]int64{}
+	}
+	s.since[c] = now
+	s.mu.Unlock()
+}
+
+// unhold is the counterpart of hold.
+func (e *Engine) unhold(c *core.Future) {
+	e.unqueued.Add(-1)
+	s := e.held.shard(c)
+	s.mu.Lock()
+	delete(s.since, c)
+	s.mu.Unlock()
+}
+
+// Load returns how busy this node is.
+func (e *Engine) Load() loadreport.Load {
+	l := loadreport.Load{Shaped: int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	l.Queued = e.Queued() + l.Shaped
+	l.Held = float64(max(e.line.Held(), 0)) / oneCPU
+	l.Shared = float64(min(e.line.Shared(), max(e.line.Held(), 0))) / oneCPU
+	l.Rest = e.line.Report(loadreport.EncodeRest)
+	if e.cfg.Bandwidth != nil {
+		l.Bandwidth = e.cfg.Bandwidth()
+	}
+	if x := e.net.Load(); x != nil {
+		l.Queued += int(x.deferred.count.Load())
+		l.InboundShaped = int(max(x.unansweredShaped.Load(), 0))
+		l.Inbound = int(x.unanswered.Load())
+		l.Parked = int(min(max(x.parked.Load(), 0), max(x.unanswered.Load()-x.unansweredShaped.Load(), 0)))
+		taken := e.line.Total() - e.line.CPU().Load()
+		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which counts as free
+			taken -= oneCPU
+			l.Free = min(l.Free+1, float64(e.line.Total())/oneCPU)
+		}
+		l.Busy = float64(max(taken-x.notOwn.Load()*oneCPU, 0)) / oneCPU
+		if l.Inbound == 0 { // and so does one that answers the last
+			l.Free = max(l.Free, float64(e.line.Total())/oneCPU-l.Busy)
+		}
+		if e.line.OwesCPU() {
+			l.Free = 0
+		}
+		l.Mean = x.means.mean()
+		l.Line = x.means.shaped.wait(l.Shaped)
+	}
+	return l
+}
+
+// rooms is ledger.Line.Rooms, for loadreport.ReadRooms; "" for none. It says of loadreport.MaxRooms bundles at most, of those first that have sick devices: where that is
+// not known work would come, and be given back, again and again.
+func (e *Engine) rooms() string {
+	list := e.line.Rooms()
+	if len(list) == 0 {
+		return ""
+	}
+	slices.SortFunc(list, func(a, b ledger.Room) int {
+		return cmp.Or(b.Sick()-a.Sick(), cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
+	})
+	return loadreport.EncodeRooms(list[:min(len(list), loadreport.MaxRooms)])
+}
+
+// Free returns the resources of this node that no task holds.
+func (e *Engine) Free() raysys.Resources {
+	free := e.line.Free()
+	for _, d := range e.line.Spares() {
+		free.GPU += d.Share
+	}
+	return raysys.Resources(free.Resources())
+}
+
+// mayPass reports whether a task that got err waits for the nodes to change.
+func (e *Engine) mayPass(err error, o *core.Options) bool {
+	t, _ := err.(temporary)
+	return t != nil && t.Temporary() || e.waitsForResources(o) && errors.Is(err, raysys.ErrNoCapacity)
+}
+
+func (e *Engine) waitsForResources(o *core.Options) bool { return o.Waits || e.cfg.WaitForResources }
+
+// RetryUnplaced is called when more is known of where tasks may go. It does not block.
+func (e *Engine) RetryUnplaced() {
+	if x := e.net.Load(); x != nil {
+		e.cfg.Pool.Go(goroutines.Func(x.retryUnplaced))
+	}
+}
+
+// remake makes a value again. Not on this goroutine: it may be one that fetches the values of another record, and so on.
+func (e *Engine) remake(rec *recipe, lost error, done func(core.Source, error)) {
+	e.cfg.Pool.Go(goroutines.Func(func() { rec.remake(lost, done) }))
+}
+
+// ExplainWaiting lists the tasks that wait on this node, its own and those of others, and where: up to limit of those whose ids begin
+// so. It looks at all that wait, and costs them nothing before. A task of this node that runs here is not among them.
+func (e *Engine) ExplainWaiting(ids core.Prefix, limit int) []Waiting {
+	s := &search{e: e, ids: ids, limit: limit, seen: map[*core.Future]bool{}, now: e.now()}
+	e.held.each(func(c *core.Future, since int64) {
+		if s.wants(c) {
+			s.add(c, s.held(c, since))
+		}
+	})
+	s.queue(e.queue, "a CPU: it is in the queue of this node, and of all nodes that have room")
+	x := e.net.Load()
+	if x != nil {
+		s.queue(x.inbound, "a CPU: it is in the queue of tasks of other nodes")
+		s.deferred(&x.deferred)
+	}
+	e.bundles.mu.Lock()
+	for _, w := range e.bundles.deferred {
+		if s.wants(&w.task.Future) {
+			s.add(&w.task.Future, raysys.Waiting{Stage: core.StageBundle, For: "its placement group: the bundle has no node yet", Waited: s.since(w.since)})
+		}
+	}
+	e.bundles.mu.Unlock()
+	for _, w := range e.line.Waiting(func(w ledger.Work) bool { t, ok := w.(shaped); return ok && s.wants(t.Future) }) {
+		s.add(w.Work.(shaped).Future, w.Explain(s.now))
+	}
+	if x != nil {
+		s.elsewhere(x)
+	}
+	return s.list
+}
+
+// Tick is called some times a second: what waits in the queue has no time of its own, and is known to be older than a tick; and
+// what it will take is reported to other nodes.
+func (e *Engine) Tick() {
+	if x := e.net.Load(); x != nil {
+		x.means.weigh(e.queue, x.inbound)
+	}
+	look(e, e.now())
+}
+
+// start hands j, whose CPUs are taken, to an idle worker or a new one.
+func (e *Engine) start(j job) {
+	e.mu.Lock()
+	var w *worker
+	if n := len(e.idle); n > 0 {
+		w, e.idle = e.idle[n-1], e.idle[:n-1]
+	} else {
+		e.live++
+	}
+	e.busy++
+	e.mu.Unlock()
+	if w != nil {
+		e.cfg.Actors.Root.Send(w.pid, &j)
+		return
+	}
+	e.cfg.Actors.Root.Send(e.cfg.Actors.Root.Spawn(e.props), &j)
+}
+
+// lacksCPU is called when a task may wait and no CPU is free. It costs one load where no activation holds CPU.
+func (e *Engine) lacksCPU() {
+	if e.line.Yielding.Load() == 0 || e.cfg.MakeRoom == nil || !e.yielding.armed.CompareAndSwap(false, true) {
+		return
+	}
+	e.yielding.alarm.Ring = e.askForCPU
+	e.yielding.alarm.At = e.now() + int64(yieldPause)
+	e.cfg.Runtime.SetAlarm(&e.yielding.alarm)
+}
+
+// askForCPU runs on the clock's goroutine.
+func (e *Engine) askForCPU() {
+	if !e.needsCPU() {
+		e.yielding.armed.Store(false)
+		if e.needsCPU() { // since the look before, and lacksCPU found it armed
+			e.lacksCPU()
+		}
+		return
+	}
+	e.cfg.Pool.Go(goroutines.Func(func() {
+		waits := e.queue.Len()
+		if x := e.net.Load(); x != nil {
+			waits += x.inbound.Len() + int(x.deferred.count.Load())
+		}
+		e.cfg.MakeRoom(min(waits, int(e.line.Total()/oneCPU)))
+	}))
+	e.yielding.alarm.At = e.now() + int64(yieldPause)
+	e.cfg.Runtime.SetAlarm(&e.yielding.alarm)
+}
+
+// needsCPU reports whether tasks wait for a CPU while activations hold some.
+func (e *Engine) needsCPU() bool {
+	return e.line.Yielding.Load() != 0 && e.line.CPU().Load() < oneCPU && e.waits() && !e.closed.Load()
+}
+
+// Close refuses further tasks, drops the queued ones and waits until running ones have returned or ctx ends. The
+// caller has cancelled the turns the tasks came from.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closed.Store(true)
+	e.signalRoom()
+	if x := e.net.Load(); x != nil {
+		x.close()
+		x.giveBackQueued()
+	}
+	for _, w := range e.takeDeferredBundles() {
+		w.task.Future.Cancel(raysys.ErrClosed)
+	}
+	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
+		c.Cancel(raysys.ErrClosed)
+	}
+	for _, w := range e.line.Remove(isTask) {
+		e.shaped.Add(-1)
+		w.(shaped).Cancel(raysys.ErrClosed)
+	}
+	e.mu.Lock()
+	for _, w := range e.idle {
+		e.cfg.Actors.Root.Stop(w.pid)
+	}
+	e.live -= len(e.idle)
+	e.idle = nil
+	if e.lineage != nil {
+		defer e.lineage.close()
+	}
+	if e.busy == 0 {
+		e.mu.Unlock()
+		return nil
+	}
+	allIdle := make(chan struct{})
+	e.allIdle = allIdle
+	e.mu.Unlock()
+
+	select {
+	case <-allIdle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close: tasks still run%s: %w", named(e.Busy(maxNamed)), context.Cause(ctx))
+	}
+}
+
+// Drain makes the node refuse tasks of other nodes and give back those that have not begun. It sends the node's own
+// tasks to peers that have room, and returns when no task runs or waits here, or when ctx ends.
+func (e *Engine) Drain(ctx context.Context) error {
+	drained := make(chan struct{})
+	e.mu.Lock()
+	if e.drained == nil {
+		e.drained = drained
+	} else {
+		drained = e.drained
+	}
+	e.mu.Unlock()
+	e.draining.Store(true)
+	if x := e.net.Load(); x != nil {
+		x.giveBackQueued()
+		x.recheck()
+	}
+	if e.cfg.Changed != nil {
+		e.cfg.Changed()
+	}
+	e.checkDrained()
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others%s): %w", e.Queued()+int(e.unqueued.Load()), e.Load().Inbound, named(e.Busy(maxNamed)), context.Cause(ctx))
+	}
+}
+
+// CancelDrain makes a node that drains take tasks again.
+func (e *Engine) CancelDrain() {
+	e.draining.Store(false)
+	e.mu.Lock()
+	e.drained = nil
+	e.mu.Unlock()
+	if x := e.net.Load(); x != nil {
+		x.recheck()
+	}
+	if e.cfg.Changed != nil {
+		e.cfg.Changed()
+	}
+}
+
+// maxNamed bounds the tasks that an error names.
+const maxNamed = 10
+
+// named shows names behind a count.
+func named(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(list, ", ")
+}
+
+// Busy names up to limit tasks of other nodes that are here and have not been answered, and how many more there are.
+func (e *Engine) Busy(limit int) (names []string) {
+	x := e.net.Load()
+	if x == nil {
+		return nil
+	}
+	more := 0
+	x.each(func(p *peer) {
+		p.inbound.each(func(a *inboundTask) {
+			switch {
+			case a.answered.Load():
+			case len(names) < limit:
+				c := &a.Future
+				state := "waits"
+				if !c.Pending() {
+					state = "runs"
+				}
+				names = append(names, fmt.Sprintf("task %s of node %s %s", c.Work().Name(), p.Node(), state))
+			default:
+				more++
+			}
+		})
+	})
+	if more > 0 {
+		names = append(names, fmt.Sprintf("%d tasks more", more))
+	}
+	return names
+}
+
+// checkDrained is called wherever the last task of a draining node may have ended.
+func (e *Engine) checkDrained() {
+	if !e.draining.Load() {
+		return
+	}
+	x := e.net.Load()
+	if e.waits() || e.unqueued.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.busy != 0 || e.drained == nil {
+		return
+	}
+	select {
+	case <-e.drained:
+	default:
+		close(e.drained)
+	}
+}
+
+// Stuck names what the tasks of this node wait for and no node has: a function, or the resources of a request. ""
+// when there is no such task. A task that waits for its turn in the queue does not count.
+func (e *Engine) Stuck() string {
+	x := e.net.Load()
+	if x == nil {
+		return ""
+	}
+	d := &x.deferred
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.order {
+		if l.since != 0 {
+			return fmt.Sprintf("a worker that has function %s (%d wait for it): start one with this program", l.entry.Name, len(l.futures))
+		}
+	}
+	if len(d.unplaced) > 0 {
+		w := d.unplaced[0].task
+		return fmt.Sprintf("capacity: no node has what %s asks for free, nor for %d others", w.Name(), len(d.unplaced)-1)
+	}
+	return ""
 }

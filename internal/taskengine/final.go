@@ -1,14 +1,10 @@
 package taskengine
 
 import (
-	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/forwarding"
-	"github.com/raysys/raysys/internal/wire"
 )
 
 // What waits for a task to be final (core.Finality) waits at the node that runs it. The answer says that something does, and the
@@ -18,29 +14,6 @@ import (
 //	          ◄── KindTaskResult, with resultWaits ──  the turn stays in waiting
 //	the turn of its own record waits for the turn above
 //	          ──  KindTaskFinal ──────────────────────►  Finish, or Drop where the submitter will not learn of it
-
-// handUp has what waits for the task wait for what submitted it. A recorded task may run again until its outcome is in the
-// record, and one with a name no longer than that: see Recipe.SetTold and lineage.
-func (r *record) handUp(t *core.Turn) {
-	if r.spec.opts.Name != "" {
-		return
-	}
-	if rec := recipeOf(&r.Future); rec != nil && rec.awaitsTelling() {
-		return
-	}
-	if _, inbound := r.Future.Work().(*inboundTask); !inbound && r.Future.Up().Remote() { // in the place of a dead submitter
-		t.Drop()
-		return
-	}
-	t.HandUp(r.Future.Up())
-}
-
-// awaitsTelling reports whether the next submitter of the task would run it again.
-func (rec *recipe) awaitsTelling() bool {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	return rec.Run() != 0 && !rec.Told() && !errors.Is(rec.why, errEffects)
-}
 
 // waitingTurns are the turns of a peer's tasks that have ended here, and for which something waits, by their run ids.
 type waitingTurns struct {
@@ -95,34 +68,6 @@ func (w *waitingTurns) end() {
 	}
 }
 
-// HandleFinal takes a KindTaskFinal frame of the peer; see HandleTasks for the error.
-func (e *Engine) HandleFinal(wp wire.Peer, frame []byte) error {
-	_, p := e.peer(wp)
-	if p == nil {
-		return nil
-	}
-	r := wire.NewReader(frame)
-	dropped := false
-	for r.Len() > 0 {
-		id := r.ID()
-		if err := r.Err(); err != nil {
-			return err
-		}
-		if id == (core.TaskID{}) {
-			dropped = true
-			continue
-		}
-		switch t := p.waiting.take(id); {
-		case t == nil:
-		case dropped:
-			t.Drop()
-		default:
-			t.Finish()
-		}
-	}
-	return nil
-}
-
 // finalTask is a task of this node that a peer has run, and for which something waits there.
 type finalTask struct {
 	x  *exchange
@@ -162,23 +107,24 @@ func (f *finalTask) tell(list *[]core.TaskID) {
 	}
 }
 
-func (x *exchange) tellFinal(p *peer) {
-	l := &p.finals
-	l.mu.Lock()
-	ids, dropped := l.ids, l.dropped
-	l.ids, l.dropped, l.armed = nil, nil, false
-	l.mu.Unlock()
-	p.tellFinal(nil, ids)
-	p.tellFinal(wire.AppendID(nil, core.TaskID{}), dropped)
-	p.Flush()
-}
+// A task with a name may run for longer than its nodes live, so a node that dies is no attempt of it. One that dies soon after it was given
+// the task is: the task may be what ends it, and must not go round the nodes. In a row, Retries bounds those:
+//
+//	ran ──► its node is lost ──► excused, and so are those before      a node that drains ──► excused
+//	       not ran ──► its node is lost ──► counted
+//
+// The record counts the same for nodes that were its submitters: see registry.TaskRecord.Early.
 
-func (p *peer) tellFinal(head []byte, ids []core.TaskID) {
-	for list := range slices.Chunk(ids, forwarding.MaxFrame) {
-		frame := slices.Clone(head)
-		for _, id := range list {
-			frame = wire.AppendID(frame, id)
-		}
-		_ = p.Send(wire.Control, wire.KindTaskFinal, frame) // one that is lost leaves replies behind
+// Ran notes that c, a task with a name, has run for a while in its attempt.
+func Ran(c *core.Future) {
+	r, rec := taskOf(c), recipeOf(c)
+	if r == nil || rec == nil {
+		return
 	}
+	t := r.Future.OwnTurn() // the recipe hangs there
+	attempt, redraws := t.Attempt(), int(t.Redraws())
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.ran = attempt
+	rec.excused = attempt - r.spec.before - 1 - redraws
 }

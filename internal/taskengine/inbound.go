@@ -3,12 +3,14 @@ package taskengine
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -52,79 +54,6 @@ const (
 	// leastTask is the fewest bytes that a task takes in a frame.
 	leastTask = 8
 )
-
-// newInbound returns the memory of an inbound task. Inbound tasks that hold no other memory share an allocation with
-// those that follow in the frame: sixteen small allocations cost more than all other work for a small task.
-func (s *spec) newInbound(in *incoming) *inboundTask {
-	if !s.fixed || s.value.Gated() {
-		return (*inboundTask)(s.records(1, true))
-	}
-	if in.room.left == 0 || in.room.of != s.definition {
-		n := min(1+in.Len()/leastTask/2, roomSize)
-		in.room = room{of: s.definition, next: s.records(n, true), left: n}
-	}
-	t := (*inboundTask)(in.room.next)
-	if in.room.left--; in.room.left == 0 { // a pointer must not be past the end
-		in.room = room{}
-	} else {
-		in.room.next = unsafe.Add(in.room.next, s.inSize)
-	}
-	return t
-}
-
-// skip passes over an argument; false when that cannot be done without decoding it.
-func (s *spec) skip(r *wire.Reader) bool {
-	if s.refs {
-		return false
-	}
-	ahead := *r
-	if ahead.Large() {
-		return false
-	}
-	r.Sized()
-	return true
-}
-
-// receive reads an argument and makes the task. The error is the task's own. A corrupt frame shows as the error of in, which the
-// caller checks.
-func (s *spec) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskwire.Head, in *incoming) (*inboundTask, error) {
-	if h.Need != nil || h.Remakes || h.Stays || h.Labels != "" {
-		special := *s
-		if special.remakes, special.stays = h.Remakes, h.Stays; h.Need != nil {
-			special.need, special.plain = *h.Need, false
-		}
-		if special.labels = h.Labels; h.Labels != "" {
-			special.opts.Labels = taskwire.ReadLabels(h.Labels)
-		}
-		s = &special
-	}
-	t, r := s.newInbound(in), &in.Reader
-	t.from, t.spec = p, s
-	large := r.Large()
-	if !large {
-		if err := wire.ReadValue(r, s.arg, t.argAt(), p); err != nil {
-			return nil, fmt.Errorf("read the argument: %w", err)
-		}
-	}
-	t.Future.Init(t, up, seq, s.value.Gated())
-	if up != nil && (h.Attempt > 1 || h.TimeLeft > 0 || h.Classed) { // without its turn it goes back
-		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.Attempt, Redraws: h.Redraws}
-		if h.Classed {
-			class := h.Class // of which alone this keeps a pointer: h stays on the stack
-			spec.Class = &class
-		}
-		if h.TimeLeft > 0 {
-			spec.Deadline = core.After(x.rt.Now(), time.Duration(h.TimeLeft))
-		}
-		t.Future.SetOwn(core.NewTurn(spec))
-	}
-	if large {
-		if err := t.readParams(r, up, p); err != nil {
-			return nil, fmt.Errorf("read the argument: %w", err)
-		}
-	}
-	return t, nil
-}
 
 // accept lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
 func (t *inboundTask) accept(slot uint64) {
@@ -182,14 +111,6 @@ func (t *inboundTask) enqueue(x *exchange) {
 	if x.e.closed.Load() || x.e.draining.Load() {
 		x.giveBackQueued()
 		return
-	}
-}
-
-// startInbound wakes a worker for the inbound tasks that were queued.
-func (x *exchange) startInbound() {
-	if !x.inbound.Empty() {
-		x.e.wake()
-		x.watchInbound()
 	}
 }
 
@@ -318,42 +239,204 @@ func (t *inboundTask) answer(x *exchange) {
 	})
 }
 
-// arrived counts n more tasks of other nodes that are to be answered.
-func (x *exchange) arrived(plain bool, n int64) {
-	if !plain {
-		x.unansweredShaped.Add(n)
-	}
-	x.unanswered.Add(n)
-}
-
-// giveBack gives an inbound task that has not begun back to its owner. The caller has taken it out of the queue.
-func (x *exchange) giveBack(a *inboundTask) {
-	if !a.Future.Start() || !a.claimAnswer() {
-		return
-	}
-	a.from.inbound.remove(a)
-	x.answering.Add(1)
-	x.arrived(a.spec.plain, -1)
-	x.answer(a.from, a.slot, false, func(dst []byte) ([]byte, error) { return append(dst, taskwire.ResultGivenBack), nil })
-	x.answering.Add(-1)
-	a.depart(x.e)
-	a.drop()
-	a.Future.Cancel(errGivenBack)
-	x.e.checkDrained()
-}
-
 var errGivenBack = errors.New("the task was given back to its owner")
 
-// giveBackQueued gives back all inbound tasks that have not begun.
-func (x *exchange) giveBackQueued() {
-	for c := x.inbound.Pop(); c != nil; c = x.inbound.Pop() {
-		if c.Pending() {
-			x.giveBack(c.Work().(*inboundTask))
+// inboundTable finds the tasks of one peer that are here by their slots, for cancellation. Slots are small numbers that
+// the peer uses again, so the table is a list of pages, which are read without a lock.
+type inboundTable struct {
+	pages atomic.Pointer[[]*inboundPage]
+	some  atomic.Int32 // length of early
+
+	mu    sync.Mutex      // guards early, and that pages are added
+	early map[uint64]bool // cancelled before they came: control frames overtake requests
+}
+
+const pageSize = 1 << 10
+
+type inboundPage [pageSize]atomic.Pointer[inboundTask]
+
+// maxEarly bounds the cancellations that wait for their task. A cancellation that crossed its result would stay for
+// ever, so the table is emptied when it is full. A task that was cancelled then runs, though its outcome is not
+// needed.
+const maxEarly = 4096
+
+// at returns the cell of a slot, nil when there was never an inbound task.
+func (t *inboundTable) at(slot uint64) *atomic.Pointer[inboundTask] {
+	i := slot & (1<<32 - 1)
+	if pages := t.pages.Load(); pages != nil && i/pageSize < uint64(len(*pages)) {
+		return &(*pages)[i/pageSize][i%pageSize]
+	}
+	return nil
+}
+
+// grow makes the pages up to that of a slot, which is below forwarding.MaxFlights, see HandleTasks.
+func (t *inboundTable) grow(slot uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var pages []*inboundPage
+	if old := t.pages.Load(); old != nil {
+		pages = *old
+	}
+	pages = slices.Clone(pages)
+	for uint64(len(pages)) <= slot&(1<<32-1)/pageSize {
+		pages = append(pages, new(inboundPage))
+	}
+	t.pages.Store(&pages)
+}
+
+// put enters an inbound task, and reports whether it was cancelled before it came.
+func (t *inboundTable) put(a *inboundTask) (cancelled bool) {
+	slot := a.slot
+	cell := t.at(slot)
+	if cell == nil {
+		t.grow(slot)
+		cell = t.at(slot)
+	}
+	cell.Store(a)
+	if a.answered.Load() { // its deadline may have passed already
+		cell.CompareAndSwap(a, nil)
+	}
+	if t.some.Load() == 0 { // cancel counts before it looks at the cell again
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if cancelled = t.early[slot]; cancelled {
+		delete(t.early, slot)
+		t.some.Store(int32(len(t.early)))
+	}
+	return cancelled
+}
+
+// remove takes it out, unless another has its cell.
+func (t *inboundTable) remove(a *inboundTask) {
+	if cell := t.at(a.slot); cell != nil {
+		cell.CompareAndSwap(a, nil)
+	}
+}
+
+// cancel returns the inbound task of the slot, or remembers it for the task that is still on its way.
+func (t *inboundTable) cancel(slot uint64) *inboundTask {
+	if a := t.find(slot); a != nil {
+		return a
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.early) >= maxEarly {
+		clear(t.early)
+	}
+	if t.early == nil {
+		t.early = map[uint64]bool{}
+	}
+	t.early[slot] = true
+	t.some.Store(int32(len(t.early)))
+	if a := t.find(slot); a != nil { // it came just now, and may have looked before that
+		delete(t.early, slot)
+		t.some.Store(int32(len(t.early)))
+		return a
+	}
+	return nil
+}
+
+func (t *inboundTable) find(slot uint64) *inboundTask {
+	cell := t.at(slot)
+	if cell == nil {
+		return nil
+	}
+	if a := cell.Load(); a != nil && a.slot == slot {
+		return a
+	}
+	return nil
+}
+
+// each calls f with the inbound tasks that are in the table.
+func (t *inboundTable) each(f func(*inboundTask)) {
+	pages := t.pages.Load()
+	if pages == nil {
+		return
+	}
+	for _, page := range *pages {
+		for i := range page {
+			if a := page[i].Load(); a != nil {
+				f(a)
+			}
 		}
 	}
-	for _, w := range x.e.line.Remove(isInbound) {
-		x.e.shaped.Add(-1)
-		x.giveBack(w.(shaped).Work().(*inboundTask))
+}
+
+// arrivals spare each frame an allocation.
+var arrivals = sync.Pool{New: func() any { return new(incoming) }}
+
+func slotOf(r *wire.Reader) (uint64, error) {
+	slot := taskwire.ReadSlot(r)
+	if err := r.Err(); err != nil {
+		return 0, err
 	}
-	x.flush()
+	if i := slot & (1<<32 - 1); i >= 2*forwarding.MaxFlights {
+		return 0, fmt.Errorf("%w: slot %d is beyond what a node may have in flight", wire.ErrCorrupt, i)
+	}
+	return slot, nil
+}
+
+// readParams is the receiving side: the objects are fetched once the task is accepted.
+func (t *inboundTask) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
+	d := &deps{remakes: t.spec.remakes}
+	params := t.spec.params(t.argAt())
+	for _, p := range params {
+		c, err := refs.ReadRef(r)
+		if err != nil {
+			return err
+		}
+		if err := p.set(c); err != nil {
+			return fmt.Errorf("parameter of %s: %w", t.Name(), err)
+		}
+	}
+	if up == nil { // its turn is not known, and it goes back
+		return nil
+	}
+	d.params.Store(&params)
+	own := t.Future.OwnTurn()
+	if own == nil {
+		own = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: 1})
+	}
+	own.Attach(d)
+	t.Future.SetOwn(own)
+	return nil
+}
+
+// awaitParams returns what the inbound task waits for when its argument came as objects.
+func (t *inboundTask) awaitParams() *deps {
+	own := t.Future.OwnTurn()
+	if own == nil {
+		return nil
+	}
+	d, ok := own.Attached().(*deps)
+	if !ok {
+		return nil
+	}
+	for _, p := range *d.params.Load() {
+		p.pin()
+		d.futures = append(d.futures, p.future)
+	}
+	t.hold(t.Future.Up(), d)
+	d.task = t
+	t.inner(d, t)
+	return d
+}
+
+// recipeNow implements recordable: the node that submitted the task has its recipe.
+func (t *inboundTask) recipeNow() (*recipe, bool) { return nil, false }
+
+// Remake implements core.Remaker: the node that submitted the task makes its value again. The source that has lost it may
+// know that node; where it is this one by now, the future has its recipe.
+func (t *inboundTask) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+	if rec := recipeOf(c); rec != nil {
+		engineOf(c.Up()).remake(rec, lost, done)
+		return
+	}
+	if by, ok := core.SourceOf(c).(core.Remaker); ok {
+		by.Remake(c, lost, done)
+		return
+	}
+	done(nil, lost)
 }

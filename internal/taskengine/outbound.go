@@ -26,6 +26,32 @@ func taskOf(c *core.Future) *record {
 // The methods of a record for a task that another node runs. The record stays here: it is the future, and keeps the
 // argument for a further attempt.
 
+// lostError says that a task has been lost with its node as often as it may be.
+type lostError struct {
+	node     raysys.NodeID
+	attempts int
+	lost     int // attempts that ended with their node
+	cause    error
+}
+
+func (e *lostError) Error() string {
+	s := fmt.Sprintf("node %s was lost while the task was there, and attempt %d was the last (raysys.Retries allows more)", e.node, e.attempts)
+	if e.lost > 1 {
+		s += fmt.Sprintf(": each of its %d nodes ended while it ran: os.Exit, a fatal error or out of memory in it?", e.lost)
+	} else {
+		s += ": os.Exit, a fatal error or out of memory in it?"
+	}
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+// Unwrap does not lead to the cause: that a link was closed does not mean that the task was cancelled.
+func (e *lostError) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
+
+var errClosing = errors.New("the node closes")
+
 func (r *record) entry() *core.Entry { return r.spec.entry }
 
 // mayQueue reports whether workers may find the task in a queue: it is plain, and not data-local. A task that waits to go to where its values are must not be found by a worker.
@@ -249,45 +275,3 @@ func (r *record) closed() {
 	r.drop()
 	r.Future.Cancel(raysys.ErrClosed)
 }
-
-// lostError says that a task has been lost with its node as often as it may be.
-type lostError struct {
-	node     raysys.NodeID
-	attempts int
-	lost     int // attempts that ended with their node
-	cause    error
-}
-
-func (e *lostError) Error() string {
-	s := fmt.Sprintf("node %s was lost while the task was there, and attempt %d was the last (raysys.Retries allows more)", e.node, e.attempts)
-	if e.lost > 1 {
-		s += fmt.Sprintf(": each of its %d nodes ended while it ran: os.Exit, a fatal error or out of memory in it?", e.lost)
-	} else {
-		s += ": os.Exit, a fatal error or out of memory in it?"
-	}
-	if e.cause != nil {
-		s += ": " + e.cause.Error()
-	}
-	return s
-}
-
-// Unwrap does not lead to the cause: that a link was closed does not mean that the task was cancelled.
-func (e *lostError) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
-
-// unknown fails tasks whose function no node has.
-func (x *exchange) unknown(c *core.Future) {
-	fail := func(c *core.Future, entry *core.Entry) {
-		c.Fail(fmt.Errorf("%w: %s is on no node that could run it (the nodes are %v): start the same program, or a version with the same types, on one of them",
-			raysys.ErrUnknownFunc, entry, x.nodes()))
-	}
-	switch w := c.Work().(type) {
-	case batch:
-		for r := w.take(); r != nil; r = w.take() {
-			fail(r, w.entry())
-		}
-	case *record:
-		fail(c, w.entry())
-	}
-}
-
-var errClosing = errors.New("the node closes")

@@ -1,10 +1,8 @@
 package taskengine
 
 import (
-	"maps"
+	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -12,79 +10,9 @@ import (
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/runqueue"
+	"github.com/raysys/raysys/internal/taskwire"
 	"github.com/raysys/raysys/internal/wire"
 )
-
-// PeerInfo is what a node offers to others.
-type PeerInfo struct {
-	Resources raysys.Resources
-}
-
-// exchange is the part of an engine that deals with other nodes. It is made when the first peer comes.
-type exchange struct {
-	e  *Engine
-	rt core.Runtime
-
-	peers   atomic.Pointer[[]*peer] // copied on write, under admin
-	find    atomic.Pointer[map[wire.Peer]*peer]
-	inbound *runqueue.Queue // tasks of other nodes that wait to start
-	// unanswered counts tasks of other nodes. It is lowered before the answer of one is made: a load report that is
-	// sent after the answer must not count that task. answering counts the answers that goroutines other than workers
-	// are making: it is raised before unanswered is lowered, and a drain waits for it.
-	unanswered, answering atomic.Int64
-	unansweredShaped      atomic.Int64 // of unanswered, those that ask for other than one CPU
-	parked                atomic.Int64 // of unanswered, those of one CPU that wait, and have given back their CPU
-	away                  atomic.Int64 // tasks of this node that are elsewhere
-	notOwn                atomic.Int64 // CPUs that workers hold for tasks of other nodes, or while they look for work
-	means                 means
-	deferred              deferred
-	forwarder
-	stops        stops
-	arriving     sync.RWMutex // a report is not made while a task that it should count comes
-	inboundWatch inboundWatch
-
-	admin   sync.Mutex // guards coming and going of peers, and the rest
-	avoided map[raysys.NodeID]bool
-	stop    chan struct{} // closed when the last peer goes; nil while there is none
-	running sync.WaitGroup
-	closed  bool
-}
-
-// peer is another node as this engine sees it.
-type peer struct {
-	wire.Peer
-	x        *exchange // whose peer it is
-	cpus     int64
-	flights  wire.Slots[flight]
-	inflight atomic.Int64
-	shaped   atomic.Int64 // of inflight, those that ask for other than one CPU
-	bytes    atomic.Int64 // of encoded arguments in flight
-	low      atomic.Int64 // plain flights, below which more may be sent: set by a forwarder that stalls
-	avoid    atomic.Bool
-	gone     atomic.Bool
-	unsent   atomic.Bool         // something was sent since the last Flush
-	full     atomic.Bool         // it refused a task; until its next frame, or until retryPause has passed
-	skip     bool                // has nothing to do in this round; guarded by the right to send
-	exports  wire.PendingExports // references of the frame that is filled; guarded by the right to send
-
-	mu        sync.Mutex // guards the next five
-	load      loadreport.Load
-	among     int64 // of the inbound tasks in load, how many this node takes for its own
-	plain     int64 // of those that ask for one CPU, the same
-	uncounted uncounted
-	roaming   uncounted // those that may be in any bundle
-
-	received struct{ tasks, roaming atomic.Uint64 } // see uncounted
-	reported loadreport.Received                    // guarded by arriving
-
-	meanSent         atomic.Int64  // the mean it was last sent
-	repliesSinceLoad atomic.Uint32 // since it was sent this node's load
-	inbound          inboundTable
-	waiting          waitingTurns
-	finals           finalTasks
-	late             lateReplies
-	effect           core.Effect // of a task there
-}
 
 // exchange returns the exchange, which is made when it is first needed.
 func (e *Engine) exchange() *exchange {
@@ -123,16 +51,6 @@ func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
 	}
 	x.admin.Unlock()
 	x.recheck()
-}
-
-// enter publishes the peers; the caller holds admin.
-func (x *exchange) enter(list []*peer) {
-	find := make(map[wire.Peer]*peer, len(list))
-	for _, p := range list {
-		find[p.Peer] = p
-	}
-	x.peers.Store(&list)
-	x.find.Store(&find)
 }
 
 // PeerDown tells the engine that the node, or the way to it, is gone; cause says why. What was in flight there is
@@ -214,125 +132,212 @@ func (e *Engine) LoadOf(wp wire.Peer) (l loadreport.Load, since int, known bool)
 	return l, int(p.inflight.Load() - p.among), p.load != loadreport.Load{}
 }
 
-// hasWorkers reports whether some peer could run tasks.
-func (x *exchange) hasWorkers() bool {
-	return slices.ContainsFunc(*x.peers.Load(), func(p *peer) bool { return p.cpus > 0 })
+// HandleTasks takes a KindTasks frame of the peer. An error means that the frame is corrupt: the link must be closed.
+func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := arrivals.Get().(*incoming)
+	defer func() {
+		*r = incoming{}
+		arrivals.Put(r)
+	}()
+	r.Reader = wire.NewReader(frame)
+	r.Uvarint() // flags
+	up := p.Turn(r.Uint32())
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
+	}
+	var givenBack []uint64
+	defer x.startInbound()
+	for r.Len() > 0 {
+		slot, ok, err := x.receive(p, up, r)
+		if err != nil {
+			return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
+		}
+		if !ok {
+			givenBack = append(givenBack, slot)
+		}
+	}
+	if givenBack != nil {
+		x.giveBackSlots(p, givenBack)
+	}
+	return nil
 }
 
-// loaded records the load that a peer has reported.
-func (*exchange) loaded(p *peer, l loadreport.Load) {
+// HandleCancel takes a KindTaskCancel frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
+	_, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := wire.NewReader(frame)
+	for r.Len() > 0 {
+		slot := taskwire.ReadSlot(&r)
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
+		}
+		if a := p.inbound.cancel(slot); a != nil {
+			a.Future.Cancel(&core.Orphaned{Err: raysys.ErrCancelled})
+		}
+	}
+	return nil
+}
+
+// HandleResult takes a KindTaskResult frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := readers.Get().(*wire.Reader)
+	defer putReader(r)
+	*r = wire.NewReader(frame)
+	if err := x.takeFrame(p, r); err != nil {
+		return err
+	}
+	x.answered()
+	return nil
+}
+
+// HandleResults takes a KindTaskResults frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleResults(wp wire.Peer, list []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	l := resultBatches.Get().(*resultBatch)
+	defer func() {
+		*l = resultBatch{}
+		resultBatches.Put(l)
+	}()
+	for all := wire.NewReader(list); all.Len() > 0; {
+		if err := x.takeBatch(p, l, &all); err != nil {
+			return err
+		}
+	}
+	x.answered()
+	return nil
+}
+
+// HandleFinal takes a KindTaskFinal frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleFinal(wp wire.Peer, frame []byte) error {
+	_, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := wire.NewReader(frame)
+	dropped := false
+	for r.Len() > 0 {
+		id := r.ID()
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if id == (core.TaskID{}) {
+			dropped = true
+			continue
+		}
+		switch t := p.waiting.take(id); {
+		case t == nil:
+		case dropped:
+			t.Drop()
+		default:
+			t.Finish()
+		}
+	}
+	return nil
+}
+
+// Report returns how busy this node is, what is free in its bundles (see loadreport.ReadRooms), and how many tasks of each peer that counts. news says
+// that more are counted than in the last call.
+func (e *Engine) Report(peers []wire.Peer) (l loadreport.Load, rooms string, received []loadreport.Received, news bool) {
+	x := e.exchange()
+	x.means.weighLine(e)
+	x.arriving.Lock()
+	defer x.arriving.Unlock()
+	for _, wp := range peers {
+		var n loadreport.Received
+		if _, p := e.peer(wp); p != nil {
+			n = loadreport.Received{Tasks: p.received.tasks.Load(), Roaming: p.received.roaming.Load()}
+			news = n != p.reported || news
+			p.reported = n
+		}
+		received = append(received, n)
+	}
+	return e.Load(), e.rooms(), received, news
+}
+
+// Counted is called when a report of the peer counts that many tasks of this node (Received.Tasks). It reports whether some were not
+// counted before.
+func (e *Engine) Counted(wp wire.Peer, received uint64) bool {
+	_, p := e.peer(wp)
+	if p == nil {
+		return false
+	}
 	p.mu.Lock()
-	p.load, p.among = l, min(p.inflight.Load(), int64(l.Inbound))
-	p.plain = min(p.plainFlights(), int64(l.Inbound-l.InboundShaped))
-	p.mu.Unlock()
-	p.full.Store(false)
+	defer p.mu.Unlock()
+	return p.uncounted.count(received)
 }
 
-// plainFlights is how many tasks of one CPU are in flight.
-func (p *peer) plainFlights() int64 { return max(p.inflight.Load()-p.shaped.Load(), 0) }
+// CountedRoaming is the same for Received.Roaming. It returns what those ask for that are left.
+func (e *Engine) CountedRoaming(wp wire.Peer, received uint64) []ledger.Need {
+	_, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roaming.count(received)
+	return slices.Clone(p.roaming.needs)
+}
 
-// flush sends what waits at the peers.
-func (x *exchange) flush() {
-	if !x.unflushed.Load() || !x.unflushed.Swap(false) {
+// Uncounted returns what the tasks of this node ask for that may be in any bundle and that the last report of the peer does not count.
+func (e *Engine) Uncounted(wp wire.Peer) []ledger.Need { return e.CountedRoaming(wp, 0) }
+
+// EachUncounted calls f with what each task of this node asks for, beyond one CPU, that the last report of the peer does not count.
+func (e *Engine) EachUncounted(wp wire.Peer, f func(raysys.Resources)) {
+	_, p := e.peer(wp)
+	if p == nil {
 		return
 	}
-	for _, p := range *x.peers.Load() {
-		if p.unsent.Load() && p.unsent.Swap(false) {
-			p.Flush()
-		}
-	}
-}
-
-// sent notes that p has something to flush.
-func (x *exchange) sent(p *peer) {
-	if !p.unsent.Load() {
-		p.unsent.Store(true)
-	}
-	if !x.unflushed.Load() {
-		x.unflushed.Store(true)
-	}
-}
-
-// uncork is Uncork, and remembers that p was flushed.
-func (p *peer) uncork(flush bool) {
-	if flush {
-		p.unsent.Store(false)
-	}
-	p.Uncork(flush)
-}
-
-// close ends the forwarder and all that is in flight.
-func (x *exchange) close() {
-	x.admin.Lock()
-	x.closed = true
-	list := *x.peers.Load() // they stay, so that what still comes from them is given back
-	if x.stop != nil {
-		close(x.stop)
-		x.stop = nil
-	}
-	x.admin.Unlock()
-	x.running.Wait()
-	x.rt.ClearAlarm(&x.hint)
-	x.rt.ClearAlarm(&x.retry)
-	x.rt.ClearAlarm(&x.lastCall)
-	x.rt.ClearAlarm(&x.inboundWatch.alarm)
-	for _, c := range x.deferred.drain(x.e) {
-		c.Cancel(raysys.ErrClosed)
-	}
-	for _, p := range list {
-		for _, f := range p.flights.Drain() {
-			x.flightEnded(p, f)
-			taskOf(f.task).closed()
-		}
-	}
-}
-
-// maxFlightBytes bounds what the arguments of the tasks in flight at one peer may take.
-const maxFlightBytes = 32 << 20
-
-// room returns what p has for the tasks that wait here.
-func (x *exchange) room(p *peer) forwarding.Offer {
-	known, ok := p.known()
-	if !ok {
-		return forwarding.Offer{}
-	}
-	return known.Offer(x.e.line.Total() == 0)
-}
-
-// known returns what this node knows of p, false where p takes no tasks now.
-func (p *peer) known() (known forwarding.Peer, ok bool) {
-	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.full.Load() || p.bytes.Load() > maxFlightBytes {
-		return known, false
-	}
 	p.mu.Lock()
-	l, own, ownShaped := p.load, p.plain, p.among-p.plain
-	p.mu.Unlock()
-	if l.Draining {
-		return known, false
-	}
-	// What asks for other than one CPU waits in the line of the peer, and takes nothing from these tasks but what it holds.
-	held, shared := whole(l.Held), int64(0)
-	if ownShaped <= 0 || int64(l.InboundShaped) > ownShaped { // with none but its own tasks this node has nothing to share
-		shared = int64(l.Shared)
-	}
-	return forwarding.Peer{
-		CPUs: max(p.cpus-held, 0), Inflight: p.plainFlights(),
-		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Parked: int64(l.Parked), Shared: shared, Mean: l.Mean,
-	}, true
-}
-
-// whole is how many CPUs tasks of one CPU do not get where others have so much.
-func whole(cpus float64) int64 { return (ledger.Thousandths(cpus) + oneCPU - 1) / oneCPU }
-
-func (x *exchange) each(f func(*peer)) {
-	for _, p := range *x.peers.Load() {
-		f(p)
+	defer p.mu.Unlock()
+	for i := range p.uncounted.needs {
+		needs := raysys.Resources(p.uncounted.needs[i].Resources())
+		needs.CPU = max(needs.CPU-1, 0)
+		f(needs)
 	}
 }
 
-// nodes are the peers by name, for messages.
-func (x *exchange) nodes() []raysys.NodeID {
-	set := map[raysys.NodeID]bool{}
-	x.each(func(p *peer) { set[p.Node()] = true })
-	return slices.Sorted(maps.Keys(set))
+// Away returns the node that has a task of this node, and the number of the task there. It looks through all that is in
+// flight, which a search does seldom.
+func (e *Engine) Away(c *core.Future) (p wire.Peer, number uint64, ok bool) {
+	x := e.net.Load()
+	if x == nil || !c.Away() {
+		return nil, 0, false
+	}
+	for wp, to := range *x.find.Load() {
+		to.flights.Each(func(slot uint64, f flight) {
+			if f.task == c {
+				p, number, ok = wp, slot, true
+			}
+		})
+		if ok {
+			break
+		}
+	}
+	return p, number, ok
+}
+
+// Inbound returns the task that p has here under its number, nil when it has none.
+func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Future {
+	_, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	if a := p.inbound.find(number); a != nil {
+		return &a.Future
+	}
+	return nil
 }

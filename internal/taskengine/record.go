@@ -3,30 +3,20 @@ package taskengine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"runtime/debug"
 	"time"
 	"unsafe"
+	"weak"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/detour"
-	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/tally"
+	"github.com/raysys/raysys/internal/wire"
 )
-
-// spec is what all submissions of one handle share.
-type spec struct {
-	*definition
-	opts  core.Options
-	need  ledger.Need
-	plain bool // asks for one CPU, on any node: its tasks go through the run queue
-
-	labels string // of opts, as they are sent
-
-	before  int  // attempts that came before the first of these tasks, which Retries does not count
-	remakes bool // these tasks make a lost value again
-	stays   bool // they were placed by other things than room, by the node that sent them
-}
 
 // record is one task: its future, its specification and its context in one allocation, a recordOf. Options, children, deadlines
 // and dependencies hang off its Turn, made when needed.
@@ -493,4 +483,438 @@ func (r *record) queueOrPlace(e *Engine) {
 	default:
 		e.pushShaped(&r.Future, r.spec.need)
 	}
+}
+
+func (r *record) settleRecorded(value []byte, inputs []*core.Future) error {
+	if err := r.spec.res.DecodeAt(value, r.Future.ValueAt(), inputs); err != nil {
+		return fmt.Errorf("the recorded result of task %s: %w", r.Name(), err)
+	}
+	r.Future.Resolve()
+	return nil
+}
+
+// deps returns what holds, or held, the task back; nil for one that had nothing to wait for.
+func (r *record) deps() *deps {
+	if t := r.Future.OwnTurn(); t != nil {
+		d, _ := t.Attached().(*deps)
+		return d
+	}
+	return nil
+}
+
+// goesToValues implements heldTask.
+func (r *record) goesToValues(d *deps) bool {
+	e := engineOf(r.Future.Up())
+	if e.cfg.Place == nil || d.stays {
+		return false
+	}
+	for _, c := range d.futures {
+		if c.Absent() {
+			return true
+		}
+		if w, ok := core.WhereaboutsOf(c); ok && w.Node != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsParams implements heldTask. An argument that is too large for a frame travels as references: better to the
+// values that the program gave, which the other node may have already, than to new objects.
+func (r *record) keepsParams(*deps) bool {
+	return engineOf(r.Future.Up()).cfg.Place != nil && !r.spec.refs && wire.Exceeds(r.spec.arg, r.argAt(), wire.ValueLimit)
+}
+
+// stay has a task that is data-local run on this node, once its values are here. False for one that is not data-local.
+func (r *record) stay(e *Engine) bool {
+	d := r.deps()
+	if d == nil || !d.dataLocal.Load() {
+		return false
+	}
+	bytes := r.argBytes()
+	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
+	if !r.Future.Rehold() {
+		e.unhold(&r.Future)
+		e.checkDrained()
+		return true // it was cancelled, which did its accounts
+	}
+	e.started(bytes) // it is counted again when it is ready
+	d.stays, d.fetch = true, true
+	d.dataLocal.Store(false)
+	d.fetchAbsent()
+	return true
+}
+
+// hold makes r wait for d.
+func (r *record) hold(up *core.Turn, d *deps) {
+	r.Future.Hold()
+	t := r.Future.OwnTurn()
+	if t == nil {
+		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: 1})
+	}
+	r.attach(t, d)
+	r.Future.SetOwn(t)
+}
+
+// attach gives d to r, which is held.
+func (r *record) attach(t *core.Turn, d *deps) {
+	up := r.Future.Up()
+	d.task, d.job = r, up.Job()
+	engineOf(up).hold(&r.Future)
+	t.Attach(d)
+}
+
+// inner makes the task wait, after d, for the references inside its parameters, which are dependencies too.
+func (r *record) inner(d *deps, next heldTask) {
+	if !r.spec.refs {
+		return
+	}
+	d.onTaken = func() {
+		if more := r.dependencies(); len(more) > 0 {
+			r.Future.OwnTurn().Pin(more)
+			d2 := &deps{task: next, job: d.job, futures: more, remakes: d.remakes, byRef: d.byRef}
+			d2.fetchPermit.taken.Store(d.fetchPermit.taken.Swap(false))
+			r.Future.OwnTurn().Attach(d2)
+			d.task = d2
+		}
+	}
+}
+
+// excuse reports whether an attempt whose node is lost does not count, and notes that.
+func (r *record) excuse(attempt int, cause error) bool {
+	rec := r.namedRecipe()
+	if rec == nil {
+		return false
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.ran != attempt && !errors.Is(cause, errClosing) {
+		return false
+	}
+	rec.excused++
+	return true
+}
+
+// counted is how many attempts Retries counts, up to this one.
+func (r *record) counted(attempt int) int {
+	n := attempt - r.spec.before
+	if rec := r.namedRecipe(); rec != nil {
+		rec.mu.Lock()
+		n -= rec.excused
+		rec.mu.Unlock()
+	}
+	return n
+}
+
+// namedRecipe is the recipe of a task with a name; nil for others.
+func (r *record) namedRecipe() *recipe {
+	if r.spec.opts.Name == "" {
+		return nil
+	}
+	return recipeOf(&r.Future)
+}
+
+// over implements heldTask.
+func (r *record) over() bool { return r.Future.Settled() }
+
+// handUp has what waits for the task wait for what submitted it. A recorded task may run again until its outcome is in the
+// record, and one with a name no longer than that: see Recipe.SetTold and lineage.
+func (r *record) handUp(t *core.Turn) {
+	if r.spec.opts.Name != "" {
+		return
+	}
+	if rec := recipeOf(&r.Future); rec != nil && rec.awaitsTelling() {
+		return
+	}
+	if _, inbound := r.Future.Work().(*inboundTask); !inbound && r.Future.Up().Remote() { // in the place of a dead submitter
+		t.Drop()
+		return
+	}
+	t.HandUp(r.Future.Up())
+}
+
+// join lets a task that is held by d go on once it is known whether it is recorded.
+func (r *record) join(j Joiner, d *deps) {
+	rec, _ := r.recipeNow()
+	if rec == nil {
+		d.wait()
+		return
+	}
+	j.Join(rec, func(src core.Source, err error) {
+		switch {
+		case err != nil:
+			r.refuse(d, err)
+		case src == nil:
+			d.wait()
+		default:
+			r.fetch(src)
+		}
+	})
+}
+
+// fetch asks src for the outcome of the task.
+func (r *record) fetch(src core.Source) {
+	src.Fetch(reflect.New(r.spec.value.Type).Interface(), func(err error) { r.joined(src, err) })
+}
+
+// joined settles a task that another record has run: src has its outcome.
+func (r *record) joined(src core.Source, err error) {
+	e := engineOf(r.Future.Up())
+	elsewhere := (*core.Elsewhere)(nil)
+	switch {
+	case errors.As(err, &elsewhere):
+		src = elsewhere.Source
+	case err != nil:
+		r.settleFailed(err)
+		return
+	}
+	if rec := recipeOf(&r.Future); rec != nil {
+		rec.share(src)
+	}
+	if r.Future.Forward(src) {
+		e.unhold(&r.Future)
+		e.started(0)
+	}
+	r.drop()
+}
+
+// appendParams sends the argument as objects of this node, which the peer fetches: it is too large for a frame. They
+// are kept while the task is away, for another attempt.
+func (r *record) appendParams(dst []byte, refs wire.References) ([]byte, error) {
+	t := r.Future.Turn()
+	d, ok := t.Attached().(*deps)
+	if !ok {
+		d = &deps{}
+		t.Attach(d)
+	}
+	params := d.params.Load()
+	if params == nil {
+		list := r.spec.params(r.argAt())
+		for i, p := range list {
+			p.makeObject(&r.Future, i)
+			if err := p.future.Borrow(t); err != nil {
+				return dst, err
+			}
+		}
+		params = &list
+		d.params.Store(params)
+	}
+	futures := make([]*core.Future, len(*params))
+	for i, p := range *params {
+		futures[i] = p.future
+	}
+	return wire.AppendParams(dst, refs, futures...)
+}
+
+// forwardFrom settles the task with a result that stays where it was computed until it is needed.
+func (r *record) forwardFrom(rd *wire.Reader, refs wire.References) error {
+	src, size, err := wire.ReadLarge(rd, refs)
+	if err != nil {
+		return err
+	}
+	if r.Expires() != 0 && r.ended() {
+		return nil
+	}
+	settle := func() {
+		if r.keepsRecipes() {
+			r.keepRecipe()
+		}
+		r.drop()
+		r.Future.ForwardSized(src, size)
+		r.endLate()
+	}
+	// The goroutine that reads what the peer sends does not encode a large argument for the recipe.
+	if d := r.deps(); (d == nil || d.byRef == nil) && wire.Exceeds(r.spec.arg, r.argAt(), wire.InlineLimit) {
+		engineOf(r.Future.Up()).cfg.Pool.Go(goroutines.Func(settle))
+		return nil
+	}
+	settle()
+	return nil
+}
+
+// Remake implements core.Remaker.
+func (r *record) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+	e := engineOf(r.Future.Up())
+	rec := recipeOf(c)
+	if rec == nil {
+		why := errOff
+		if e.lineage != nil {
+			why = errNone
+		}
+		done(nil, unmade(r.Name(), fmt.Errorf("%w; %w", lost, why)))
+		return
+	}
+	e.remake(rec, lost, done)
+}
+
+// fill gives the record its argument, made of the inputs, and submits it.
+func (r *record) fill(arg []byte, byRef bool, inputs []*core.Future) error {
+	t := r.Future.OwnTurn()
+	t.Pin(inputs) // which lets it read what the program has released
+	d := &deps{remakes: true}
+	if byRef {
+		params := r.spec.params(r.argAt())
+		for i, p := range params {
+			err := p.set(inputs[i])
+			if err == nil {
+				err = p.future.Borrow(t)
+			}
+			inputs[i] = p.future // its type may not have been known before
+			if err != nil {
+				for _, b := range params[:i] {
+					b.future.Return()
+				}
+				return err
+			}
+		}
+		d.futures, d.byRef = inputs, inputs
+		d.params.Store(&params)
+		r.inner(d, r)
+	} else {
+		if err := r.spec.arg.DecodeAt(arg, r.argAt(), inputs); err != nil {
+			return err
+		}
+		if r.spec.refs {
+			d.futures = r.dependencies()
+		}
+	}
+	r.attach(t, d)
+	d.wait()
+	return nil
+}
+
+// large reports whether the value, which the task has computed, is an object.
+func (r *record) large() bool {
+	at := r.Future.ValueAt()
+	return core.MayBeLarge(r.spec.value.At(at)) && wire.Exceeds(r.spec.res, at, core.ObjectSize)
+}
+
+// keepRecipe is called before a task of this node settles with an object, while it has its argument. One that makes a
+// value again has the recipe already.
+func (r *record) keepRecipe() {
+	t := r.Future.Turn()
+	rec := recipeOf(&r.Future)
+	if rec == nil {
+		var size int64
+		rec, size = r.newRecipe(t)
+		if known := r.setRecipe(t, rec); known == rec {
+			rec.weight.of.enter(rec, size)
+		} else {
+			rec = known
+		}
+	}
+	if by := t.Effects(); by != nil { // asked after the recipe was set: see passEffects
+		rec.cut(&effectsError{by})
+	}
+}
+
+// keepsRecipes reports whether the node keeps recipes. Where it has no store for objects none is lost.
+func (r *record) keepsRecipes() bool {
+	up := r.Future.Up()
+	return up.Job().Objects != nil && engineOf(up).lineage != nil
+}
+
+// newRecipe returns the recipe, and how many bytes it keeps.
+func (r *record) newRecipe(t *core.Turn) (rec *recipe, size int64) {
+	rec, futures := r.recipeOfArgument(t)
+	return rec, rec.refersTo(futures)
+}
+
+// recipeOfArgument returns the recipe without its inputs, which are made of futures.
+func (r *record) recipeOfArgument(t *core.Turn) (rec *recipe, futures []*core.Future) {
+	up := r.Future.Up()
+	rec = &recipe{
+		spec: r.spec, seq: r.Future.Seq(), attempt: t.Attempt(), redraws: t.Redraws(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
+		up: core.RemoteSpec{Job: up.Job(), Name: up.Name(), ID: up.ID(), Attempt: up.Attempt(), Values: up.Values(), Class: up.Class()},
+	}
+	if d := r.deps(); d != nil && d.byRef != nil {
+		rec.byRef, futures = true, d.byRef
+	} else {
+		var err error
+		if rec.arg, err = r.spec.arg.AppendAt(nil, r.argAt(), &futures); err != nil {
+			rec.why = fmt.Errorf("its argument cannot be encoded: %w", err)
+			return rec, nil
+		}
+	}
+	return rec, futures
+}
+
+// emptyArg drops the argument. One without pointers has nothing to free and can be encoded at any time, and a task of another
+// node is recorded by that.
+func (r *record) emptyArg() {
+	_, inbound := r.Future.Work().(*inboundTask)
+	plain, recorded := !r.spec.argType.Gated(), r.Future.Up().Job().Gate != nil && !inbound
+	switch {
+	case plain && recorded:
+		r.Future.SetEmptied()
+		return
+	case plain:
+		return
+	case !recorded:
+		r.spec.empty(r)
+		return
+	}
+	mu := argLock(&r.Future)
+	mu.Lock()
+	r.spec.empty(r)
+	r.Future.SetEmptied()
+	mu.Unlock()
+}
+
+// recipeNow implements recordable.
+func (r *record) recipeNow() (*recipe, bool) {
+	if rec := recipeOf(&r.Future); rec != nil || r.Future.Settled() || !r.keepsRecipes() {
+		return rec, false
+	}
+	t := r.Future.TurnFor()
+	mu := argLock(&r.Future)
+	mu.Lock()
+	if r.Future.Emptied() {
+		mu.Unlock()
+		return recipeOf(&r.Future), !r.Future.Settled()
+	}
+	rec, futures := r.recipeOfArgument(t)
+	mu.Unlock() // before the recipes of the inputs are asked for, which takes the locks of others
+	size := rec.refersTo(futures)
+	known := r.setRecipe(t, rec)
+	if known == rec {
+		rec.weight.of.enter(rec, size)
+	}
+	return known, false
+}
+
+// setRecipe gives the task its recipe, unless it has one, and returns the one that it has.
+func (r *record) setRecipe(t *core.Turn, rec *recipe) *recipe {
+	mu := argLock(&r.Future)
+	mu.Lock()
+	defer mu.Unlock()
+	if known, ok := t.Recipe().(*recipe); ok {
+		rec.weight.give()
+		return known
+	}
+	t.SetRecipe(rec)
+	return rec
+}
+
+// Begin implements refs.Dormant.
+func (r *record) Begin() {
+	if rec := recipeOf(&r.Future); rec != nil {
+		rec.Begin()
+	}
+}
+
+// refuse settles a task that was held, and does not run.
+func (r *record) refuse(d *deps, err error) {
+	d.returnParams()
+	r.settleFailed(err)
+}
+
+// dependencies returns the futures that the argument refers to with Ref fields, in the order of the fields.
+func (r *record) dependencies() (futures []*core.Future) {
+	r.spec.arg.RefsAt(r.argAt(), func(v core.RefValue) {
+		if c := v.RefFuture(); c != nil && v.IsDependency() {
+			futures = append(futures, c)
+		}
+	})
+	return futures
 }

@@ -3,6 +3,8 @@ package taskengine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -22,41 +24,6 @@ func Of(ctx context.Context) *Engine {
 	return engineOf(t)
 }
 
-// check makes the checks of every submission and returns the engine and the turn to submit under.
-func (s *spec) check(ctx context.Context) (*Engine, *core.Turn, error) {
-	t, own, err := core.TurnOf(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
-	}
-	e := engineOf(t)
-	switch {
-	case !s.entry.In(e.cfg.Table):
-		return nil, nil, fmt.Errorf("submit: %w", s.entry.Unknown())
-	case s.opts.Err != nil:
-		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
-	case e.closed.Load():
-		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
-	case !s.plain && s.opts.Bundle.Captures && s.opts.Bundle.Group == "": // not while the handle is made: a later option may give the group
-		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, core.ErrCapturesAlone)
-	case !s.plain && e.cfg.Place == nil:
-		if err := e.fits(s.need); err != nil {
-			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
-		}
-	}
-	if err := ended(ctx, t, own); err != nil {
-		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
-	}
-	if s.opts.Name != "" {
-		if err := s.startable(ctx, t); err != nil {
-			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
-		}
-	}
-	if s.opts.Detached {
-		t = t.Detached()
-	}
-	return e, t, nil
-}
-
 func ended(ctx context.Context, t *core.Turn, own bool) error {
 	if err := t.Cancelled(); err != nil {
 		return err
@@ -65,127 +32,6 @@ func ended(ctx context.Context, t *core.Turn, own bool) error {
 		return fmt.Errorf("%w: %w", raysys.ErrCancelled, context.Cause(ctx))
 	}
 	return nil
-}
-
-// submit submits r, which has its argument.
-func (s *spec) submit(ctx context.Context, r *record) core.Link {
-	e, t, err := s.check(ctx)
-	if err != nil {
-		return s.failed(err)
-	}
-	if b := capturedBy(t); b != nil {
-		s = s.within(b)
-	}
-	r.spec = s
-	if j := t.Job(); j.Inspect != nil {
-		if err := core.HandOver(j, "argument of "+s.entry.String()+core.CallSite(programsCaller), s.argType, r.argAt()); err != nil {
-			return s.failed(err)
-		}
-	}
-	r.Future.Init(r, t, t.Next(), s.value.Gated())
-	if s.opts.Deadline != 0 || s.opts.Classed {
-		s.ownTurn(r, t)
-	}
-	if s.refs {
-		if futures := r.dependencies(); len(futures) > 0 {
-			if err := s.roomForHeld(ctx, e, t); err != nil {
-				return s.failed(err)
-			}
-			d := &deps{futures: futures}
-			r.hold(t, d)
-			r.Future.OwnTurn().Pin(futures)
-			return s.release(ctx, t, r, d)
-		}
-	}
-	if s.opts.Name != "" {
-		d := &deps{}
-		r.hold(t, d)
-		return s.start(ctx, t, r, d)
-	}
-	if j := joinerOf(t); j != nil {
-		d := &deps{}
-		r.hold(t, d)
-		r.join(j, d)
-		return core.LinkTo(&r.Future)
-	}
-	if !e.hasRoom() {
-		ran, err := s.overflow(ctx, e, t, r)
-		if err != nil {
-			return s.failed(err)
-		}
-		if ran { // it may have a further attempt before it, which comes by itself
-			return core.LinkTo(&r.Future)
-		}
-	}
-	r.count(e)
-	r.queueOrPlace(e)
-	return core.LinkTo(&r.Future)
-}
-
-// failed is a reference that has failed: submissions report everything through their reference.
-func (s *spec) failed(err error) core.Link { return core.LinkTo(core.FailedOf(s.value, err)) }
-
-// ownTurn gives the task a turn, with its deadline and its class.
-func (s *spec) ownTurn(r *record, t *core.Turn) {
-	spec := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: t, Attempt: 1, Class: s.class()}
-	if s.opts.Deadline != 0 {
-		spec.Deadline, spec.Limit = core.After(t.Runtime().Now(), s.opts.Deadline), s.opts.Deadline
-	}
-	r.Future.SetOwn(core.NewTurn(spec))
-}
-
-// class is that which the handle gives; nil: that of the turn that submits.
-func (s *spec) class() *core.Class {
-	if !s.opts.Classed {
-		return nil
-	}
-	return &s.opts.Class
-}
-
-// overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
-// not wait, or all CPUs could wait for each other: it runs the child in place, or gets ErrOverloaded.
-func (s *spec) overflow(ctx context.Context, e *Engine, t *core.Turn, r *record) (ran bool, err error) {
-	if t.Kind() == core.TurnRoot {
-		if err := e.waitRoom(ctx); err != nil {
-			return false, fmt.Errorf("submit %s: %w", s.entry, err)
-		}
-		return false, nil
-	}
-	bytes := r.count(e) // run takes it off
-	if r.Help(t) {
-		return true, nil
-	}
-	e.started(bytes)
-	return false, s.full(e)
-}
-
-// roomForHeld is overflow for a task that waits for its arguments first, and so cannot run in place.
-func (s *spec) roomForHeld(ctx context.Context, e *Engine, t *core.Turn) error {
-	if e.hasRoom() {
-		return nil
-	}
-	if t.Kind() != core.TurnRoot {
-		return s.full(e)
-	}
-	if err := e.waitRoom(ctx); err != nil {
-		return fmt.Errorf("submit %s: %w", s.entry, err)
-	}
-	return nil
-}
-
-func (s *spec) full(e *Engine) error {
-	return fmt.Errorf("submit %s: %w: the task queue is full (%d tasks, %d bytes of arguments): submit fewer at a time, or raise system.Config.QueueTasks",
-		s.entry, raysys.ErrOverloaded, e.Queued(), e.bytes.Load())
-}
-
-// dependencies returns the futures that the argument refers to with Ref fields, in the order of the fields.
-func (r *record) dependencies() (futures []*core.Future) {
-	r.spec.arg.RefsAt(r.argAt(), func(v core.RefValue) {
-		if c := v.RefFuture(); c != nil && v.IsDependency() {
-			futures = append(futures, c)
-		}
-	})
-	return futures
 }
 
 // With is the With of the handles.
@@ -265,22 +111,98 @@ func (k Task) On(ctx context.Context, refs ...core.Link) core.Link {
 	return s.release(ctx, t, r, d)
 }
 
-// record makes a record without argument.
-func (s *spec) record() *record {
-	r := (*record)(s.records(1, false))
-	r.spec = s
-	return r
+// Map is tasks.Task.Map, which is its only caller, as with Go.
+func Map[A, R any](ctx context.Context, k Task, xs []A) []raysys.Ref[R] {
+	refs := make([]raysys.Ref[R], len(xs))
+	if len(xs) == 0 {
+		return refs
+	}
+	e, t, err := k.spec.checkMap(ctx)
+	switch {
+	case err != nil:
+		failed := raysys.Ref[R]{Link: k.spec.failed(err)}
+		for i := range refs {
+			refs[i] = failed
+		}
+	case k.spec.oneByOne(e, t):
+		for i, x := range xs {
+			r := new(recordOf[A, R])
+			r.arg = x
+			refs[i] = raysys.Ref[R]{Link: k.spec.submit(ctx, &r.record)}
+		}
+	default:
+		records := make([]recordOf[A, R], len(xs))
+		for i := range records {
+			records[i].arg = xs[i]
+		}
+		k.spec.submitAll(e, t, &records[0].record, core.Links(refs))
+	}
+	return refs
 }
 
-// release lets a task that is held by d go on: at once, or when what is recorded of it is known.
-func (s *spec) release(ctx context.Context, t *core.Turn, r *record, d *deps) core.Link {
-	if s.opts.Name != "" {
-		return s.start(ctx, t, r, d)
-	}
-	if j := joinerOf(t); j != nil {
-		r.join(j, d)
-	} else {
-		d.wait()
-	}
-	return core.LinkTo(&r.Future)
+// bulk is the work of one Map: an array of records.
+type bulk struct {
+	next  atomic.Int64 // the first record that no worker has looked at
+	_     [56]byte
+	entry *core.Entry
+	first *record
+	n     int64
+	size  uintptr // of one
 }
+
+func (b *bulk) at(i int64) *record {
+	return (*record)(unsafe.Add(unsafe.Pointer(b.first), uintptr(i)*b.size))
+}
+
+// bulkItem is one item of the run queue, which stands for what is left of a bulk.
+type bulkItem struct {
+	place core.Future
+	bulk  *bulk
+}
+
+// runAll implements batch. Workers take the records in strides: small enough that the last ones are shared.
+func (m *bulkItem) runAll(s *core.CPUSlot, yield func() bool) bool {
+	b := m.bulk
+	for {
+		i := b.next.Add(1) - 1
+		if i >= b.n {
+			return true
+		}
+		if r := b.at(i); r.Future.Start() {
+			r.run(s)
+		}
+		if yield() {
+			return false
+		}
+	}
+}
+
+// hasMore implements batch.
+func (m *bulkItem) hasMore() bool { return m.bulk.next.Load() < m.bulk.n }
+
+// take implements batch.
+func (m *bulkItem) take() *core.Future {
+	i := m.bulk.next.Add(1) - 1
+	if i >= m.bulk.n {
+		return nil
+	}
+	return &m.bulk.at(i).Future
+}
+
+// rest implements batch.
+func (m *bulkItem) rest() (list []*core.Future) {
+	for i := m.bulk.next.Load(); i < m.bulk.n; i++ {
+		list = append(list, &m.bulk.at(i).Future)
+	}
+	return list
+}
+
+// entry implements batch.
+func (m *bulkItem) entry() *core.Entry { return m.bulk.entry }
+
+func (m *bulkItem) run(*core.CPUSlot)                     {}
+func (m *bulkItem) Name() string                          { return "map" }
+func (m *bulkItem) Help(*core.Turn) bool                  { return false }
+func (m *bulkItem) Expires() int64                        { return 0 }
+func (m *bulkItem) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
+func (m *bulkItem) Break([]string) bool                   { return false }

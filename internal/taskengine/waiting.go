@@ -23,37 +23,6 @@ type Waiting struct {
 // maxFirst bounds the tasks that an answer names.
 const maxFirst = 4
 
-// ExplainWaiting lists the tasks that wait on this node, its own and those of others, and where: up to limit of those whose ids begin
-// so. It looks at all that wait, and costs them nothing before. A task of this node that runs here is not among them.
-func (e *Engine) ExplainWaiting(ids core.Prefix, limit int) []Waiting {
-	s := &search{e: e, ids: ids, limit: limit, seen: map[*core.Future]bool{}, now: e.now()}
-	e.held.each(func(c *core.Future, since int64) {
-		if s.wants(c) {
-			s.add(c, s.held(c, since))
-		}
-	})
-	s.queue(e.queue, "a CPU: it is in the queue of this node, and of all nodes that have room")
-	x := e.net.Load()
-	if x != nil {
-		s.queue(x.inbound, "a CPU: it is in the queue of tasks of other nodes")
-		s.deferred(&x.deferred)
-	}
-	e.bundles.mu.Lock()
-	for _, w := range e.bundles.deferred {
-		if s.wants(&w.task.Future) {
-			s.add(&w.task.Future, raysys.Waiting{Stage: core.StageBundle, For: "its placement group: the bundle has no node yet", Waited: s.since(w.since)})
-		}
-	}
-	e.bundles.mu.Unlock()
-	for _, w := range e.line.Waiting(func(w ledger.Work) bool { t, ok := w.(shaped); return ok && s.wants(t.Future) }) {
-		s.add(w.Work.(shaped).Future, w.Explain(s.now))
-	}
-	if x != nil {
-		s.elsewhere(x)
-	}
-	return s.list
-}
-
 // search is one question of ExplainWaiting.
 type search struct {
 	e     *Engine
@@ -327,15 +296,6 @@ func OptionsOf(c *core.Future) *core.Options {
 // String names the task, for those that wait behind it.
 func (w shaped) String() string { return w.Work().Name() + " " + w.ID().String() }
 
-// Tick is called some times a second: what waits in the queue has no time of its own, and is known to be older than a tick; and
-// what it will take is reported to other nodes.
-func (e *Engine) Tick() {
-	if x := e.net.Load(); x != nil {
-		x.means.weigh(e.queue, x.inbound)
-	}
-	look(e, e.now())
-}
-
 // Tally is what the node counts, of tasks and of calls.
 func Tally(e *Engine) *tally.Tally { return e.cfg.Tally }
 
@@ -376,4 +336,29 @@ func eachRunning(e *Engine, show func(c *core.Future, stage string, since int64)
 			c = core.RunsInPlace(c)
 		}
 	})
+}
+
+func (in input) explain(depth int) core.Explanation {
+	c := in.held
+	if in.recipe != nil {
+		in.recipe.mu.Lock()
+		c = in.recipe.future.Value()
+		in.recipe.mu.Unlock()
+		if c == nil {
+			e := core.Explanation{ID: in.recipe.id().String(), State: "released", Submitter: in.recipe.up.Job.Node}
+			in.recipe.Explain(&e, depth)
+			return e
+		}
+	}
+	if c == nil {
+		c = in.loose.Value()
+	}
+	if c == nil {
+		return core.Explanation{Name: in.name, State: "released", NoRecipe: core.NoTask}
+	}
+	e := core.Explain(c, depth)
+	if in.held == nil && in.recipe == nil {
+		e.NoRecipe = core.NoTask
+	}
+	return e
 }

@@ -2,10 +2,13 @@ package taskengine
 
 import (
 	"runtime"
+	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/runqueue"
 	"github.com/raysys/raysys/internal/tally"
@@ -36,24 +39,6 @@ type job struct {
 type runner interface {
 	core.Work
 	run(s *core.CPUSlot)
-}
-
-// start hands j, whose CPUs are taken, to an idle worker or a new one.
-func (e *Engine) start(j job) {
-	e.mu.Lock()
-	var w *worker
-	if n := len(e.idle); n > 0 {
-		w, e.idle = e.idle[n-1], e.idle[:n-1]
-	} else {
-		e.live++
-	}
-	e.busy++
-	e.mu.Unlock()
-	if w != nil {
-		e.cfg.Actors.Root.Send(w.pid, &j)
-		return
-	}
-	e.cfg.Actors.Root.Send(e.cfg.Actors.Root.Spawn(e.props), &j)
 }
 
 // Receive implements actor.Actor.
@@ -363,3 +348,26 @@ type batch interface {
 	rest() []*core.Future
 	entry() *core.Entry
 }
+
+// Activations hold CPUs as long as they are there. While tasks of one CPU wait and none is free, idle activations are asked for theirs, as
+// they are by work that waits in the line.
+//
+//	spill ──► an activation has CPU: alarm ──► still so: Config.MakeRoom, alarm again
+
+// yieldPause is how long tasks wait before activations are asked, and how often. An activation that has had a call in that time is not
+// idle.
+const yieldPause = 100 * time.Millisecond
+
+type yielding struct {
+	alarm core.Alarm
+	armed atomic.Bool
+}
+
+// dispatcher runs the workers' mailboxes on kept goroutines.
+type dispatcher struct{ pool *goroutines.Pool }
+
+// Schedule implements actor.Dispatcher.
+func (d dispatcher) Schedule(f func()) { d.pool.Go(goroutines.Func(f)) }
+
+// Throughput implements actor.Dispatcher.
+func (d dispatcher) Throughput() int { return 300 }

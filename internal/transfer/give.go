@@ -82,19 +82,3 @@ func (o *outgoing) over(error) {
 	o.chunk, o.room = objectstore.Chunk{}, nil
 	outgoings.Put(o)
 }
-
-// room is where chunks for the stream's peer wait to be written, whatever object they are of; nil when the stream is
-// over.
-func (e *Engine) room(s *stream) chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.streams[s.id] != s {
-		return nil
-	}
-	r := e.sending[s.id.peer]
-	if r == nil {
-		r = make(chan struct{}, outstanding)
-		e.sending[s.id.peer] = r
-	}
-	return r
-}

@@ -3,22 +3,8 @@ package transfer
 import (
 	"errors"
 
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
-
-// Land returns the place for the body of a chunk; nil when the chunk is not wanted any more. It does not block.
-func (e *Engine) Land(from core.NodeKey, head []byte, size int) Landing {
-	slot, i, sum, err := readHead(head)
-	if err != nil {
-		return nil // it is skipped, and asked for again
-	}
-	d := e.feed(from, slot)
-	if d == nil {
-		return nil
-	}
-	return d.flight.landOne(d, slot, i, size, sum)
-}
 
 // landed is one chunk on its way into the store.
 type landed struct {
@@ -28,29 +14,6 @@ type landed struct {
 	i      int
 	memory []byte
 	sum    uint32 // that it came with
-}
-
-// landOne returns nil as a Landing, not as a pointer, when the chunk is not wanted: because it came already, or is
-// coming from elsewhere, or the conversation has ended since.
-func (f *flight) landOne(d *feed, slot uint64, i, size int, sum uint32) Landing {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if d.peer == nil || d.slot != slot || f.decided || f.in == nil || i >= len(f.cargo.chunks) || f.cargo.chunks[i].place > asked {
-		return nil
-	}
-	if _, n := f.version.Section(i); n != size {
-		return nil
-	}
-	memory := f.in.Buffer(i)
-	if memory == nil {
-		return nil
-	}
-	f.cargo.chunks[i].place = landing
-	l := &landed{f, d, slot, i, memory, sum}
-	d.landing = l
-	f.crew.Add(1) // the flight ends after all its landings
-	d.heardNow()
-	return l
 }
 
 // Memory implements Landing.
@@ -130,11 +93,3 @@ const (
 	verifiers = 2
 	maxCame   = 32 // chunks that wait for them
 )
-
-// verify settles what has come and goes to a disk, until Close: other frames do not wait for the disk. What goes to
-// memory is verified by the reader that brought it, which has it in its cache.
-func (e *Engine) verify() {
-	for l := range e.came {
-		l.settle(nil)
-	}
-}

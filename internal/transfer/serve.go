@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
 )
 
 // serve answers and sends until the stream ends; a *refused tells the receiver why.
@@ -122,23 +121,4 @@ func (v *upload) end() {
 		v.s.mu.Unlock()
 		v.s.e.served(v.receiver, whole)
 	}
-}
-
-// feedsFrom reports whether k gives this flight its chunks.
-func (f *flight) feedsFrom(k core.NodeKey) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.talksTo(k)
-}
-
-// upstream lists the nodes that give this flight its chunks or sent it to its source, but for k.
-func (f *flight) upstream(k core.NodeKey) (keys []core.NodeKey) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for d := range f.feeds {
-		if d.key != k && d.ready {
-			keys = append(keys, d.key)
-		}
-	}
-	return keys
 }

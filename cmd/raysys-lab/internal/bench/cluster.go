@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/certs"
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -226,4 +229,119 @@ func (c *cluster) isWorker(pid int) error {
 		}
 	}
 	return fmt.Errorf("the other end is process %d, which is no worker's", pid)
+}
+
+// certified are the files that a node finds in a directory of makeCertificates.
+func certified(dir, node string) system.TLSFiles {
+	return system.TLSFiles{
+		Cert: filepath.Join(dir, node+".crt"), Key: filepath.Join(dir, node+".key"), CA: filepath.Join(dir, "ca.crt"),
+	}
+}
+
+// makeCertificates makes an authority, and certificates of it for nodes of a cluster. They are good for a day.
+func makeCertificates(dir, cluster string, nodes []string) error {
+	a, err := certs.New(dir)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		uri := fmt.Sprintf("raysys://%s/%s", cluster, node)
+		if _, _, err := a.Issue(node, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour), uri); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FindConsul returns the path of the Consul server of the cross-process tier.
+func FindConsul() (string, error) {
+	path, err := consulserver.Find()
+	if err != nil {
+		return "", &SelectionError{fmt.Sprintf("tier cross-process needs a Consul server: %v, or run make consul in a checkout, or give a server that runs with --consul HOST:PORT", err)}
+	}
+	return path, nil
+}
+
+// reachPatience bounds the look at a server that is said to run.
+const reachPatience = 5 * time.Second
+
+// ReachConsul looks whether a server answers at address. Nodes go on trying for ever, which would say nothing.
+func ReachConsul(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	defer cancel()
+	kv, err := openStore(address, "raysys/")
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	if _, err := kv.Keys(ctx, "bench"); err != nil {
+		return fmt.Errorf("no Consul answers at %s: %w: give the address of one that runs, or none, to have one started", address, err)
+	}
+	return nil
+}
+
+// idlePeers is how many others the idle node of node_rss_3_peers is connected to: two workers and the driver.
+const idlePeers = 3
+
+// nodePeers reads the resident memory of a worker in a cluster of four, once it has nothing left to do.
+func nodePeers(ctx context.Context, p Plan) (measured, error) {
+	m := measured{limit: "the same binary doing nothing"}
+	err := withCluster(ctx, p, idlePeers, func(driver context.Context, c *cluster) error {
+		for i := range p.Rounds {
+			oldest := c.workers[0]
+			v, err := c.idle(driver, oldest, p.Slice)
+			if err != nil {
+				return err
+			}
+			l, err := resident(ctx, p, childNothing)
+			if err != nil {
+				return err
+			}
+			m.rounds, m.limits = append(m.rounds, v), append(m.limits, l)
+			if i == p.Rounds-1 {
+				return nil
+			}
+			if err := oldest.end(); err != nil { // the next round looks at another process
+				return err
+			}
+			if err := c.replace(ctx, oldest); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	m.value, m.limitValue = median(m.rounds), median(m.limits)
+	m.note("source", residentSource)
+	m.note("nodes", "three workers and a driver")
+	return m, err
+}
+
+// idle returns the largest resident memory of a worker over ten slices. The worker has led shards and lost some to the
+// last worker that came; without work it sends only pings, renewals and reports.
+func (c *cluster) idle(ctx context.Context, w *process, slice time.Duration) (float64, error) {
+	most := 0.0
+	for range 10 {
+		v, err := residentBytes(strconv.Itoa(w.pid()))
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, float64(v))
+		if err := pause(ctx, slice); err != nil {
+			return 0, err
+		}
+	}
+	return most, nil
+}
+
+// nodeJoin measures from just before a process is started to the moment the parent has read that its node has joined a
+// cluster in which there is a worker already.
+func nodeJoin(ctx context.Context, p Plan) (measured, error) {
+	var m measured
+	err := withCluster(ctx, p, 1, func(driver context.Context, c *cluster) (err error) {
+		m, err = compareStarts(driver, p, childWorker, c.name, p.Consul, "joins", "null")
+		return err
+	})
+	m.latencyOf = "start of the process to a node that has joined, seen by the parent"
+	m.note("cluster", "one worker and the driver, on a Consul that is up")
+	return m, err
 }

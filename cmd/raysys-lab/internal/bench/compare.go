@@ -1,10 +1,16 @@
 package bench
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"runtime"
 	"runtime/metrics"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 )
 
@@ -134,4 +140,179 @@ func median(vs []float64) float64 {
 	default:
 		return (s[n/2-1] + s[n/2]) / 2
 	}
+}
+
+// variant is one of the ways in which a row is measured: on one CPU, with three nodes. The worst stands on top, all are
+// in the details.
+type variant struct {
+	name string
+	measured
+	rate bool // its value is one, and no p50
+}
+
+// figures returns the details of a variant.
+func (v *variant) figures() map[string]any {
+	// As in a Result, the p50 is the median of the rounds.
+	d := map[string]any{"p50_us": figures(v.value), "limit_value": figures(v.limitValue)}
+	if v.rate {
+		d["value"], d["p50_us"] = d["p50_us"], figures(us(v.latency.quantile(0.5)))
+	}
+	if v.limitValue != 0 {
+		d["ratio"] = figures(v.value / v.limitValue)
+	}
+	if v.latency != nil && v.latency.n > 0 {
+		d["p99_us"], d["max_us"] = figures(us(v.latency.quantile(0.99))), figures(us(v.latency.max))
+		d["latency_count"] = v.latency.n
+	}
+	if len(v.rounds) > 0 {
+		d["rounds"] = figuresOf(v.rounds)
+	}
+	if len(v.limits) > 0 {
+		d["limit_rounds"] = figuresOf(v.limits)
+	}
+	return d
+}
+
+// worst returns the variant for which bad is largest, with all of them in its details.
+func worst(variants []*variant, bad func(*variant) float64) measured {
+	all := map[string]any{}
+	top := variants[0]
+	for _, v := range variants {
+		all[v.name] = v.figures()
+		if bad(v) > bad(top) {
+			top = v
+		}
+	}
+	m := top.measured
+	m.detail = map[string]any{"variants": all, "worst": top.name}
+	return m
+}
+
+// A measurer is a child that measures one side whenever its parent tells it to, so that two sides which may not share a
+// process are still measured in turn. Its parent writes nanoseconds, one line for each slice, and gets a slice's
+// durations back, one line each.
+
+// slice has a measurer's figures of one slice: how many durations fell into each bucket of a hist.
+type slice struct {
+	Counts map[int]uint64 `json:"counts"`
+	Max    time.Duration  `json:"max_ns"`
+}
+
+func (s slice) hist() (*hist, error) {
+	h := &hist{max: s.Max}
+	for i, n := range s.Counts {
+		if i < 0 || i >= histBuckets {
+			return nil, fmt.Errorf("bucket %d of %d", i, histBuckets)
+		}
+		h.counts[i] = n
+		h.n += n
+	}
+	return h, nil
+}
+
+func sliceOf(h *hist) slice {
+	s := slice{map[int]uint64{}, h.max}
+	for i, n := range h.counts {
+		if n > 0 {
+			s.Counts[i] = n
+		}
+	}
+	return s
+}
+
+// measureOnDemand is the child's end: it says that it is ready, and measures until its input ends.
+func measureOnDemand(ctx context.Context, s side, in io.Reader, out io.Writer) error {
+	return answerLines(in, out, func(line string) (string, error) {
+		if err := context.Cause(ctx); err != nil {
+			return "", err
+		}
+		ns, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("parent wrote %q, not nanoseconds", line)
+		}
+		var h hist
+		if _, err := s.loop(time.Duration(ns), &h); err != nil {
+			return "", err
+		}
+		found, err := json.Marshal(sliceOf(&h))
+		return string(found), err
+	})
+}
+
+// measure is the parent's end.
+func (c *process) measure(d time.Duration) (*hist, error) {
+	line, err := c.ask(strconv.FormatInt(int64(d), 10))
+	if err != nil {
+		return nil, err
+	}
+	var s slice
+	if err := json.Unmarshal([]byte(line), &s); err != nil {
+		return nil, fmt.Errorf("read what child measured: %w", err)
+	}
+	return s.hist()
+}
+
+// answerLines is a child that says it is ready, and then answers each line of its input with one.
+func answerLines(in io.Reader, out io.Writer, answer func(line string) (string, error)) error {
+	if _, err := io.WriteString(out, readyLine); err != nil {
+		return fmt.Errorf("tell parent: %w", err)
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		s, err := answer(lines.Text())
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, s); err != nil {
+			return fmt.Errorf("tell parent: %w", err)
+		}
+	}
+	return lines.Err()
+}
+
+// ask writes a line to such a child, and returns its answer.
+func (c *process) ask(line string) (string, error) {
+	if _, err := fmt.Fprintln(c.in, line); err != nil {
+		return "", fmt.Errorf("tell child: %w", err)
+	}
+	return c.line()
+}
+
+const reportersName = "goroutine pool that reports each end on a channel, 1000 tasks"
+
+// reporters is the raw limit of wait_1k: a pool whose workers say on a channel which task has ended, so that a caller
+// takes one end after the other.
+type reporters struct {
+	jobs    chan int // closed by close
+	ended   chan int // closed by close, after the workers
+	workers sync.WaitGroup
+}
+
+func newReporters() *reporters {
+	r := &reporters{jobs: make(chan int, batch), ended: make(chan int, batch)}
+	for range runtime.GOMAXPROCS(0) {
+		r.workers.Go(func() {
+			for x := range r.jobs {
+				r.ended <- raw(x)
+			}
+		})
+	}
+	return r
+}
+
+func (r *reporters) run([]int) error {
+	for i := range batch {
+		r.jobs <- i
+	}
+	total := 0
+	for range batch {
+		total += <-r.ended
+	}
+	return expect(total, batch*(batch+1)/2)
+}
+
+func (r *reporters) close() {
+	close(r.jobs)
+	r.workers.Wait()
+	close(r.ended)
 }

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"fmt"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,3 +20,12 @@ func fresh(n int) ([]byte, error) {
 
 // giveBack returns memory of fresh.
 func giveBack(b []byte) error { return unix.Munmap(b) }
+
+// stop makes a child silent without its connections noticing.
+func (c *process) stop() error {
+	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop child: %w", err)
+	}
+	c.still = true
+	return nil
+}

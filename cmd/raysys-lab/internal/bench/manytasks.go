@@ -2,13 +2,18 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/collective"
 	"github.com/raysys/raysys/schedule"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/tasks"
@@ -218,3 +223,107 @@ func holds(driver context.Context, c *cluster, n int, set func() error) (h holdi
 	}
 	return h, nil
 }
+
+// expect keeps a fast wrong answer from counting.
+func expect(got, want int) error {
+	if got != want {
+		return fmt.Errorf("wrong result: got %d, want %d", got, want)
+	}
+	return nil
+}
+
+// collect gets the results of a batch whose arguments were 0, 1, 2...
+func collect(ctx context.Context, refs []raysys.Ref[int]) error { return getAll(ctx, refs, raw(0)) }
+
+func submitBatch(ctx context.Context, refs []raysys.Ref[int]) error {
+	for i := range refs {
+		refs[i] = increment.Go(ctx, i)
+	}
+	return collect(ctx, refs)
+}
+
+// syncHere measures an operation that waits for its result inside the process.
+func syncHere(ctx context.Context, p Plan, operation string) (m measured, err error) {
+	peer := newPingPong()
+	defer peer.close()
+	m, err = onNode(ctx, p, compareLatency, func(driver context.Context) (value, limit side) {
+		return one(waiting(driver, operation)), one(peer.run)
+	})
+	m.limit, m.latencyOf = pingPongName, syncOperations[operation]
+	return m, err
+}
+
+func tasksSync(ctx context.Context, p Plan) (measured, error) {
+	m, err := syncHere(ctx, p, syncTask)
+	m.note("note", "a Get may run a task that has not started on its own goroutine; the ping-pong always changes goroutines")
+	return m, err
+}
+
+func actorSync(ctx context.Context, p Plan) (measured, error) { return syncHere(ctx, p, syncCall) }
+
+// together runs do for each client at the same time and waits for all.
+func together(do func(client int) error) error {
+	var wg sync.WaitGroup
+	var errs [clients]error
+	for i := range clients {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	wg.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// functions is the table of the functions that the rows call. It is the benchmark's own, apart from others of the
+// binary.
+var functions = raysys.NewTable()
+
+// raw is the work of one task, and of one operation of the raw limits: as little as there can be.
+func raw(x int) int { return x + 1 }
+
+var increment = tasks.DefineIn(functions, "increment", func(_ context.Context, x int) (int, error) { return raw(x), nil })
+
+// processOf says which process a task runs in.
+var processOf = tasks.DefineIn(functions, "process", func(context.Context, int) (int, error) { return os.Getpid(), nil })
+
+// makeList returns n objects by reference.
+var makeList = tasks.DefineIn(functions, "make-list", func(ctx context.Context, n int) ([]raysys.Ref[int], error) {
+	refs := make([]raysys.Ref[int], n)
+	for i := range refs {
+		refs[i] = raysys.Put(ctx, i)
+	}
+	return refs, nil
+})
+
+// addends is an argument that is all references: the task starts when every one of them is there.
+type addends struct{ Refs []raysys.Ref[int] }
+
+var sum = tasks.DefineIn(functions, "sum", func(ctx context.Context, a addends) (int, error) {
+	total := 0
+	for _, r := range a.Refs {
+		v, err := r.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		total += v
+	}
+	return total, nil
+})
+
+// counter is the grain of the actor rows: one word of state.
+type counter struct{ n int }
+
+func (c *counter) add(_ context.Context, d int) (int, error) {
+	c.n += d
+	return c.n, nil
+}
+
+// where says which process the grain is in.
+func (c *counter) where(context.Context) (int, error) { return os.Getpid(), nil }
+
+var (
+	counters = grains.DefineIn[counter](functions, "counter")
+	add      = grains.Method(counters, "add", (*counter).add)
+	where    = grains.Method0(counters, "where", (*counter).where)
+)
+
+// group is that of allreduce_small.
+var group = collective.DefineIn[float32](functions, "bench-group")

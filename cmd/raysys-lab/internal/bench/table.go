@@ -3,7 +3,10 @@ package bench
 import (
 	"fmt"
 	"io"
+	"math/bits"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Printer writes the table line by line, as rows are measured. Its columns are as wide as the names need, which is why
@@ -109,3 +112,140 @@ func short(v float64) string {
 	}
 	return s
 }
+
+// Pending is a row that this version cannot measure.
+type Pending struct {
+	Name string
+	Tier Tier
+	Why  string // the feature that it needs, to follow "it"
+}
+
+func (p Pending) String() string { return p.Name + " (" + p.Why + ")" }
+
+// pending lists the rows that need features which raysys does not have yet.
+func pending() []Pending {
+	return []Pending{
+		{"returns_3k", InProcess, "is not written yet"},
+		{"placement_group", InProcess, "comes with bundles"},
+	}
+}
+
+// SelectionError says that a row, tier or child that was asked for does not exist, and names those that do.
+type SelectionError struct{ text string }
+
+func (e *SelectionError) Error() string { return e.text }
+
+// Select returns the rows of these names, in the table's order; when names is empty all of them, but for those that want
+// to be named.
+func Select(names []string, tier Tier) ([]Row, error) {
+	if !slices.Contains(Tiers(), tier) {
+		return nil, &SelectionError{fmt.Sprintf("tier %q does not exist: use --tier in-process or --tier cross-process", tier)}
+	}
+	all := Rows(tier)
+	if len(names) == 0 {
+		return slices.DeleteFunc(all, func(r Row) bool { return r.Named }), nil
+	}
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i]) // people write "a, b"
+		if err := find(names[i], tier); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(all, func(r Row) bool { return !slices.Contains(names, r.Name) }), nil
+}
+
+// find returns why a name is of no row in the tier, and says where the row is.
+func find(name string, tier Tier) error {
+	if has(name, tier) {
+		return nil
+	}
+	for _, t := range Tiers() {
+		if has(name, t) {
+			return &SelectionError{fmt.Sprintf("row %s is measured in another tier: use --tier %s", name, t)}
+		}
+	}
+	for _, t := range Tiers() {
+		later := Later(t)
+		if at := slices.IndexFunc(later, func(p Pending) bool { return p.Name == name }); at >= 0 {
+			return &SelectionError{fmt.Sprintf("row %s cannot be measured yet: it %s; raysys-lab bench --help lists the rows there are",
+				name, later[at].Why)}
+		}
+	}
+	return &SelectionError{fmt.Sprintf("row %q does not exist: use --row with %s", name, strings.Join(Names(Rows(tier)), ", "))}
+}
+
+func has(name string, tier Tier) bool {
+	return slices.ContainsFunc(Rows(tier), func(r Row) bool { return r.Name == name })
+}
+
+// Names lists the names of rows.
+func Names(rows []Row) []string {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// hist counts durations in buckets that are at most 1/128 of their value wide: constant memory, and no allocation
+// while something is being measured.
+type hist struct {
+	counts [histBuckets]uint64
+	n      uint64
+	max    time.Duration
+}
+
+const (
+	histBits    = 7
+	histSub     = 1 << histBits
+	histBuckets = (64 - histBits) * histSub
+)
+
+func histIndex(d time.Duration) int {
+	v := uint64(max(d, 0))
+	shift := bits.Len64(v) - histBits - 1
+	if shift <= 0 {
+		return int(v)
+	}
+	return shift*histSub + int(v>>shift)
+}
+
+// histMiddle is the middle of bucket i.
+func histMiddle(i int) time.Duration {
+	shift := i/histSub - 1
+	if shift <= 0 {
+		return time.Duration(i)
+	}
+	low := uint64(i%histSub+histSub) << shift
+	return time.Duration(low + 1<<shift/2)
+}
+
+func (h *hist) add(d time.Duration) {
+	h.counts[histIndex(d)]++
+	h.n++
+	h.max = max(h.max, d)
+}
+
+func (h *hist) merge(o *hist) {
+	for i, c := range o.counts {
+		h.counts[i] += c
+	}
+	h.n += o.n
+	h.max = max(h.max, o.max)
+}
+
+// quantile returns the duration that a share q of the durations does not exceed; 0 when there are none.
+func (h *hist) quantile(q float64) time.Duration {
+	rank := uint64(q * float64(h.n))
+	var seen uint64
+	for i, c := range h.counts {
+		if seen += c; seen > rank {
+			return min(histMiddle(i), h.max)
+		}
+	}
+	return h.max
+}
+
+// us is a duration in microseconds.
+func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

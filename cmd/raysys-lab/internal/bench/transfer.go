@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -152,4 +155,263 @@ func (c *cluster) move(driver context.Context, worker string, data []byte, get b
 	}
 	ref.Release()
 	return saw.Open, c.empty(driver)
+}
+
+// share measures a View of an object of another process of this host, which maps it.
+func share(ctx context.Context, p Plan) (m measured, err error) {
+	data := pattern(p.size(gigabyte))
+	m = measured{
+		latency: &hist{}, latencyOf: "from the begin of View to the call of its function",
+		limit: "open and map a file in memory of another process, of as many bytes",
+	}
+	var firsts, touches, firstTouches, bareTouches []float64
+	err = withObjects(ctx, p, 2, options{}, func(driver context.Context, c *cluster) (err error) {
+		bare, err := newMapped(ctx, p, data)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, bare.close()) }()
+		for round := range p.Rounds + 1 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			first, second, err := c.shareRound(driver, data)
+			if err != nil {
+				return err
+			}
+			open, touch, err := bare.open()
+			if err != nil {
+				return err
+			}
+			if round == 0 { // connections were made
+				continue
+			}
+			m.rounds, m.limits = append(m.rounds, us(second.Open)), append(m.limits, us(open))
+			m.latency.add(second.Open)
+			firsts, firstTouches = append(firsts, us(first.Open)), append(firstTouches, us(first.Touch))
+			touches, bareTouches = append(touches, us(second.Touch)), append(bareTouches, us(touch))
+		}
+		return nil
+	})
+	m.value, m.limitValue = median(m.rounds), median(m.limits)
+	m.note("bytes", sized(len(data)))
+	m.note("first_share_us", figures(median(firsts)))
+	m.note("first_share_of", "the first process that asks: the owner copies the value into memory that can be shared")
+	m.note("touch_us", figures(median(touches)))
+	m.note("touch_of", "reading a byte of every page for the first time, after View has called its function")
+	m.note("first_share_touch_us", figures(median(firstTouches)))
+	m.note("limit_touch_us", figures(median(bareTouches)))
+	return m, err
+}
+
+// shareRound puts data and has both workers look at it, one after the other.
+func (c *cluster) shareRound(driver context.Context, data []byte) (first, second seen, err error) {
+	ref := raysys.Put(driver, data)
+	before, err := c.sent(driver)
+	if err != nil {
+		return first, second, err
+	}
+	if first, err = c.look(driver, c.names[0], data, glance{Object: ref.Handle(), Touch: true}); err != nil {
+		return first, second, err
+	}
+	if second, err = c.look(driver, c.names[1], data, glance{Object: ref.Handle(), Touch: true}); err != nil {
+		return first, second, err
+	}
+	after, err := c.sent(driver)
+	if err != nil {
+		return first, second, err
+	}
+	if after != before {
+		return first, second, fmt.Errorf("%d bytes were sent, and not shared: the processes cannot map each other's memory", after-before)
+	}
+	ref.Release()
+	return first, second, c.empty(driver)
+}
+
+// mapped is the raw side: memory of this process that a child maps.
+type mapped struct {
+	child *process
+	path  string
+	n     int
+	done  func() error
+}
+
+func newMapped(ctx context.Context, p Plan, data []byte) (*mapped, error) {
+	path, done, err := shareable(data)
+	if err != nil {
+		return nil, err
+	}
+	child, err := launchReady(ctx, p, anywhere, childMap)
+	if err != nil {
+		return nil, errors.Join(err, done())
+	}
+	return &mapped{child, path, len(data), done}, nil
+}
+
+// open has the child map it, read a byte of every page, and put it back.
+func (m *mapped) open() (open, touch time.Duration, err error) {
+	line, err := m.child.ask(fmt.Sprint(m.path, " ", m.n))
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := fmt.Sscan(line, (*int64)(&open), (*int64)(&touch)); err != nil {
+		return 0, 0, fmt.Errorf("read what child measured, %q: %w", line, err)
+	}
+	return open, touch, nil
+}
+
+func (m *mapped) close() error { return errors.Join(m.child.end(), m.done()) }
+
+// beMapper is the child: a path and a length on each line of its input.
+func beMapper(_ context.Context, _ Plan, _ []string, in io.Reader, out io.Writer) error {
+	return answerLines(in, out, func(line string) (string, error) {
+		path, length, _ := strings.Cut(line, " ")
+		n, err := strconv.Atoi(length)
+		if err != nil {
+			return "", fmt.Errorf("parent wrote %q, which is no path and length", line)
+		}
+		begin := time.Now()
+		b, done, err := mapFile(path, n)
+		if err != nil {
+			return "", err
+		}
+		open := time.Since(begin)
+		begin = time.Now()
+		touched.Store(touch(b))
+		took := time.Since(begin)
+		return fmt.Sprint(int64(open), " ", int64(took)), done()
+	})
+}
+
+// receivers is how many processes a broadcast goes to.
+const receivers = 4
+
+// broadcastRow measures one object to four processes at the same time, beside the same object to one, with processes of
+// this host sharing memory and without.
+func broadcastRow(ctx context.Context, p Plan) (m measured, err error) {
+	data := pattern(p.size(broadcast))
+	variants := []*variant{{name: "sent"}, {name: "shared"}}
+	sent := make([]float64, len(variants))
+	for i, v := range variants {
+		v.latency = &hist{}
+		o := options{NoSharing: v.name == "sent"}
+		err := withObjects(ctx, p, receivers, o, func(driver context.Context, c *cluster) error {
+			sent[i], err = c.broadcastRounds(driver, p, data, v)
+			return err
+		})
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", v.name, err)
+		}
+	}
+	one, all, err := rawStreams(ctx, p, data)
+	if err != nil {
+		return m, err
+	}
+	m = worst(variants, func(v *variant) float64 { return v.value / v.limitValue })
+	m.limit, m.latencyOf = "the same object to one process", "first call of a task that views it to the last result, four processes"
+	details := m.detail["variants"].(map[string]any)
+	for i, v := range variants {
+		details[v.name].(map[string]any)["sizes_sent_by_source"] = figures(sent[i])
+	}
+	m.note("bytes", sized(len(data)))
+	m.note("raw_streams", map[string]any{
+		"one_us": figures(us(one)), "four_us": figures(us(all)), "ratio": figures(float64(all) / float64(one)),
+		"of": "raw TCP from one process to one and to four others at the same time, into warm memory",
+	})
+	return m, nil
+}
+
+// broadcastRounds returns how many times its size the source sent, at the median.
+func (c *cluster) broadcastRounds(driver context.Context, p Plan, data []byte, v *variant) (float64, error) {
+	var sent []float64
+	for round := range p.Rounds + 1 {
+		if err := context.Cause(driver); err != nil {
+			return 0, err
+		}
+		one, _, err := c.spread(driver, c.names[:1], data)
+		if err != nil {
+			return 0, err
+		}
+		all, out, err := c.spread(driver, c.names, data)
+		if err != nil {
+			return 0, err
+		}
+		if round == 0 { // segments were made, and connections
+			continue
+		}
+		v.rounds, v.limits = append(v.rounds, us(all)), append(v.limits, us(one))
+		v.latency.add(all)
+		sent = append(sent, float64(out)/float64(len(data)))
+	}
+	v.value, v.limitValue = median(v.rounds), median(v.limits)
+	return median(sent), nil
+}
+
+// spread puts data and has workers look at it at the same time.
+func (c *cluster) spread(driver context.Context, workers []string, data []byte) (time.Duration, uint64, error) {
+	ref := raysys.Put(driver, data)
+	before, err := c.sent(driver)
+	if err != nil {
+		return 0, 0, err
+	}
+	errs := make([]error, len(workers))
+	var all sync.WaitGroup
+	begin := time.Now()
+	for i, w := range workers {
+		all.Go(func() { _, errs[i] = c.look(driver, w, data, glance{Object: ref.Handle()}) })
+	}
+	all.Wait()
+	took := time.Since(begin)
+	if err := errors.Join(errs...); err != nil {
+		return 0, 0, err
+	}
+	after, err := c.sent(driver)
+	if err != nil {
+		return 0, 0, err
+	}
+	ref.Release()
+	return took, after - before, c.empty(driver)
+}
+
+// rawStreams measures the raw limit of a broadcast: the same bytes over one raw connection, and over four at once.
+func rawStreams(ctx context.Context, p Plan, data []byte) (one, all time.Duration, err error) {
+	s, err := newSpring(ctx, "", data)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.close()
+	var drains []*process
+	defer func() {
+		for _, d := range drains {
+			err = errors.Join(err, d.end())
+		}
+	}()
+	for range receivers {
+		d, err := launchDrain(ctx, p, s, "", "")
+		if err != nil {
+			return 0, 0, err
+		}
+		drains = append(drains, d)
+	}
+	var ones, alls []float64
+	for round := range p.Rounds + 1 {
+		if one, err = drains[0].drain(intoWarm); err != nil {
+			return 0, 0, err
+		}
+		errs := make([]error, receivers)
+		var wg sync.WaitGroup
+		begin := time.Now()
+		for i, d := range drains {
+			wg.Go(func() { _, errs[i] = d.drain(intoWarm) })
+		}
+		wg.Wait()
+		all = time.Since(begin)
+		if err := errors.Join(errs...); err != nil {
+			return 0, 0, err
+		}
+		if round > 0 {
+			ones, alls = append(ones, float64(one)), append(alls, float64(all))
+		}
+	}
+	return time.Duration(median(ones)), time.Duration(median(alls)), nil
 }

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package link
-
-// yield: elsewhere the system decides alone.
-func yield() {}
