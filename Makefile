@@ -97,7 +97,7 @@ bench-rl: need-go ## measure rl/ppo, Stable-Baselines3 and RLlib in turn, and en
 	.cache/rl/bin/pip install --quiet $(if $(FULL),--no-cache-dir) -r tools/benchrl/requirements$(if $(FULL),-full).txt
 	go run ./tools/benchrl -python .cache/rl/bin/python -doc docs/benchmarks.md $(if $(FULL),-full) $(if $(ROUNDS),-rounds $(ROUNDS))
 
-test-envs: need-go ## step environments of many packages through grains/process beside Python alone, and the table of docs/guide/rl/environments.md (3 GB, half an hour; needs python3, 3.11): ONLY='minigrid|pgx'
+test-envs: need-go ## step environments of many packages through grains/process beside Python alone, and the table of docs/guide/rl/environments.md (4 GB, half an hour; needs python3, 3.11): ONLY='minigrid|pgx'
 	@for f in tools/testenvs/requirements/*.txt; do \
 		v=.cache/envs/$$(basename $$f .txt); test -x $$v/bin/pip || python3 -m venv $$v || exit 1; \
 		$$v/bin/pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps -r $$f || exit 1; \

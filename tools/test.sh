@@ -17,14 +17,24 @@ log=.cache/test.log lint=.cache/lint.log
 status=0
 
 # makePython makes .cache/python, with the packages that the tests of grains/process need. Other packages of python3, such as torch, stay visible there.
+# The last line that it prints says why there is none.
 makePython() {
-	local pins=tools/testenvs/requirements/gymnasium.txt
-	if ! cmp -s $pins .cache/python/pins; then
-		rm -rf .cache/python
-		python3 -m venv --system-site-packages .cache/python &&
-			timeout 300 .cache/python/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 -r $pins &&
-			.cache/python/bin/python -c 'import gymnasium, numpy' && cp $pins .cache/python/pins
+	local pins=tools/testenvs/requirements/gymnasium.txt python=.cache/python/bin/python
+	cmp -s $pins .cache/python/pins && $python -c 'import gymnasium, numpy' && return
+	rm -rf .cache/python
+	if ! command -v python3 >/dev/null; then
+		echo "there is no python3"
+	elif ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+		echo "python3 is $(python3 --version 2>&1), and $pins needs 3.11"
+	elif ! python3 -m venv --system-site-packages .cache/python; then
+		echo "python3 makes no venv: it may need the package python3-venv"
+	elif ! timeout 300 .cache/python/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 -r $pins; then
+		echo "pip does not get what $pins names: it may not reach its index"
+	else
+		$python -c 'import gymnasium, numpy' && cp $pins .cache/python/pins && return
+		echo "the packages of $pins cannot be imported"
 	fi
+	return 1
 }
 
 # tests [FLAG...] PACKAGE...: the tests of these packages, shuffled; the linters have vetted them.
@@ -51,7 +61,7 @@ if [ -n "$pythons" ]; then
 	if wait $pythons; then
 		export RAYSYS_PYTHON=$PWD/.cache/python/bin/python
 	else
-		echo "the tests that need gymnasium and numpy are skipped: no Python has them, and .cache/python.log says why none was made: $(tail -n 1 .cache/python.log)"
+		echo "the tests that need gymnasium and numpy are skipped where python3 has not both: $(tail -n 1 .cache/python.log) (.cache/python.log)"
 	fi
 fi
 tests $(go list ./... | grep -vxF "$(go list "${raced[@]}" "${racedOnConsul[@]}")")

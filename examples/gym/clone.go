@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -192,6 +193,9 @@ var (
 func (j *judge) score(ctx context.Context, t trial) (s scores, err error) {
 	if err := j.Start(ctx, process.Config{Gym: t.Env, Envs: envs}); err != nil {
 		return s, err
+	}
+	if o, err := j.Reset(ctx, t.Seed); err != nil || len(o.Data) != 4*envs*t.Obs {
+		return s, cmp.Or(err, fmt.Errorf("%s has observations %v, and the set has %d numbers in each", t.Env, o, t.Obs))
 	}
 	rng := rand.New(rand.NewPCG(uint64(t.Seed), 3))
 	s.Random, err = episodes(ctx, &j.Vector, t.Seed, func([]float32) int64 { return rng.Int64N(int64(t.Actions)) })

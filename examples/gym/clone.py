@@ -1,6 +1,7 @@
 """A data set of Minari: made by an expert, or one that there is, which is read in parts."""
 import functools
 import os
+import re
 import warnings
 
 import gymnasium
@@ -12,7 +13,7 @@ def make(folder, id, env, weights, episodes, seed):
     os.environ["MINARI_DATASETS_PATH"] = folder
     e = minari.DataCollector(gymnasium.make(env))
     for i in range(episodes):
-        o, over = e.reset(seed=seed + i)[0], False
+        o, over = e.reset(seed=(seed + i) % 2**63)[0], False
         while not over:
             o, _, terminated, truncated, _ = e.step(int(numpy.dot(weights, o) > 0))
             over = terminated or truncated
@@ -23,6 +24,8 @@ def make(folder, id, env, weights, episodes, seed):
 
 @functools.cache
 def opened(folder, id):
+    if not re.search("-v[0-9]+$", id):
+        raise ValueError(f"{id} is no id of a set: they are as cartpole/linear-v0")
     if folder:
         os.environ["MINARI_DATASETS_PATH"] = folder
     return minari.load_dataset(id, download=not folder)
@@ -38,6 +41,8 @@ def about(folder, id):
     seen, acted = d.observation_space, d.action_space
     if not isinstance(seen, spaces.Box) or seen.dtype.kind != "f" or not isinstance(acted, spaces.Discrete) or acted.start != 0:
         raise TypeError(f"{id} has observations {seen} and actions {acted}: what is cloned are actions Discrete(n) for observations Box of floats")
+    if d.env_spec is None:
+        raise ValueError(f"{id} does not say of which environment it is: its clone cannot be judged")
     returns = [float(e.rewards.sum()) for e in d.iterate_episodes()]
     return {"env": d.env_spec.id, "obs": int(numpy.prod(seen.shape)), "actions": acted.n, "episodes": len(returns), "mean": float(numpy.mean(returns))}
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys/grains/process"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -28,13 +29,13 @@ func needs(t *testing.T, modules string) {
 	}
 }
 
-// TestLearn: the policy is found, and the same one by each run of a seed.
+// TestLearn: the policy is found, and the same one by each run of a seed. The short form ends with one that balances the pole for 300 steps.
 func TestLearn(t *testing.T) {
 	needsGymnasium(t)
 	var out [2]bytes.Buffer
 	for i := range out {
 		k := testkit.New(t, testkit.Nodes(i)) // alone, and on a node of a cluster
-		if err := learn(k.Context(), 1, &out[i]); err != nil {
+		if err := learn(k.Context(), 1, long.Form(300., solved), &out[i]); err != nil {
 			t.Fatalf("%v\n%s", err, &out[i])
 		}
 	}
@@ -76,38 +77,62 @@ func TestClone(t *testing.T) {
 	}
 }
 
-const pendulumPy = `
+const badPy = `
 import os
 
+import gymnasium
 import minari
 import numpy
 from minari.data_collector import EpisodeBuffer
 
 
-def make(folder, id):
+def make(folder, id, env, actions):
     os.environ["MINARI_DATASETS_PATH"] = folder
-    e = EpisodeBuffer(id=0, observations=[numpy.zeros(3, "float32")] * 3, actions=[numpy.zeros(1, "float32")] * 2, rewards=[0.0] * 2,
+    action, space = numpy.zeros(1, "float32"), gymnasium.spaces.Box(-2, 2, (1,))
+    if actions:
+        action, space = numpy.int64(0), gymnasium.spaces.Discrete(actions)
+    e = EpisodeBuffer(id=0, observations=[numpy.zeros(3, "float32")] * 3, actions=[action] * 2, rewards=[0.0] * 2,
                       terminations=[False] * 2, truncations=[False, True])
-    minari.create_dataset_from_buffers(id, [e], env="Pendulum-v1")
+    minari.create_dataset_from_buffers(id, [e], env=env or None, observation_space=gymnasium.spaces.Box(-9, 9, (3,)), action_space=space)
 `
 
+// bad is a set that cannot be cloned.
+type bad struct {
+	Set
+	Env     string `json:"env"`
+	Actions int    `json:"actions"` // 0: they have no numbers
+}
+
 var (
-	pendulums    = process.Define("gym.pendulum", process.Config{Script: pendulumPy})
-	makePendulum = process.Method[Set, struct{}](pendulums, "make").With(slow)
+	bads    = process.Define("gym.bad", process.Config{Script: badPy})
+	makeBad = process.Method[bad, struct{}](bads, "make").With(slow)
 )
 
-// TestCloneRefuses: a set whose actions have no numbers, and one that is not there, are named.
+// TestCloneRefuses: a set whose actions have no numbers, that does not say its environment or has other observations than it, and one that is not there, are
+// named.
 func TestCloneRefuses(t *testing.T) {
 	needs(t, minariToMake)
-	ctx, from := testkit.New(t).Context(), Set{t.TempDir(), "pendulum/still-v0"}
-	if _, err := makePendulum.Call(ctx, pendulums.Get("a"), from).Get(ctx); err != nil {
-		t.Fatal(err)
+	ctx, folder := testkit.New(t).Context(), t.TempDir()
+	t.Setenv("MINARI_DATASETS_PATH", folder)
+	for _, c := range []struct {
+		bad
+		want string
+	}{
+		{bad{Set{folder, "pendulum/still-v0"}, "Pendulum-v1", 0}, "TypeError: pendulum/still-v0 has observations Box("},
+		{bad{Set{folder, "nowhere/still-v0"}, "", 2}, "ValueError: nowhere/still-v0 does not say of which environment it is"},
+		{bad{Set{folder, "cartpole/short-v0"}, "CartPole-v1", 2}, "CartPole-v1 has observations float32[64 4], and the set has 3 numbers in each"},
+	} {
+		if _, err := makeBad.Call(ctx, bads.Get("a"), c.bad).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := clone(ctx, c.ID, 0, 1, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
 	}
-	t.Setenv("MINARI_DATASETS_PATH", from.Folder)
-	if err := clone(ctx, from.ID, 0, 1, io.Discard); err == nil || !strings.Contains(err.Error(), "TypeError: pendulum/still-v0 has observations Box(") {
+	if _, err := aboutSet.Call(ctx, sets.Get("a"), Set{folder, "no/such-v0"}).Get(ctx); err == nil || !strings.Contains(err.Error(), "no/such-v0") {
 		t.Error(err)
 	}
-	if _, err := aboutSet.Call(ctx, sets.Get("a"), Set{from.Folder, "no/such-v0"}).Get(ctx); err == nil || !strings.Contains(err.Error(), "no/such-v0") {
+	if err := clone(ctx, "cartpole/short", 0, 1, io.Discard); err == nil || !strings.Contains(err.Error(), "ValueError: cartpole/short is no id of a set") {
 		t.Error(err)
 	}
 }

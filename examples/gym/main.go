@@ -32,6 +32,6 @@ func main() {
 		if *cloned || *id != "" {
 			return clone(ctx, *id, 20, *seed, os.Stdout)
 		}
-		return learn(ctx, *seed, os.Stdout)
+		return learn(ctx, *seed, solved, os.Stdout)
 	})
 }

@@ -86,8 +86,8 @@ func episodes(ctx context.Context, v *process.Vector, seed int64, act func(x []f
 	return sum / envs, nil
 }
 
-// learn finds a policy by the cross-entropy method: it draws some around a mean, and takes the mean of the best for the next.
-func learn(ctx context.Context, seed uint64, w io.Writer) error {
+// learn finds a policy of that mean return by the cross-entropy method: it draws some around a mean, and takes the mean of the best for the next.
+func learn(ctx context.Context, seed uint64, goal float64, w io.Writer) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	mean, spread := policy{}, policy{1, 1, 1, 1}
 	for round := range 30 {
@@ -123,10 +123,10 @@ func learn(ctx context.Context, seed uint64, w io.Writer) error {
 			return err
 		}
 		fmt.Fprintf(w, "round %2d: best return %5.1f, of the mean %5.1f\n", round+1, returns[order[0]], got)
-		if got >= solved {
+		if got >= goal {
 			fmt.Fprintf(w, "solved: %.2f\n", mean)
 			return nil
 		}
 	}
-	return fmt.Errorf("not solved: no mean return of %d", solved)
+	return fmt.Errorf("not solved: no mean return of %v", goal)
 }

@@ -1,10 +1,12 @@
 package process_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -19,6 +21,7 @@ var (
 	endless = gyms("endless", process.Config{New: "Endless"})
 	fails   = gyms("fails", process.Config{New: "fails"})
 	remade  = gyms("remade", process.Config{New: "Remade"})
+	sames   = gyms("sames", process.Config{New: "same"})
 	poles   = process.DefineVector("gyms.poles", process.Config{Gym: "CartPole-v1", Envs: 2})
 	owned   = process.DefineVector("gyms.owned", process.Config{Gym: "CartPole-v1", Envs: 2, Own: true})
 )
@@ -178,6 +181,75 @@ func TestNoEnvironments(t *testing.T) {
 		var v process.Vector
 		if err := v.Start(t.Context(), process.Config{Script: gymsPy, New: "Count", Envs: n}); err == nil || !strings.Contains(err.Error(), "a Vector needs Envs of 1 or more") {
 			t.Error(n, err)
+		}
+	}
+}
+
+// TestSameEnvironment: a function that makes no environment of its own for each is refused. Their steps would be those of one.
+func TestSameEnvironment(t *testing.T) {
+	needs(t, "gymnasium", "numpy")
+	ctx := testkit.New(t, testkit.Nodes(1)).Context()
+	if _, err := sames.Reset.Call(ctx, sames.Get("a"), 1).Get(ctx); err == nil || !strings.Contains(err.Error(), "ValueError: same returned an environment a second time: each of the 2") {
+		t.Error(err)
+	}
+}
+
+const arraysPy = `
+import os
+
+import numpy
+
+
+def text(n):
+    return {"text": "x" * n}
+
+
+def matrix(n):
+    return {"x": numpy.matrix([[1, 2]] * (n // 2), "u1"), "memory": os.fstat(5).st_size}
+`
+
+type (
+	lengths struct {
+		N int `json:"n"`
+	}
+	array struct {
+		Text   string         `json:"text"`
+		X      process.Tensor `json:"x"`
+		Memory int            `json:"memory"` // bytes that are shared
+	}
+)
+
+var (
+	arrays = process.Define("arrays", process.Config{Script: arraysPy})
+	prose  = process.Method[lengths, array](arrays, "text")
+	matrix = process.Method[lengths, array](arrays, "matrix")
+)
+
+// TestLargeText: a large result without tensors needs no shared memory, and leaves it to those that have some.
+func TestLargeText(t *testing.T) {
+	needs(t, "numpy")
+	ctx := testkit.New(t, testkit.Nodes(1)).Context()
+	for range 2 {
+		if got, err := prose.Call(ctx, arrays.Get("a"), lengths{100_000}).Get(ctx); len(got.Text) != 100_000 || err != nil {
+			t.Error(len(got.Text), err)
+		}
+		if _, err := matrix.Call(ctx, arrays.Get("a"), lengths{100_000}).Get(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := matrix.Call(ctx, arrays.Get("a"), lengths{10}).Get(ctx); err != nil || runtime.GOOS == "linux" && got.Memory != 1<<20 {
+		t.Error(got.Memory, err)
+	}
+}
+
+// TestMatrix: an array of a class of its own, whose rows no reshape puts into one, is taken as an array whatever its size is.
+func TestMatrix(t *testing.T) {
+	needs(t, "numpy")
+	ctx := testkit.New(t, testkit.Nodes(1)).Context()
+	for _, n := range []int{10, 20_000, 100_000} {
+		got, err := matrix.Call(ctx, arrays.Get("b"), lengths{n}).Get(ctx)
+		if want := fmt.Sprintf("uint8[%d 2]", n/2); err != nil || got.X.String() != want || !bytes.Equal(got.X.Data, bytes.Repeat([]byte{1, 2}, n/2)) {
+			t.Error(got.X, want, err)
 		}
 	}
 }

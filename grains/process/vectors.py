@@ -54,7 +54,10 @@ def vector(start, make, plain, place):
     """Makes the environments. plain makes an array of numpy of one of another library, and place the array that the observations are written to."""
     n, first = start["envs"], make()
     if not hasattr(first, "num_envs"):
-        return Loop([first] + [make() for _ in range(n - 1)], start["flatten"], plain, place)
+        envs = [first] + [make() for _ in range(n - 1)]
+        if len(set(map(id, envs))) < n:
+            raise ValueError(f"{start['new']} returned an environment a second time: each of the {n} is one of its own")
+        return Loop(envs, start["flatten"], plain, place)
     if first.num_envs != n:
         raise ValueError(f"the vector has {first.num_envs} environments, and Config.Envs is {n}")
     if (type(first).__name__, type(first).__module__) == ("SyncVectorEnv", "gymnasium.vector.sync_vector_env"):

@@ -139,7 +139,7 @@ def layout(kind, text, sizes):
     room = head = bytearray(at if at <= LARGE else begin)
     if at > LARGE:
         room = None
-        if kind == RESULT and share(at - begin):
+        if kind == RESULT and at > begin and share(at - begin):
             kind, size, room, places = SHARED, begin - 4, memory, [p - begin for p in places]
     struct.pack_into("<IBI", head, 0, size, kind, len(text))
     head[9:begin] = text
@@ -229,10 +229,12 @@ def receive():
 def plain(v, what):
     """Returns an array of another library, such as torch, jax or pandas, as one of numpy, and other values as they are. what() names it in an error."""
     numpy = sys.modules.get("numpy")
-    if numpy is None or isinstance(v, (numpy.ndarray, numpy.generic)):
-        if numpy is not None and isinstance(v, numpy.ma.MaskedArray):
-            raise TypeError(f"{what()} is a masked array: fill it, or send the mask beside it")
+    if numpy is None or isinstance(v, numpy.generic):
         return v
+    if isinstance(v, numpy.ndarray):
+        if isinstance(v, numpy.ma.MaskedArray):
+            raise TypeError(f"{what()} is a masked array: fill it, or send the mask beside it")
+        return numpy.asarray(v)  # a matrix, for one, has two dimensions whatever it is asked for
     try:
         if hasattr(v, "detach"):  # of torch
             return v.detach().cpu().numpy()

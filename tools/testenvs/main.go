@@ -35,10 +35,20 @@ var (
 
 func main() {
 	flag.Parse()
-	if err := start(context.Background()); err != nil {
+	if err := errors.Join(elsewhere(), start(context.Background())); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
+}
+
+// elsewhere goes to the folder for temporary files: packages write where they run, as ViZDoom does its settings.
+func elsewhere() (err error) {
+	for _, path := range []*string{venvs, document} {
+		if *path != "" && err == nil {
+			*path, err = filepath.Abs(*path)
+		}
+	}
+	return errors.Join(err, os.Chdir(os.TempDir()))
 }
 
 // start runs on a node alone, without a logger: packages print much.

@@ -336,6 +336,23 @@ func TestDataRefused(t *testing.T) {
 	}
 }
 
+// TestDataNone: a data set without a step, such as a part of many files, has its end at once.
+func TestDataNone(t *testing.T) {
+	for _, form := range forms[:3] {
+		t.Run(form.name, func(t *testing.T) {
+			needs(t, form.needs)
+			none, ctx, n := makes(t, form.name, "none"), testkit.New(t).Context(), 0
+			at, err := read(ctx, form.reads, part{File: none.File, Keys: keys, N: 7}, func(items []rl.Trajectory) error {
+				n += len(items)
+				return nil
+			})
+			if err != nil || n != 0 || at != nil {
+				t.Error(n, at, err)
+			}
+		})
+	}
+}
+
 // TestDataSmallFrames: where an answer is beyond MaxFrame less is asked for, down to one row.
 func TestDataSmallFrames(t *testing.T) {
 	needs(t, "numpy")

@@ -19,6 +19,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/process"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/rl"
 	"github.com/raysys/raysys/rl/dqn"
 	"github.com/raysys/raysys/testkit"
@@ -287,14 +288,14 @@ func TestPythonOnTwo(t *testing.T) {
 	}
 }
 
-// TestGymnasium: the same over an environment of gymnasium's own.
+// TestGymnasium: the same over an environment of gymnasium's own, where random actions have a mean return of 22. The short form ends at 60.
 func TestGymnasium(t *testing.T) {
 	needs(t, "gymnasium")
 	ctx := testkit.New(t).Context()
 	if err := rl.Check(func(seed uint64) rl.Env[int] { return newPole(ctx, seed) }); err != nil {
 		t.Error(err)
 	}
-	run, err := pole.Train(ctx, rl.Plan{Steps: 20_000, Stop: rl.MeanReturn(20, 150)})
+	run, err := pole.Train(ctx, rl.Plan{Steps: 20_000, Episodes: long.Form(3, 0), Stop: rl.MeanReturn(long.Form(5, 20), long.Form(60., 150))})
 	if err != nil || !run.Solved {
 		t.Errorf("%+v %v", run, err)
 	}

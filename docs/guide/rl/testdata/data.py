@@ -1,6 +1,7 @@
 """Writes a data set by a library, reads it by that library alone, and prints what it has read: data.py FORMAT FOLDER WHAT.
 
-WHAT is "types", an array of each type with elements of any bits, "steps", what a policy might have seen, or "refused", arrays of other types.
+WHAT is "types", an array of each type with elements of any bits, "steps", what a policy might have seen, "none", arrays of no steps, or "refused", arrays
+of other types.
 """
 import base64
 import json
@@ -138,6 +139,8 @@ def arrays(what):
         return {t: bits(t, MANY, 3) for t in TYPES}
     if what == "steps":
         return steps()
+    if what == "none":
+        return {k: a[:0] for k, a in steps().items()}
     return {f"x{i}": numpy.zeros((3, 2), t) for i, t in enumerate(REFUSED)}
 
 
