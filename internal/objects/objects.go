@@ -167,7 +167,7 @@ func (o *Objects) askNode(at core.NodeKey, op objectOp, request objectRequest, d
 	}, func(err error) { done(objectReply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
 }
 
-// askWait is ask for a caller that waits.
+// askWait is askNode for a caller that waits.
 func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op objectOp, request objectRequest) error {
 	_, err := runner.Wait(ctx, func(done func(objectReply, error)) { o.askNode(at, op, request, done) })
 	return err
