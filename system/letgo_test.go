@@ -6,8 +6,10 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -141,4 +143,32 @@ func TestTaskOfADriver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOwnerIsAskedToKeep: a node that drains leaves its copy to the only other one, which is the object's owner. That keeps the object for itself,
+// as before: it goes with its reference, and not after the grace for what a dead node's object has.
+func TestOwnerIsAskedToKeep(t *testing.T) {
+	f := newFleet(t)
+	w1, ctx := f.join("w1", system.Worker)
+	w2, _ := f.join("w2", system.Worker)
+	r := raysys.Put(ctx, fill(200_000, 1), raysys.Replicas(2))
+	if _, err := r.Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := w2.Drain(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	list := func(n *system.Node) []inspect.HeldObject {
+		m, err := w1.Memory(ctx, n.Name(), 20)
+		if err != nil || len(m.Nodes) != 1 {
+			t.Fatal(m, err)
+		}
+		return m.Nodes[0].Objects
+	}
+	if l := list(w1); len(l) != 1 || l[0].KeptFor != "" {
+		t.Errorf("the owner has %+v, want its object, kept for no other node", l)
+	}
+	r.Release()
+	settles(t, "the object goes with its reference", func() bool { return len(list(w1)) == 0 })
+	settles(t, "the copy goes with the object", func() bool { return len(list(w2)) == 0 })
 }

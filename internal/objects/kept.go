@@ -309,7 +309,10 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 	var had reasons // as they were before
 	enter := func(k *reasons) {
 		had.forOwner = k.forOwner
-		k.owner, k.forOwner = c.owner, c.ctx.Err() == nil
+		// A node that drains leaves its copy to others, to the owner too: that keeps the object as before, for itself.
+		if k.owner != o.self() && o.futureOf(oid) == nil {
+			k.owner, k.forOwner = c.owner, c.ctx.Err() == nil
+		}
 		k.unreferenced = o.needed(oid) == 0
 		if c.request.key != "" {
 			had.keys = map[string]uint64{c.request.key: k.keys[c.request.key]}

@@ -73,7 +73,8 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		}
 	}
 	if !o.kept.keep(obj, func(k *reasons) {
-		k.owner, k.replicas, k.want, k.files = self, others, len(others), rec.Files
+		k.owner, k.want, k.files = self, len(others), rec.Files
+		k.addReplicas(others)
 	}) {
 		o.release(&reasons{object: obj, replicas: others})
 		return raysys.ErrReleased

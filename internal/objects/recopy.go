@@ -180,7 +180,7 @@ func (r *recopying) recopyOne(oid raysys.TaskID) error {
 			errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
 			continue
 		}
-		if e.copies = append(e.copies, k); !o.kept.setReplicas(e) { // nothing here needs the object by now
+		if e.copies = append(e.copies, k); !r.noteCopies(e) { // nothing here needs the object by now
 			o.free(k, oid)
 			return nil
 		}
@@ -208,16 +208,31 @@ func (r *recopying) replicasOf(oid raysys.TaskID) (*evacuation, int) {
 	return &evacuation{object: k.object, names: k.names(), copies: alive}, k.want
 }
 
-// setReplicas notes which nodes keep copies; false where this node keeps the object no more, and has freed those that it knew of.
-func (kept *keptObjects) setReplicas(e *evacuation) bool {
+// noteCopies notes which nodes keep copies, and forgets the dead; false where this node keeps the object no more, and has freed those that it
+// knew of.
+func (r *recopying) noteCopies(e *evacuation) bool {
+	kept := &r.o.kept
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	k := kept.byID[e.object.ID()]
 	if k == nil || k.object != e.object {
 		return false
 	}
-	k.replicas = slices.Clone(e.copies)
+	k.addReplicas(e.copies)
+	k.replicas = slices.DeleteFunc(k.replicas, func(at core.NodeKey) bool { return !r.o.mesh.Alive(at) })
 	return true
+}
+
+// addReplicas adds nodes that keep copies for this one. Those that it knows already stay: an object may be published again while its copies
+// are made anew, and a node that nothing names any more would keep its copy for ever. keptObjects.mu is held.
+func (k *reasons) addReplicas(nodes []core.NodeKey) {
+	list := slices.Clone(nodes)
+	for _, at := range k.replicas {
+		if !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	k.replicas = list
 }
 
 // takeOver finds the node that sees to the copies of an object whose owner is dead, if it has a name: the first, by the record of the

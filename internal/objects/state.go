@@ -81,7 +81,10 @@ func (so *stateObjects) writeState(key string, obj *objectstore.Object) (rec reg
 	if so.o.files.Missing == "" {
 		rec.Files = onDisk(so.o.self(), others)
 	}
-	so.o.kept.keep(obj, func(k *reasons) { k.replicas, k.files = others, rec.Files })
+	so.o.kept.keep(obj, func(k *reasons) {
+		k.files = rec.Files
+		k.addReplicas(others)
+	})
 	return rec, nil
 }
 
