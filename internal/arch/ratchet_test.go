@@ -78,7 +78,6 @@ var spread = map[string]int{
 	"internal/codec.Plan":                   6,
 	"internal/grainengine.method":           5,
 	"internal/node.Cluster":                 6,
-	"internal/objects.keptObjects":          4,
 	"internal/shardlog.Shard":               5,
 	"rl.Experiment":                         8,
 	"store/consul.Store":                    6,

@@ -208,8 +208,8 @@ func (r *recopying) replicasOf(oid raysys.TaskID) (*evacuation, int) {
 	return &evacuation{object: k.object, names: k.names(), copies: alive}, k.want
 }
 
-// noteCopies notes which nodes keep copies, and forgets the dead; false where this node keeps the object no more, and has freed those that it
-// knew of.
+// noteCopies notes which nodes keep copies, and forgets the dead; false where this node keeps the object no more, and
+// has freed those that it knew of.
 func (r *recopying) noteCopies(e *evacuation) bool {
 	kept := &r.o.kept
 	kept.mu.Lock()
@@ -223,8 +223,9 @@ func (r *recopying) noteCopies(e *evacuation) bool {
 	return true
 }
 
-// addReplicas adds nodes that keep copies for this one. Those that it knows already stay: an object may be published again while its copies
-// are made anew, and a node that nothing names any more would keep its copy for ever. keptObjects.mu is held.
+// addReplicas adds nodes that keep copies for this one. Those that it knows already stay: an object may be published
+// again while its copies are made anew, and a node that nothing names any more would keep its copy for ever.
+// keptObjects.mu is held.
 func (k *reasons) addReplicas(nodes []core.NodeKey) {
 	list := slices.Clone(nodes)
 	for _, at := range k.replicas {
