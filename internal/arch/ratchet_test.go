@@ -190,28 +190,35 @@ func overgrown(fsys fs.FS, table map[string]int) (bad []string, seen int, err er
 		if _, isType := strings.CutPrefix(path.Ext(what), "."); isType && what != "." {
 			limit, unit, cure = maxMethods, "methods", "give some of its fields, with their methods, to a type of its own, or make functions of them"
 		}
-		switch listed := table[what]; {
-		case has > max(limit, listed):
-			bad = append(bad, fmt.Sprintf("%s has %d %s, and may have %d: %s (ratchet_test.go)", what, has, unit, max(limit, listed), cure))
-		case listed > has, listed > 0 && has <= limit:
-			bad = append(bad, fellTo(what, has, limit, listed))
+		if has > max(limit, table[what]) {
+			bad = append(bad, fmt.Sprintf("%s has %d %s, and may have %d: %s (ratchet_test.go)", what, has, unit, max(limit, table[what]), cure))
 		}
+		bad = append(bad, fellTo(what, has, limit, table[what])...)
 	}
+	bad = append(bad, gone(n, table)...)
+	slices.Sort(bad)
+	return bad, len(n), err
+}
+
+// fellTo returns a line where a table lists a number that is above the real one, or within the limit.
+func fellTo(what string, has, limit, listed int) []string {
+	switch {
+	case listed > 0 && has <= limit:
+		return []string{fmt.Sprintf("%s has %d, which is within the limit: take it out of the table in ratchet_test.go", what, has)}
+	case listed > has:
+		return []string{fmt.Sprintf("%s has %d, and the table in ratchet_test.go says %d: write %d there, so that it stays so", what, has, listed, has)}
+	}
+	return nil
+}
+
+// gone returns a line for each entry of a table that is not in n.
+func gone(n, table map[string]int) (bad []string) {
 	for what := range table {
 		if n[what] == 0 {
 			bad = append(bad, what+" does not exist: take it out of the table in ratchet_test.go")
 		}
 	}
-	slices.Sort(bad)
-	return bad, len(n), err
-}
-
-// fellTo says that a number of a table is above the real one.
-func fellTo(what string, has, limit, listed int) string {
-	if has <= limit {
-		return fmt.Sprintf("%s has %d, which is within the limit: take it out of the table in ratchet_test.go", what, has)
-	}
-	return fmt.Sprintf("%s has %d, and the table in ratchet_test.go says %d: write %d there, so that it stays so", what, has, listed, has)
+	return bad
 }
 
 // TestNothingGrows: packages and types that are large get no larger, and no other gets large.
@@ -287,19 +294,13 @@ func spreads(fsys fs.FS) (map[string]int, error) {
 func scattered(fsys fs.FS, table map[string]int) (bad []string, seen int, err error) {
 	n, err := spreads(fsys)
 	for what, has := range n {
-		switch listed := table[what]; {
-		case has > max(maxSpread, listed):
+		if has > max(maxSpread, table[what]) {
 			bad = append(bad, fmt.Sprintf("%s has methods in %d files, and may have in %d: put them into the file of the type, or give some of its fields, with their methods, to a type of its own (ratchet_test.go)",
-				what, has, max(maxSpread, listed)))
-		case listed > has, listed > 0 && has <= maxSpread:
-			bad = append(bad, fellTo(what, has, maxSpread, listed))
+				what, has, max(maxSpread, table[what])))
 		}
+		bad = append(bad, fellTo(what, has, maxSpread, table[what])...)
 	}
-	for what := range table {
-		if n[what] == 0 {
-			bad = append(bad, what+" does not exist: take it out of the table in ratchet_test.go")
-		}
-	}
+	bad = append(bad, gone(n, table)...)
 	slices.Sort(bad)
 	return bad, len(n), err
 }
