@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: findings help build build-gpu test test-browser test-envs test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
+.PHONY: findings help build build-gpu test test-browser test-deploy test-envs test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -107,13 +107,18 @@ test-envs: need-go ## step environments of many packages through grains/process 
 test-browser: need-go consul ## the page of a node in a real Chromium, and the pictures of docs/guide/dashboard.md; where there is no Chromium one line says so: LONG=1 watches a tab for ten minutes
 	go test -C tools/browser -count=1 -timeout 30m -v . -args -pictures $(CURDIR)/docs/guide/pictures $(if $(LONG),-long)
 
-lint: tools ## vet, staticcheck and gofumpt, of the modules in examples/gpu and tools/browser too
+test-deploy: need-go consul ## the files of deploy/ with systemd-analyze, promtool, the types of Kubernetes, and in a container (root); what needs a tool that is not there is skipped with a line
+	go test -C tools/deploy -count=1 -v .
+
+lint: tools ## vet, staticcheck and gofumpt, of the modules in examples/gpu, tools/browser and tools/deploy too
 	go vet ./...
 	go vet -C examples/gpu ./...
 	go vet -C tools/browser ./...
+	go vet -C tools/deploy ./...
 	bin/staticcheck ./...
 	cd examples/gpu && ../../bin/staticcheck ./...
 	cd tools/browser && ../../bin/staticcheck ./...
+	cd tools/deploy && ../../bin/staticcheck ./...
 	@bad=$$(bin/gofumpt -l .) || exit 1; \
 	test -z "$$bad" || { echo "not in gofumpt's form (bin/gofumpt -w FILE mends it):" >&2; echo "$$bad" >&2; exit 1; }
 
@@ -128,8 +133,10 @@ findings: need-go ## what the software of others really does, each with its pinn
 demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole
 
-cluster: build consul nats ## a local Consul, a NATS server and three nodes with the cartpole program; says what to do next
-	go build -trimpath -o bin/cartpole ./examples/cartpole
+# Not -trimpath: all packages would be compiled again that go run and go test have compiled.
+cluster: need-go consul nats ## a local Consul, a NATS server and three nodes with the cartpole program; says what to do next
+	go build -ldflags '-s -w' -o bin/raysys ./cmd/raysys
+	go build -o bin/cartpole ./examples/cartpole
 	bin/raysys local --app bin/cartpole --consul-program bin/consul --nats-program bin/nats-server
 
 consul: need-go ## build bin/consul, the server of the tests and of local clusters (three minutes the first time)

@@ -82,6 +82,10 @@ var (
 	ErrDeviceSick = core.ErrDeviceSick
 	// ErrGroupRemoved: the placement group of the work was removed, or went with the node that it belonged to. What ran in it was cancelled.
 	ErrGroupRemoved = core.ErrGroupRemoved
+	// ErrLeaving is what a task returns that gives way to the drain of its node (Leaving). The task is made again on
+	// another node at once, whatever its Retries; Attempt counts on. So is one whose node was told meanwhile to stay.
+	// From a task on another node, and from a grain's method, it is an error as others.
+	ErrLeaving = core.ErrLeaving
 	// ErrFilter: a Filter called next twice, or late, or with a context of other work, or returned nil and had not called it.
 	ErrFilter = core.ErrFilter
 )

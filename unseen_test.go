@@ -56,6 +56,11 @@ func TestUnseenFailureIsLogged(t *testing.T) {
 		if !gate.Go(ctx, 1).Cancel() {
 			t.Error("Cancel came too late")
 		}
+		named := gate.With(raysys.Detached("named")).Go(ctx, 1)
+		if _, err := gate.With(raysys.Detached("named")).Go(ctx, 2).Get(ctx); !errors.Is(err, raysys.ErrNameTaken) {
+			t.Errorf("other content under a name that is taken: %v", err)
+		}
+		named.Cancel()
 	}()
 	for range 9 {
 		<-ran

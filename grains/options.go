@@ -120,6 +120,28 @@ func Keep() Option {
 	return func(o *grainengine.KindOptions) error { o.Keep = true; return nil }
 }
 
+// Movable lets activations of the kind move to another node while the program runs, so that all nodes have even shares
+// of the work: see system.Config.Rebalance. Those of Durable kinds move without it.
+//
+// A grain moves between two turns. The calls in its mailbox run first, then OnDeactivate; the next call activates it on
+// the other node, with its States and no other fields. Calls follow, in the order of each caller, and none fails.
+// Grains that keep calls (Later), or have timers (Every, After), stay; so do those placed by a call with OnNode, Label,
+// Near or raysys.Placement, and those that came less than a minute ago. A kind that is a StatelessWorker, or has Holds
+// or a Placement other than raysys.Balanced, cannot be Movable.
+//
+// With Keep the grains of the kind stand: they are always active, so nodes share them by their number.
+func Movable() Option {
+	return func(o *grainengine.KindOptions) error { o.Movable = true; return nil }
+}
+
+// AlwaysOn is Keep for grains that shall be active for good once they were called, such as those that work by timers:
+// each is woken again after its node has died or drained, within a second of when the others know, and after all nodes
+// have died, when they are back. It is a record in the store for each such grain. Deactivate and Unload end it, until
+// the next call. Where OnActivate fails it runs again after 1, 2, 4 .. 60 s. In a process without a cluster it is Keep.
+func AlwaysOn() Option {
+	return func(o *grainengine.KindOptions) error { o.Keep, o.Always = true, true; return nil }
+}
+
 // Filter has each call of the kind run inside f, which is inside those of system.Config and of Filters before it: see raysys.Filter.
 func Filter(f raysys.Filter) Option {
 	return func(o *grainengine.KindOptions) error {

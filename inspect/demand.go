@@ -22,8 +22,8 @@ type Demand struct {
 type GroupDemand struct {
 	Group    string                  `json:"group"` // that which has waited longest: its name, or its id
 	Strategy placement.GroupStrategy `json:"strategy"`
-	Bundles  []raysys.Resources      `json:"bundles"`
-	Held     int                     `json:"held"` // of the bundles of each, those that have a node
+	Bundles  []raysys.Resources      `json:"bundles"` // those that have a node first
+	Held     int                     `json:"held"`    // of the bundles of each, those that have a node
 	Count    int                     `json:"count"`
 	Oldest   time.Duration           `json:"oldest"` // for how long the first has waited, in nanoseconds; counted anew when its shard gets another leader
 	// Gathering is how many of Count have nodes gather their room: what becomes free there is kept for them.

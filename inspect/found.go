@@ -27,7 +27,9 @@ type Thing struct {
 	States     []State             `json:"states,omitempty"`     // of a grain, what is stored of it
 	Group      *GroupStatus        `json:"group,omitempty"`
 	Schedule   *Schedule           `json:"schedule,omitempty"`
-	Failure    *Failure            `json:"failure,omitempty"` // the last that a node remembers of it; of a task, where none is of itself, of its function
+	Argument   *State              `json:"argument,omitempty"` // of a job that has not settled: up to 4 KiB
+	Outcome    *State              `json:"outcome,omitempty"`  // of one that has, its result: up to 64 KiB
+	Failure    *Failure            `json:"failure,omitempty"`  // the last that a node remembers of it; of a task, where none is of itself, of its function
 }
 
 // The kinds of things.
@@ -53,6 +55,24 @@ type State struct {
 	Cut       int             `json:"cut,omitempty"`    // bytes of Text that were left out
 	Object    string          `json:"object,omitempty"` // of a large State: the object that it is
 	Why       string          `json:"why,omitempty"`    // why there is no JSON
+}
+
+// StartQuery says which task is to be started.
+type StartQuery struct {
+	Function  string `json:"function"`
+	Argument  []byte `json:"argument,omitempty"`  // JSON: a list where it takes several, none where it takes none
+	Name      string `json:"name,omitempty"`      // of the task; "": one that begins with the function's is drawn
+	Namespace string `json:"namespace,omitempty"` // of the program; "": that which has the function
+}
+
+// Started is a named task that was started.
+type Started struct {
+	ID        string        `json:"id"`
+	Name      string        `json:"name"`
+	Namespace string        `json:"namespace"`
+	Function  string        `json:"function"`
+	Node      raysys.NodeID `json:"node"`             // the worker that has submitted it
+	Joined    bool          `json:"joined,omitempty"` // it was there: the same had been started before
 }
 
 // Stacks is the goroutines of one process at one moment.

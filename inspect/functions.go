@@ -23,9 +23,12 @@ type Function struct {
 	Runs    uint64            `json:"runs"`
 	Rate    float64           `json:"rate,omitempty"`     // runs in a second, of what Functions.Since returns
 	Errors  uint64            `json:"errors"`             // runs that ended in an error or a panic, and were not repeated
+	Left    uint64            `json:"left,omitempty"`     // failures beyond 20 in a second: they have no text
 	Ended   map[string]uint64 `json:"outcomes,omitempty"` // runs by how they ended: ok, error, panic, cancelled, retried
 	P50     time.Duration     `json:"p50"`
 	P99     time.Duration     `json:"p99"`
+	WaitP50 time.Duration     `json:"wait_p50,omitempty"` // of calls, for their turn, to a millisecond
+	WaitP99 time.Duration     `json:"wait_p99,omitempty"`
 	Running int               `json:"running"`
 	Waiting int               `json:"waiting"`
 	Oldest  time.Duration     `json:"oldest,omitempty"` // for how long the one has waited that has waited longest, about
@@ -65,7 +68,8 @@ type Failure struct {
 	Function string        `json:"function"`
 	Kind     string        `json:"kind"` // task or call
 	Panic    bool          `json:"panic,omitempty"`
-	Count    uint64        `json:"count"` // that were looked at: of more than 20 a second the others are counted with the function alone
+	Count    uint64        `json:"count"`          // that were looked at
+	Left     uint64        `json:"left,omitempty"` // of the function, that were not: they may be of this text
 	First    time.Time     `json:"first"`
 	Last     time.Time     `json:"last"`
 	Text     string        `json:"text"` // of the last that was looked at

@@ -150,13 +150,14 @@ func (v *View) state(i int, r *Request) string {
 			s = append(s, "against the preference: "+c.String())
 		}
 	}
-	switch rank := v.reserve(i, r.Avoid); rank {
-	case 1:
+	if slices.Contains(r.Avoid, n.ID) {
 		s = append(s, "to avoid")
-	case 2:
+	}
+	if n.Suspect {
 		s = append(s, "suspect")
-	case 3:
-		s = append(s, "to avoid", "suspect")
+	}
+	if n.Crowded {
+		s = append(s, "short of memory")
 	}
 	return strings.Join(s, ", ")
 }

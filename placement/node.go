@@ -28,10 +28,14 @@ type Node struct {
 	Labels      map[string]string
 	Worker      bool                       // hosts grains and takes tasks of others
 	Suspect     bool                       // silent for a while: avoided
+	Crowded     bool                       // near its memory limit: avoided
 	Joining     bool                       // not yet known to be reachable: takes nothing but its own tasks
 	Draining    bool                       // about to leave: takes nothing
 	Runs        func(function string) bool // has that entry in its table; nil has all
 }
+
+// shunned reports whether the node is taken only where no other fits.
+func (n *Node) shunned() bool { return n.Suspect || n.Crowded }
 
 // unknownTask stands for the running time of a task on a node that has not measured one: long enough that a queue
 // there counts for something, short enough that a first batch does not divert all later tasks.

@@ -14,7 +14,7 @@ import (
 // fit, or that none does, without a look at all nodes, and a change of a node is entered in each shape.
 //
 //	shape        what filters the nodes: kind, function, namespace, needs, labels, now
-//	fits[rank]   the nodes that fit, by rank: sound, suspect
+//	fits[rank]   the nodes that fit, by rank: sound, shunned
 //	tally        of all nodes, by cause
 
 // maxShapes bounds how many a view keeps: all go when there are more.
@@ -35,7 +35,7 @@ type shapeKey struct {
 type shape struct {
 	request Request // what filters, without a Seed, a Key or Inputs
 	causes  []cause
-	suspect []bool
+	shunned []bool
 	fits    [2]set
 	tally   tally
 	there   *there // for errors; nil until one asks
@@ -44,10 +44,10 @@ type shape struct {
 // enter enters node i, which has not been entered or was taken out.
 func (s *shape) enter(v *View, i int) {
 	c := v.exclude(i, &s.request)
-	s.causes[i], s.suspect[i] = c, v.nodes[i].Suspect
+	s.causes[i], s.shunned[i] = c, v.nodes[i].shunned()
 	s.tally[c]++
 	if c == fit {
-		s.fits[rank(s.suspect[i])].add(i)
+		s.fits[rank(s.shunned[i])].add(i)
 	}
 }
 
@@ -57,14 +57,14 @@ func (s *shape) correct(v *View, i int) {
 		return // that does not pass
 	}
 	if s.causes[i] == fit {
-		s.fits[rank(s.suspect[i])].remove(i)
+		s.fits[rank(s.shunned[i])].remove(i)
 	}
 	s.tally[s.causes[i]]--
 	s.enter(v, i)
 }
 
-func rank(suspect bool) int {
-	if suspect {
+func rank(shunned bool) int {
+	if shunned {
 		return 1
 	}
 	return 0

@@ -271,13 +271,13 @@ func (v *View) exclude(i int, r *Request) cause {
 	return fit
 }
 
-// reserve says in which order nodes that fit are taken: 0 sound, 1 to avoid, 2 suspect, 3 both.
+// reserve says in which order nodes that fit are taken: 0 sound, 1 to avoid, 2 suspect or crowded, 3 both.
 func (v *View) reserve(i int, avoid []raysys.NodeID) int {
 	rank := 0
 	if len(avoid) > 0 && slices.Contains(avoid, v.nodes[i].ID) {
 		rank = 1
 	}
-	if v.nodes[i].Suspect {
+	if v.nodes[i].shunned() {
 		rank += 2
 	}
 	return rank
@@ -622,7 +622,7 @@ func (v *View) shapeOf(r *Request) *shape {
 	n := len(v.nodes)
 	s := &shape{
 		request: Request{Kind: r.Kind, Now: r.Now, Queue: r.Queue, Function: r.Function, Namespace: r.Namespace, Needs: r.Needs, Labels: maps.Clone(r.Labels)},
-		causes:  make([]cause, n), suspect: make([]bool, n), fits: [2]set{v.newSet(), v.newSet()},
+		causes:  make([]cause, n), shunned: make([]bool, n), fits: [2]set{v.newSet(), v.newSet()},
 	}
 	s.request.Needs.Custom = maps.Clone(r.Needs.Custom)
 	for _, c := range r.Conditions {

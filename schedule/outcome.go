@@ -25,7 +25,7 @@ var outcomes = []struct {
 		raysys.ErrCancelled, raysys.ErrDeadline, raysys.ErrNoRuntime, raysys.ErrBadDefinition, raysys.ErrBadOption, raysys.ErrNoCapacity,
 		raysys.ErrReleased, raysys.ErrInvalidRef, raysys.ErrObjectLost, raysys.ErrStoreFull, raysys.ErrCycle, raysys.ErrPanic, raysys.ErrEncode,
 		raysys.ErrTooLarge, raysys.ErrNoStore, raysys.ErrNotFound, raysys.ErrNondeterministic, raysys.ErrKeyReused, raysys.ErrDeviceSick,
-		raysys.ErrGroupRemoved, raysys.ErrFilter,
+		raysys.ErrGroupRemoved, raysys.ErrFilter, raysys.ErrLeaving,
 	}},
 }
 

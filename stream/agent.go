@@ -34,7 +34,7 @@ type position struct {
 }
 
 var (
-	agents = grains.Define[agent]("stream.agent", grains.Keep(), grains.Unfiltered())
+	agents = grains.Define[agent]("stream.agent", grains.Keep(), grains.Movable(), grains.Unfiltered())
 	wake   = grains.Action0(agents, "wake", (*agent).Wake).Idempotent()
 	save   = grains.Action(agents, "save", (*agent).Save)
 	again  grains.Act[agent, saved]

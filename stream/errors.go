@@ -44,24 +44,27 @@ func (e *MismatchError) Error() string {
 // Is matches ErrMismatch.
 func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
 
+// known are the errors of the bus that programs know by another name.
+var known = []struct{ bus, ours error }{
+	{bus.ErrTooLarge, raysys.ErrTooLarge},
+	{bus.ErrFull, ErrFull},
+	{bus.ErrBounds, raysys.ErrBadDefinition},
+	{bus.ErrRefused, ErrRefused},
+	{bus.ErrClosed, raysys.ErrClosed},
+}
+
 // typed gives an error of the bus the identity that programs know.
 func (d *definition) typed(err error) error {
-	var m *bus.Mismatch
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &m):
+	}
+	if m, ok := errors.AsType[*bus.Mismatch](err); ok {
 		return &MismatchError{d.name, Settings{m.Have.Partitions, m.Have.Keep.String()}, Settings{m.Want.Partitions, m.Want.Keep.String()}}
-	case errors.Is(err, bus.ErrTooLarge):
-		return fmt.Errorf("%w: stream %s: %w", raysys.ErrTooLarge, d.name, err)
-	case errors.Is(err, bus.ErrFull):
-		return fmt.Errorf("%w: stream %s: %w", ErrFull, d.name, err)
-	case errors.Is(err, bus.ErrBounds):
-		return fmt.Errorf("%w: stream %s: %w", raysys.ErrBadDefinition, d.name, err)
-	case errors.Is(err, bus.ErrRefused):
-		return fmt.Errorf("%w: stream %s: %w", ErrRefused, d.name, err)
-	case errors.Is(err, bus.ErrClosed):
-		return fmt.Errorf("%w: stream %s: %w", raysys.ErrClosed, d.name, err)
+	}
+	for _, k := range known {
+		if errors.Is(err, k.bus) {
+			return fmt.Errorf("%w: stream %s: %w", k.ours, d.name, err)
+		}
 	}
 	return fmt.Errorf("stream %s: %w", d.name, err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/stream/internal/bus"
 )
 
@@ -18,7 +19,7 @@ const settles = 3 * time.Second
 // checkSeen is bus.CheckSeen, which is asked twice before it says that the store is an older one.
 func checkSeen(ctx context.Context, b bus.Bus, name string, made int64, seen bus.Mark) error {
 	err := bus.CheckSeen(ctx, b, name, made, seen)
-	if errors.Is(err, bus.ErrOtherStore) && waitFor(ctx, settles) {
+	if errors.Is(err, bus.ErrOtherStore) && backoff.Wait(ctx, settles) {
 		err = bus.CheckSeen(ctx, b, name, made, seen)
 	}
 	return err
@@ -41,16 +42,4 @@ func firstAfter(ctx context.Context, b bus.Bus, name string, f bus.Filter, info 
 		}
 	}
 	return max(first, 1), last, nil
-}
-
-// waitFor returns false when ctx ends before d is over.
-func waitFor(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

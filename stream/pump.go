@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/stream/internal/bus"
 )
 
@@ -179,8 +180,8 @@ func (p *pump) older(b bus.Bus, info bus.Info) (position, error) {
 
 // insist calls f again after a pause, until it returns nil or the pump ends, and says why in the log, once.
 func (p *pump) insist(trouble string, f func() error) {
-	said := ""
-	for n := 0; ; n++ {
+	said, pause := "", backoff.Doubling{First: firstPause, Longest: 10 * time.Second, Draw: rand.Float64}
+	for {
 		err := f()
 		if err == nil || p.ctx.Err() != nil {
 			return
@@ -189,21 +190,14 @@ func (p *pump) insist(trouble string, f func() error) {
 			said = err.Error()
 			p.log().Warn(trouble, "error", said)
 		}
-		if !p.pauseBefore(n, 10*time.Second) {
+		if !pause.Wait(p.ctx) {
 			return
 		}
 	}
 }
 
-func pauseOf(n int, most time.Duration) time.Duration {
-	d := min(100*time.Millisecond<<min(n, 20), most)
-	return d/2 + rand.N(d/2+1)
-}
-
-// pauseBefore waits before attempt n+1, at most for `most`, and returns false when the pump has ended.
-func (p *pump) pauseBefore(n int, most time.Duration) bool {
-	return waitFor(p.ctx, pauseOf(n, most))
-}
+// firstPause is the pause after the first attempt at anything.
+const firstPause = 100 * time.Millisecond
 
 // take gives an event to its target.
 func (p *pump) take(m bus.Message) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -227,7 +228,8 @@ func (t *target) later(m item, err error) {
 	defer p.mu.Unlock()
 	t.leave(m.Seq)
 	t.size = m.load.bytes
-	t.alarm = time.AfterFunc(pauseOf(t.tries, p.s.most), t.countAttempt)
+	pause := min(firstPause<<min(t.tries, 20), p.s.most)
+	t.alarm = time.AfterFunc(pause/2+rand.N(pause/2+1), t.countAttempt)
 	t.tries++
 }
 

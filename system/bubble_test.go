@@ -61,6 +61,9 @@ func (b *bubble) join(name raysys.NodeID, role system.Role, change ...func(*syst
 // start runs a worker until the returned function is called.
 func (b *bubble) start(cfg system.Config) (*system.Node, func()) {
 	b.t.Helper()
+	if cfg.MemoryLimit == 0 { // ten looks a second would take the time of virtual days
+		cfg.MemoryLimit = -1
+	}
 	n, err := system.New(cfg)
 	if err == nil {
 		err = n.Start(b.t.Context())

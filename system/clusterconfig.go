@@ -50,14 +50,20 @@ type ClusterConfig struct {
 	// Empty: no process will.
 	Launch string
 	// Supervisor gets a line for each thing that the supervisor of this process must know before its exit: "draining" when
-	// the node was asked to drain, "staying" when that was cancelled, "misconfigured" by Run when New refused the Config, or
-	// the members of the cluster have other settings. FromEnv takes the pipe that raysys node gives (RAYSYS_SUPERVISOR).
-	// Nil: there is no supervisor.
+	// the node was asked to drain, "restarting" when the supervisor shall start the program again then, "staying"
+	// when that
+	// was cancelled, "misconfigured" by Run when New refused the Config, or the members of the cluster have other
+	// settings.
+	// FromEnv takes the pipe that raysys node gives (RAYSYS_SUPERVISOR). Nil: there is no supervisor.
 	Supervisor io.Writer
 	// Strategies are placement strategies of the program's own, by the name that raysys.Placement gives.
 	Strategies map[raysys.Strategy]placement.Strategy
 	// TTL of the node's lease: 10 s unless set, which is the least that Consul allows.
 	TTL time.Duration
+	// Silence is how long this node lets a worker say nothing before it helps to replace it, and how long the others
+	// may rely on this node not to: 600 ms to TTL. 4 s unless set, or TTL where that is shorter. A worker whose
+	// machine stops for less loses nothing but that time. Set it higher where machines stop for longer.
+	Silence time.Duration
 	// JoinTimeout is how long Start goes on trying while the store cannot be reached. 0: until its ctx ends.
 	JoinTimeout time.Duration
 
@@ -67,6 +73,7 @@ type ClusterConfig struct {
 func init() {
 	standins.Of = func(cluster any) *standins.Parts { return &cluster.(*ClusterConfig).parts }
 	standins.Inspector = func(cfg any) *core.Inspector { return &cfg.(*Config).inspect }
+	standins.MemoryUsed = func(cfg any) *func() int64 { return &cfg.(*Config).used }
 	standins.Fakes = func(cfg any) *map[*core.Entry]detour.Fake { return &cfg.(*Config).fakes }
 }
 
@@ -82,6 +89,7 @@ const (
 	defaultCluster = "default"
 	defaultListen  = "127.0.0.1:0"
 	defaultTTL     = 10 * time.Second
+	defaultSilence = 4 * time.Second
 )
 
 func clusterFrom(e *environment) *ClusterConfig {
@@ -90,7 +98,8 @@ func clusterFrom(e *environment) *ClusterConfig {
 		Listen: e.get("RAYSYS_LISTEN"), Advertise: e.get("RAYSYS_ADVERTISE"),
 		TLS:      TLSFiles{Cert: e.get("RAYSYS_TLS_CERT"), Key: e.get("RAYSYS_TLS_KEY"), CA: e.get("RAYSYS_TLS_CA")},
 		Insecure: e.boolean("RAYSYS_INSECURE"), Launch: e.get("RAYSYS_LAUNCH"), Supervisor: supervisorOf(e.get("RAYSYS_SUPERVISOR")),
-		TTL: e.duration("RAYSYS_TTL"), JoinTimeout: e.duration("RAYSYS_JOIN_TIMEOUT"),
+		TTL: e.duration("RAYSYS_TTL"), Silence: e.duration("RAYSYS_SILENCE"),
+		JoinTimeout: e.duration("RAYSYS_JOIN_TIMEOUT"),
 	}
 	e.pairs("RAYSYS_LABELS", "key=value,key=value", func(key, value string) bool {
 		if c.Labels == nil {
@@ -152,6 +161,12 @@ func (c *ClusterConfig) complete() error {
 	if c.TTL < 0 {
 		errs = append(errs, fmt.Errorf("Config.Cluster.TTL is %v: give a positive duration", c.TTL))
 	}
+	if c.Silence == 0 && c.TTL > 0 {
+		c.Silence = min(defaultSilence, c.TTL)
+	} else if least := min(member.MinSilence, c.TTL); c.TTL > 0 && (c.Silence < least || c.Silence > c.TTL) {
+		const bad = "Config.Cluster.Silence (RAYSYS_SILENCE) is %v: give %v to the TTL (RAYSYS_TTL), which is %v"
+		errs = append(errs, fmt.Errorf(bad, c.Silence, least, c.TTL))
+	}
 	if c.JoinTimeout < 0 {
 		errs = append(errs, fmt.Errorf("Config.Cluster.JoinTimeout is %v: give 0 (no limit) or more", c.JoinTimeout))
 	}
@@ -184,7 +199,9 @@ func (cfg *Config) member() node.Config {
 			ID: cfg.Name, Role: c.Role.member(), Serves: c.Role == Both, Resources: cfg.Resources, Devices: cfg.Devices, Labels: c.Labels,
 			Version: Version(), Launch: c.Launch, Observer: c.Observer,
 		},
-		Cert: c.TLS.Cert, CA: c.TLS.CA, TTL: c.TTL, JoinTimeout: c.JoinTimeout, Durable: cfg.Lineage == LineageDurable, Supervisor: c.Supervisor, Parts: c.parts,
+		Cert: c.TLS.Cert, CA: c.TLS.CA, TTL: c.TTL, Silence: c.Silence,
+		Rebalance:   cfg.Rebalance,
+		JoinTimeout: c.JoinTimeout, Durable: cfg.Lineage == LineageDurable, Supervisor: c.Supervisor, Parts: c.parts,
 		Store: c.Store, Open: c.open, Transport: c.transport,
 		Allow: func(cert *x509.Certificate, i member.Info) error { return allowed(cert, roleOf(i)) },
 	}

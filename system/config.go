@@ -65,6 +65,10 @@ type Config struct {
 	// touched, so it costs address space; the heap may grow by about twice of it before a collection. 0: none, and
 	// FromEnv sets 16 MiB.
 	HeapFloor int64
+	// MemoryLimit is the memory that the process may have, in bytes, from 64 MiB on: near it the node lets go of
+	// idle grains, and starts none. Go's collector gets a softer limit, unless GOMEMLIMIT gives one. 0: what its
+	// cgroups or its machine allow. Below 0: no limit, and nobody looks.
+	MemoryLimit int64
 	// Logger for state changes, and for failures of tasks and calls whose result was never read. Nil: none.
 	Logger *zap.Logger
 	// Data is the directory of the store of a node without a cluster, in which what grains.State holds survives the
@@ -74,6 +78,11 @@ type Config struct {
 	// Grace bounds the time that a worker takes to leave under Main and Run, from the signal to the end of the process: 5
 	// minutes unless set.
 	Grace time.Duration
+	// Rebalance is for how long the workers of a cluster have been the same before this worker gives grains to others,
+	// so that all have even shares of the work: grains of kinds that are Durable or Movable (see package grains). 30 s
+	// unless set; below 0 it gives none, and others give it none. A change is a worker that joins, drains, leaves or is
+	// suspect.
+	Rebalance time.Duration
 	// Objects says what the object store may use.
 	Objects ObjectConfig
 	// Lineage says what the node keeps to make a lost value again. Unless set it is LineageDurable in a cluster, and
@@ -95,6 +104,7 @@ type Config struct {
 	inspect core.Inspector // sees every value that changes hands, in tests; nil: values are handed over
 
 	fakes map[*core.Entry]detour.Fake // what stands in for functions, in tests
+	used  func() int64                // of MemoryLimit, in tests
 
 	visible string         // CUDA_VISIBLE_DEVICES, as FromEnv has read it
 	lines   worklog.Config // where lines of raysys.Logger go, as FromEnv has read it; else to Logger
@@ -107,8 +117,8 @@ const (
 	maxHeapFloor     = 4096
 )
 
-// FromEnv reads a Config from RAYSYS_* variables, which docs/operating.md lists: what the node is and offers, and,
-// where RAYSYS_CONSUL is set, which cluster it joins and how. It reports every variable that cannot be meant.
+// FromEnv reads a Config from RAYSYS_* variables, which docs/operating/variables.md lists: what the node is and offers,
+// and, where RAYSYS_CONSUL is set, which cluster it joins and how. It reports every variable that cannot be meant.
 func FromEnv() (Config, error) { return fromEnv(os.Getenv) }
 
 func fromEnv(getenv func(string) string) (Config, error) {
@@ -119,6 +129,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		Seed:      e.whole("RAYSYS_SEED", "", 64),
 		Data:      getenv("RAYSYS_DATA"),
 		Grace:     e.duration("RAYSYS_GRACE"),
+		Rebalance: e.durationOrOff("RAYSYS_REBALANCE"),
 
 		Weight:           int(e.whole("RAYSYS_WEIGHT", "1 to 1000, ", 16)),
 		WaitForResources: e.boolean("RAYSYS_WAIT_FOR_RESOURCES"),
@@ -146,6 +157,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		Memory: e.size("RAYSYS_OBJECT_MEMORY", objectstore.AvailableMemory()), Spill: getenv("RAYSYS_SPILL"),
 		Disk: e.size("RAYSYS_SPILL_MAX", 0), NoSharing: e.boolean("RAYSYS_NO_SHARING"),
 	}
+	cfg.MemoryLimit = memoryLimit(e)
 	cfg.Lineage, cfg.LineageMemory = e.lineage(), e.size("RAYSYS_LINEAGE_MEMORY", objectstore.AvailableMemory())
 	if getenv("RAYSYS_CONSUL") != "" {
 		cfg.Cluster = clusterFrom(e)
@@ -213,12 +225,15 @@ func (cfg *Config) complete() error {
 	if cfg.Objects.Memory < 0 || cfg.Objects.Disk < 0 {
 		errs = append(errs, fmt.Errorf("Config.Objects has %d bytes of Memory and %d of Disk: give 0 (the default) or more", cfg.Objects.Memory, cfg.Objects.Disk))
 	}
-	errs = append(errs, cfg.completeLineage())
+	errs = append(errs, cfg.completeLineage(), checkMemoryLimit(cfg.MemoryLimit))
 	if cfg.Grace < 0 {
 		errs = append(errs, fmt.Errorf("Config.Grace is %v: give 0 (the default) or more", cfg.Grace))
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = defaultGrace
+	}
+	if cfg.Rebalance == 0 {
+		cfg.Rebalance = defaultRebalance
 	}
 	if err := cfg.NATS.check(); err != nil {
 		errs = append(errs, fmt.Errorf("Config.NATS: %w", err))

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -49,6 +50,8 @@ func TestBadConfig(t *testing.T) {
 		"bytes":         {system.Config{QueueBytes: -1}, "QueueBytes", nil},
 		"objects":       {system.Config{Objects: system.ObjectConfig{Memory: -1}}, "Config.Objects", nil},
 		"spill":         {system.Config{Objects: system.ObjectConfig{Disk: -1}}, "Config.Objects", nil},
+		"memory limit":  {system.Config{MemoryLimit: 1 << 20}, "64 MiB or more", nil},
+		"too high":      {system.Config{MemoryLimit: math.MaxInt64}, "its cgroup or machine has", nil},
 		"all of it":     {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "QueueTasks", nil},
 		"all of it (2)": {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "QueueBytes", nil},
 		"all of it (3)": {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "at least 1", nil},
@@ -107,7 +110,7 @@ func TestSeed(t *testing.T) {
 
 func TestFromEnv(t *testing.T) {
 	set := func(t *testing.T, env ...string) {
-		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL", "INSECURE", "LABELS", "OBJECT_MEMORY", "SPILL", "SPILL_MAX", "NO_SHARING", "MEMORY", "GPU_MEMORY"} {
+		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL", "INSECURE", "LABELS", "OBJECT_MEMORY", "MEMORY_LIMIT", "SPILL", "SPILL_MAX", "NO_SHARING", "MEMORY", "GPU_MEMORY", "REBALANCE"} {
 			t.Setenv("RAYSYS_"+name, "")
 		}
 		for _, v := range env {
@@ -148,8 +151,26 @@ func TestFromEnv(t *testing.T) {
 			}
 		}
 	})
+	t.Run("memory limit", func(t *testing.T) {
+		for v, want := range map[string]int64{"": 0, "512MiB": 512 << 20, "50%": objectstore.AvailableMemory() / 2, "off": -1} {
+			set(t, "MEMORY_LIMIT="+v)
+			if cfg, err := system.FromEnv(); err != nil || cfg.MemoryLimit != want {
+				t.Errorf("%q: %d, %v", v, cfg.MemoryLimit, err)
+			}
+		}
+	})
+	t.Run("rebalance", func(t *testing.T) {
+		for v, want := range map[string]time.Duration{"": 0, "2m": 2 * time.Minute, "off": -1} {
+			set(t, "REBALANCE="+v)
+			if cfg, err := system.FromEnv(); err != nil || cfg.Rebalance != want {
+				t.Errorf("%q: %v, %v", v, cfg.Rebalance, err)
+			}
+		}
+	})
 	for _, bad := range []string{
+		"MEMORY_LIMIT=0", "MEMORY_LIMIT=1MiB", "MEMORY_LIMIT=1000TiB", "MEMORY_LIMIT=-1", "MEMORY_LIMIT=on", "MEMORY_LIMIT=101%",
 		"MEMORY=8Gb", "GPU_MEMORY=50%", "CPU=x", "CPU=-1", "GPU=-0.1", "SEED=-1", "SEED=1.5", "LOG=loud", "OBJECT_MEMORY=lots", "OBJECT_MEMORY=101%", "SPILL_MAX=5%", "NO_SHARING=perhaps",
+		"REBALANCE=5", "REBALANCE=-1s", "REBALANCE=0s", "REBALANCE=on",
 	} {
 		t.Run(bad, func(t *testing.T) {
 			set(t, bad)

@@ -1,7 +1,11 @@
 package system
 
 import (
+	"context"
+
 	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/registry"
 )
 
@@ -17,10 +21,30 @@ func init() {
 
 // takeDue gives what is due to package schedule.
 func takeDue(n *Node, list []due.Item) error {
+	if list = wakeGrains(n, list); len(list) == 0 {
+		return nil
+	}
 	s := due.Registered()
 	if s == nil {
 		return due.ErrNoSchedules
 	}
 	s.Take(n, list)
 	return nil
+}
+
+// wakeGrains calls the grains that are always on, and returns the other items.
+func wakeGrains(n *Node, list []due.Item) (rest []due.Item) {
+	var ctx context.Context
+	for i := range list {
+		kind, key, ok := list[i].Wakes()
+		switch {
+		case !ok:
+			rest = append(rest, list[i])
+			continue
+		case ctx == nil:
+			ctx = n.Context(context.Background())
+		}
+		_ = grainengine.Wake(ctx, n.cfg.Table, graindir.ID{Kind: kind, Key: key}) // the leader looks what has come of it
+	}
+	return rest
 }

@@ -103,6 +103,19 @@ func (e *environment) duration(name string) time.Duration {
 	return d
 }
 
+// durationOrOff returns a duration below 0 for off.
+func (e *environment) durationOrOff(name string) time.Duration {
+	v := e.get(name)
+	if v == "off" {
+		return -1
+	}
+	d, err := time.ParseDuration(v)
+	if v != "" && (err != nil || d <= 0) {
+		e.bad(name, v, "a positive duration, such as 30s or 5m, or off")
+	}
+	return d
+}
+
 // pairs reads name=value,name=value and gives each pair to set, which reports whether the pair is valid.
 func (e *environment) pairs(name, form string, set func(name, value string) bool) {
 	v := e.get(name)

@@ -3,9 +3,13 @@ package system_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/raysys/raysys"
@@ -42,6 +46,50 @@ func ExampleMain() {
 	}
 	_ = main
 	// Output:
+}
+
+// A program whose work comes over HTTP serves until it is told to end. -addr has its value: Main has parsed the flags.
+func ExampleServe() {
+	main := func() {
+		addr := flag.String("addr", "127.0.0.1:8080", "address to serve at")
+		http.HandleFunc("GET /square/{x}", func(w http.ResponseWriter, r *http.Request) {
+			x, _ := strconv.Atoi(r.PathValue("x"))
+			v, err := mainSquare.Go(r.Context(), x).Get(r.Context())
+			fmt.Fprintln(w, v, err)
+		})
+		system.Main(func(ctx context.Context) error { return system.Serve(ctx, *addr, nil) })
+	}
+	_ = main
+	// Output:
+}
+
+// A test, or a program that does not mind the port, listens by itself.
+func ExampleServeListener() {
+	err := system.Run(context.Background(), system.Config{Table: table}, func(ctx context.Context) error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		served := make(chan error, 1)
+		go func() {
+			served <- system.ServeListener(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				v, err := twice.Go(r.Context(), 21).Get(r.Context())
+				fmt.Fprint(w, v, err)
+			}))
+		}()
+		r, err := http.Get("http://" + l.Addr().String())
+		if err != nil {
+			return err
+		}
+		io.Copy(os.Stdout, r.Body)
+		r.Body.Close()
+		cancel()
+		return <-served
+	})
+	fmt.Println(err)
+	// Output: 42 <nil><nil>
 }
 
 var (
@@ -95,6 +143,31 @@ func ExampleNode_Tasks() {
 	// true
 	// job nightly <nil>
 	// true
+}
+
+// A program that looks after a cluster starts a task of another program, and restarts a worker, as raysys start and raysys restart do.
+func ExampleNode_StartTask() {
+	after := func(ctx context.Context, n *system.Node) error {
+		job, err := n.StartTask(ctx, inspect.StartQuery{Function: "main.report", Argument: []byte(`{"Day": "monday"}`), Name: "report-monday"})
+		if err != nil {
+			return err
+		}
+		fmt.Println(job.Name, job.Node, job.Joined)
+
+		incarnation, err := n.RestartNode(ctx, "n1", false)
+		if err != nil {
+			return err
+		}
+		_, err = n.AwaitDrained(ctx, "n1", incarnation) // it has left, and raysys node starts its program again
+		return err
+	}
+	n, err := system.New(system.Config{Name: "web-1", Table: table})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(after(context.Background(), n))
+	// Output: start main.report: the node is in no cluster: set RAYSYS_CONSUL
 }
 
 func ExampleNew() {

@@ -260,6 +260,47 @@ func TestGetFailures(t *testing.T) {
 	})
 }
 
+// TestGetKeyNoText: grains whose keys are no text, and would be one as strings of JSON, are told apart in all that is asked of other nodes.
+func TestGetKeyNoText(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		operator, _, ctx, end := b.listed(2)
+		defer end()
+		here := purseBreak.With(raysys.Label("node", "a"))
+		key, other := "no text \xff", "no text \ufffd"
+		if _, err := purseFill.Call(ctx, purseKind.Get(key), raysys.Put(ctx, 1)).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := here.Call(ctx, purseKind.Get(key), "no coin").Get(ctx); err == nil {
+			t.Fatal("it did not fail")
+		}
+		rest := purseRest.Call(ctx, purseKind.Get(key))
+		<-time.After(time.Second)
+		if _, err := operator.Get(ctx, "purse/"+other); !errors.Is(err, raysys.ErrNotFound) {
+			t.Errorf("a grain that is not there: %v", err)
+		}
+		g := one(t, operator, "purse/"+key)
+		if g.ID != "purse/"+key || len(g.Grains) != 1 || g.Grains[0].Key != key || g.Grains[0].Turn != "purse.rest" {
+			t.Errorf("the grain: %+v", g)
+		}
+		if len(g.Tasks) != 1 || g.Tasks[0].ID != rest.ID().String() {
+			t.Errorf("its turn: %+v", g.Tasks)
+		}
+		if len(g.States) != 4 || g.States[0].Why == "no node that answers has the kind" {
+			t.Errorf("what is stored of it: %+v", g.States)
+		}
+		if g.Failure == nil || g.Failure.Text != "no coin" {
+			t.Errorf("its failure: %+v", g.Failure)
+		}
+		for prefix, want := range map[string]int{key: 1, other: 0} {
+			all, err := operator.Grains(ctx, inspect.GrainQuery{Kind: "purse", Key: prefix})
+			if err != nil || all.Count != want || want == 1 && all.Grains[0].Key != key {
+				t.Errorf("grains whose keys begin with %q: %+v, %v", prefix, all, err)
+			}
+		}
+	})
+}
+
 // TestCancelOfSeveral: a text that fits a job and a placement group shows each, and cancels none: the error has their ids, by which each is
 // cancelled.
 func TestCancelOfSeveral(t *testing.T) {

@@ -114,11 +114,18 @@ func tellPage(n *Node, s *page.Server) {
 		mark := worklog.Mark(os.Getenv(worklog.MarkVariable))
 		mark.SayUnkept(progress.Writer(os.Stderr), line+" asks for the token "+token)
 	}
+	if token == "" || n.cfg.lines.Out == nil {
+		tellRun(n, line)
+	}
+}
+
+// tellRun prints a line about this run to standard error, unless RAYSYS_LOG is error. A Config that FromEnv did not
+// make has no such place: the line goes to its log.
+func tellRun(n *Node, line string) {
 	switch out := n.cfg.lines.Out; {
-	case out != nil && token == "" && n.log.Core().Enabled(zap.WarnLevel):
+	case out != nil && n.log.Core().Enabled(zap.WarnLevel):
 		fmt.Fprintln(out, line)
-	case out != nil:
-	default:
+	case out == nil:
 		n.log.Info(line, zap.String("node", string(n.cfg.Name)))
 	}
 }

@@ -82,7 +82,8 @@ func TestHTTP(t *testing.T) {
 		`raysys_runs_total{function="counter.add",kind="call",outcome="ok"} 1`, `raysys_waiting{function="where",kind="task"} 0`, `raysys_grains{kind="counter"} 1`,
 		`raysys_mailbox_messages{kind="counter"} 0`, `raysys_resource{resource="CPU"} `, `raysys_resource_free{resource="CPU"} `, `raysys_objects 0`,
 		`raysys_transfers_open 0`, `raysys_links{way="direct"} 1`, `raysys_shards_led 32`, `raysys_store_seconds_count{operation="txn"} `,
-		`raysys_store_errors_total{operation="session"} 0`, `raysys_lease_left_seconds `, `go_goroutines `,
+		`raysys_store_errors_total{operation="session"} 0`, `raysys_lease_left_seconds `, `raysys_promise_left_seconds `, `raysys_fenced_reads_total 0`,
+		`raysys_evictions_total{path="fast"} 0`, `go_goroutines `,
 	} {
 		eventually(t, want, func() bool { _, body = fetch(t, url+"/metrics", ""); return strings.Contains(body, "\n"+want) })
 	}

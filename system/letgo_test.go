@@ -172,3 +172,45 @@ func TestOwnerIsAskedToKeep(t *testing.T) {
 	settles(t, "the object goes with its reference", func() bool { return len(list(w1)) == 0 })
 	settles(t, "the copy goes with the object", func() bool { return len(list(w2)) == 0 })
 }
+
+// TestPutsOfOneName: of a driver that has put 20 objects under one name, one after the other, the last one's copy is what stays.
+func TestPutsOfOneName(t *testing.T) {
+	f := newFleet(t)
+	w1, ctx := f.join("w1", system.Worker)
+	w2, _ := f.join("w2", system.Worker)
+	d, dctx := f.join("d", system.Driver)
+	var mine []raysys.Ref[[]byte]
+	for i := range 20 {
+		r := raysys.Put(dctx, fill(200_000+i, byte(i)), raysys.Named("one"), raysys.Replicas(2))
+		if _, err := r.Get(dctx); err != nil {
+			t.Fatal(err)
+		}
+		mine = append(mine, r)
+	}
+	objects := func() int { // of which the workers have copies: the name's caretaker makes another of the last
+		ids := map[string]bool{}
+		for _, w := range []*system.Node{w1, w2} {
+			m, err := w.Memory(ctx, w.Name(), 100)
+			if err != nil || len(m.Nodes) != 1 {
+				t.Fatal(m, err)
+			}
+			for _, o := range m.Nodes[0].Objects {
+				ids[o.ID] = true
+			}
+		}
+		return len(ids)
+	}
+	if n := objects(); n != 20 {
+		t.Fatalf("copies of %d objects, of 20 in use", n)
+	}
+	if err := d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := objects(); n != 1 {
+		t.Errorf("%d objects stay, want that of the name", n)
+	}
+	if b, err := raysys.Lookup[[]byte](ctx, "one").Get(ctx); err != nil || len(b) != 200_019 {
+		t.Errorf("the name: %d bytes, %v", len(b), err)
+	}
+	runtime.KeepAlive(mine)
+}

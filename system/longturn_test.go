@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/system"
 )
 
@@ -81,6 +82,17 @@ func TestLongTurn(t *testing.T) {
 		if len(w.Stacks) != 2 || !strings.Contains(stacks, "system_test.(*stuck).Hang;") || !strings.Contains(stacks, "system_test.helpStuck;") || strings.Contains(stacks, "Rest") {
 			t.Errorf("the stacks of its goroutines:\n%s", stacks)
 		}
+		late := func() []inspect.Grain {
+			t.Helper()
+			s, err := driver.Status(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Nodes[0].Late
+		}
+		if l := late(); len(l) != 1 || l[0].Kind != "stuck" || l[0].Key != "zed" || l[0].Node != "a" || l[0].Turn != "stuck.hang" || l[0].Late != "past its deadline" || l[0].Mailbox != 3 || l[0].Lasts < 55*time.Second {
+			t.Errorf("late turns of the status: %+v", l)
+		}
 		if w := said("stuck/calm"); len(w.Stacks) > 0 || !strings.HasPrefix(w.For, "nothing: it is in stuck.rest, and 0 messages") {
 			t.Errorf("a turn that may take its time: %+v", w)
 		}
@@ -91,6 +103,10 @@ func TestLongTurn(t *testing.T) {
 		close(stuckEnds)
 		if _, err := rests.Get(ctx); err != nil {
 			t.Error(err)
+		}
+		<-time.After(time.Second) // before the next look
+		if l := late(); len(l) != 0 {
+			t.Errorf("late turns that have ended: %+v", l)
 		}
 		<-time.After(10 * time.Second)
 		if w := said("stuck/zed"); w.For != "nothing: it is active, and 0 messages are in its mailbox" || w.Waited != 0 {

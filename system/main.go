@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/nodelog"
 	"github.com/raysys/raysys/internal/printable"
@@ -27,9 +29,16 @@ const closeGrace = 10 * time.Second
 // defaultGrace is Config.Grace unless set.
 const defaultGrace = 5 * time.Minute
 
+// defaultRebalance is Config.Rebalance unless set.
+const defaultRebalance = 30 * time.Second
+
 // Main makes the program a node and runs f as its driver, then exits: with 0, or with 1 and the error on standard
-// error when f failed, or with 2 when a variable is invalid (see ExitCode). It takes everything from RAYSYS_* variables
-// (see FromEnv) and touches neither os.Args nor the flag package.
+// error when f failed, or with 2 when a variable is invalid (see ExitCode). Variables alone, RAYSYS_*, configure the
+// node (see FromEnv).
+//
+// Main parses the command line for a program that has defined flags with package flag and has not called flag.Parse:
+// f reads their values. A program without such flags has os.Args to itself. One that reads os.Args otherwise, and links
+// a package that defines flags, calls flag.CommandLine.Parse(nil) first: then Main parses nothing.
 //
 // Without RAYSYS_CONSUL everything runs in this process. With it the node joins a cluster, as a driver unless
 // RAYSYS_ROLE says otherwise. A worker does not run f: it serves until it is asked to leave, by SIGTERM or by `raysys
@@ -39,7 +48,18 @@ const defaultGrace = 5 * time.Minute
 //
 // SIGINT and SIGTERM cancel f's context, with a cause that names the signal; a second one exits at once.
 func Main(f func(ctx context.Context) error) {
+	parseFlags()
 	os.Exit(run(f, os.Stderr))
+}
+
+// parseFlags parses the flags of a program that has some and has not parsed them. In a binary of tests package testing
+// does that, and libraries have flags there which programs do not have.
+func parseFlags() {
+	has := false
+	flag.VisitAll(func(*flag.Flag) { has = true })
+	if has && !flag.Parsed() && flag.Lookup("test.v") == nil {
+		flag.Parse()
+	}
 }
 
 func run(f func(ctx context.Context) error, stderr io.Writer) int {
@@ -114,7 +134,7 @@ func (cfg *Config) supervisor() io.Writer {
 // says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and drains. The error
 // matches ErrConfig when New refused cfg, or the members of the cluster have other settings.
 func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) error {
-	var back rejoin
+	back := rejoin{backoff.Doubling{Draw: rand.Float64}}
 	for {
 		n, err := New(cfg)
 		if err != nil {
@@ -126,11 +146,7 @@ func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) err
 		}
 		wait := back.next(n)
 		n.log.Warn("the node joins again after a pause", zap.Duration("pause", wait), zap.Error(n.Err()))
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done(): // the node was asked to leave, and has left already
-			t.Stop()
+		if !backoff.Wait(ctx, wait) { // the node was asked to leave, and has left already
 			return nil
 		}
 	}
@@ -139,15 +155,14 @@ func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) err
 // rejoin is the pause before an evicted node joins again: a tenth of the lease after an incarnation that was a host.
 // After each incarnation that was none, because too few hosts could reach it, the pause doubles, up to six leases. A
 // random part of it is left out.
-type rejoin struct{ last time.Duration }
+type rejoin struct{ backoff.Doubling }
 
 func (r *rejoin) next(n *Node) time.Duration {
 	ttl := n.cfg.Cluster.TTL
-	if n.cluster.Hosted() {
-		r.last = 0
+	if r.First, r.Longest = ttl/10, 6*ttl; n.cluster.Hosted() {
+		r.Reset()
 	}
-	r.last = min(max(2*r.last, ttl/10), 6*ttl)
-	return r.last/2 + time.Duration(rand.Float64()*float64(r.last/2))
+	return r.Next()
 }
 
 // live runs one incarnation of the node. again is true when a worker was fenced and shall join anew.
@@ -192,7 +207,7 @@ func (n *Node) serve(ctx context.Context) (again bool, err error) {
 		case <-n.DrainRequested():
 			requested = true
 		case <-n.Done():
-			if errors.Is(n.Err(), raysys.ErrFenced) {
+			if errors.Is(n.Err(), raysys.ErrFenced) && !n.drain.Asked() { // else its supervisor was told that it leaves
 				return true, nil
 			}
 			return false, n.Err()

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,7 +84,45 @@ var programs = map[string]func(ctx context.Context) error{
 		fmt.Println(len(os.Args), os.Args[1:])
 		return nil
 	},
+	"flags":            printFlag,
+	"parsed flags":     printFlag,
+	"other flags":      printFlag,
+	"own flags":        printFlag,
+	"fills its memory": fillMemory,
 }
+
+func printFlag(context.Context) error {
+	if f := flag.Lookup("strange"); f != nil {
+		fmt.Println(f.Value, flag.NArg())
+	}
+	return nil
+}
+
+// defineFlags does what those programs do before Main.
+func defineFlags(mode string) {
+	if !strings.HasSuffix(mode, "flags") {
+		return
+	}
+	flag.CommandLine = flag.NewFlagSet("program", flag.ExitOnError) // without those of tests
+	switch mode {
+	case "flags":
+		flag.Var(new(given), "strange", "")
+	case "parsed flags":
+		flag.Var(new(given), "strange", "")
+		flag.Parse()
+	case "other flags":
+		flag.Int("n", 0, "")
+	case "own flags": // the program has a set of its own, and a package that it links has flags
+		flag.Int("n", 0, "")
+		_ = flag.CommandLine.Parse(nil)
+	}
+}
+
+// given are the values of a flag that may be given again.
+type given []string
+
+func (g *given) String() string     { return fmt.Sprint([]string(*g)) }
+func (g *given) Set(s string) error { *g = append(*g, s); return nil }
 
 func TestMain(m *testing.M) {
 	mode, ok := os.LookupEnv(modeVariable)
@@ -96,6 +135,7 @@ func TestMain(m *testing.M) {
 		tasks.Define("square", func(_ context.Context, x int) (int, error) { return x, nil })
 		tasks.Define[int, int]("nil", nil)
 	}
+	defineFlags(mode)
 	system.Main(programs[mode])
 	fmt.Println("Main returned") // it must not
 }
@@ -136,6 +176,10 @@ func TestMainExits(t *testing.T) {
 		"logs coloured":  {mode: "works", env: []string{"RAYSYS_LOG=info", "RAYSYS_LOG_FORMAT=terminal"}, stdout: "49\n", stderr: "\x1b[34mINFO\x1b[0m node started {"},
 		"join timeout":   {mode: "works", env: []string{"RAYSYS_CONSUL=127.0.0.1:1", "RAYSYS_JOIN_TIMEOUT=300ms"}, code: 3, stderr: "not joined within 300ms: start Consul at 127.0.0.1:1, or raise RAYSYS_JOIN_TIMEOUT"},
 		"arguments":      {mode: "args", stdout: "3 [-strange flag]\n"},
+		"flags":          {mode: "flags", stdout: "[flag] 0\n"},
+		"parsed flags":   {mode: "parsed flags", stdout: "[flag] 0\n"}, // once
+		"other flags":    {mode: "other flags", code: 2, stderr: "flag provided but not defined: -strange\nUsage of program:\n  -n int"},
+		"own flags":      {mode: "own flags"},
 		"grains":         {mode: "grain", stdout: "deactivated 5\n"},
 		"role":           {mode: "works", env: []string{"RAYSYS_CONSUL=127.0.0.1:1", "RAYSYS_ROLE=boss"}, code: 2, stderr: `role "boss"`},
 		"all addresses":  {mode: "works", env: []string{"RAYSYS_CONSUL=127.0.0.1:1", "RAYSYS_LISTEN=:7000"}, code: 2, stderr: "RAYSYS_ADVERTISE"},

@@ -21,6 +21,7 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/loadreport"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/nodedevices"
@@ -28,6 +29,7 @@ import (
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/operate"
 	"github.com/raysys/raysys/internal/placing"
+	"github.com/raysys/raysys/internal/pressure"
 	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
@@ -58,6 +60,7 @@ type Node struct {
 	drain     node.Drain
 	watch     sync.WaitGroup // of the goroutine that watches devices
 	health    nodedevices.Health
+	memory    *pressure.Watch // nil where nobody looks after it
 	lines     *worklog.Lines
 	page      server
 	unseen    *nodelog.Failures
@@ -122,10 +125,12 @@ func New(cfg Config) (*Node, error) {
 	id := raysys.TaskID(n.job.ID)
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
+	n.memory = newMemoryWatch(n)
 	counts, passes := &tally.Tally{}, detour.Of(cfg.Filters, cfg.fakes)
 	tc := taskengine.Config{
 		Tally: counts, Detour: passes, Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
-		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
+		Node: cfg.Name, Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
+		Memory: func() loadreport.Memory { return pressure.MemoryOf(n.memory) },
 	}
 	gc := grainengine.Config{
 		Tally: counts, Detour: passes, Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
@@ -137,9 +142,10 @@ func New(cfg Config) (*Node, error) {
 		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}
 	if cfg.Cluster != nil {
+		n.job.Leave = new(core.Leave)
 		n.cluster = node.New(cfg.member(), partsOf(n))
 		pl := n.cluster.Placer
-		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), pl.PlaceTask, pl.LoadChanged, pl.RestChanged
+		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged, tc.Tell = !cfg.Cluster.Role.hosts(), pl.PlaceTask, pl.LoadChanged, pl.RestChanged, pl.Tell
 		gc.Conditions = pl.Affinity.Resolve
 		tc.Bandwidth = n.pace.Bandwidth
 		gc.Cluster, gc.States, gc.Hosts = pl.Locator(), states{n}, cfg.Cluster.Role.hosts()
@@ -246,6 +252,9 @@ func (n *Node) join(ctx context.Context) error {
 	n.state = stateStarted
 	if n.cfg.DeviceSource != nil {
 		n.watch.Go(func() { n.health.Follow(n.ending, n.cfg.DeviceSource) })
+	}
+	if n.memory != nil {
+		n.watch.Go(func() { n.memory.Follow(n.ending) })
 	}
 	n.floor = make([]byte, n.cfg.HeapFloor)
 	n.log.Info("node started", zap.String("node", string(n.cfg.Name)), zap.Stringer("job", n.job.ID),

@@ -109,6 +109,12 @@ func (n *Node) Cancel(ctx context.Context, text string) (inspect.Thing, error) {
 	return operate.Cancel(ctx, n.operator, text)
 }
 
+// HeapProfile asks a node for what its process has on its heap, after a collection, in the format of package
+// runtime/pprof. One of more than 768 KiB is an error that matches raysys.ErrTooLarge.
+func (n *Node) HeapProfile(ctx context.Context, node raysys.NodeID) ([]byte, error) {
+	return operate.HeapProfile(ctx, n.operator, node)
+}
+
 // Stack asks a node for the stacks of its goroutines.
 func (n *Node) Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error) {
 	return operate.Stack(ctx, n.operator, node)
@@ -171,7 +177,30 @@ func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation u
 	return n.operator.DrainNode(ctx, name)
 }
 
-// CancelDrain cancels a drain that DrainNode asked for, and returns when the node is active again. The error says why the node
+// RestartNode asks a node to drain and leave, and raysys node there to start its program again. Where its program is
+// another file by then, that is
+// what comes back: see Status. It returns when the drain has begun, with the node's incarnation, for AwaitDrained.
+// Named tasks (raysys.Detached) do not
+// hold the node: after two seconds they begin again on another one, unless keepJobs is true. The error matches
+// ErrNoSuchNode when the cluster has no
+// node of that name; it says so where the node is no worker, nothing keeps its program, or it drains already.
+func (n *Node) RestartNode(ctx context.Context, name raysys.NodeID, keepJobs bool) (incarnation uint64, err error) {
+	return operate.RestartNode(ctx, n.operator, name, keepJobs)
+}
+
+// StartTask has a worker submit a task as a detached one with a name, which outlives this node and that worker. It
+// is by the name of its function, with
+// an argument as JSON: the program of this node need not have it. Where the name is that of a task with the same
+// function and argument which has not
+// settled, the answer names that one. The error matches raysys.ErrNotFound where no worker has the function, and
+// raysys.ErrBadOption where several
+// programs have it, or the argument does not fit.
+func (n *Node) StartTask(ctx context.Context, q inspect.StartQuery) (inspect.Started, error) {
+	return operate.Start(ctx, n.operator, q)
+}
+
+// CancelDrain cancels a drain that DrainNode or RestartNode asked for, and returns when the node is active again.
+// The error says why the node
 // cannot stay; it matches ErrNoSuchNode when the node has left.
 func (n *Node) CancelDrain(ctx context.Context, name raysys.NodeID) error {
 	return n.operator.CancelDrain(ctx, name)
@@ -231,6 +260,7 @@ func newOperator(n *Node) *operate.Operator {
 	}
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Namespace: n.cfg.Namespace, Version: Version(), Resources: n.cfg.Resources, Devices: n.cfg.DeviceSource, Job: n.job,
+		Grace: n.cfg.Grace, Context: n.Context, Pressure: n.memory,
 		Tasks: n.tasks, Grains: n.grains, Groups: n.groups.Client, Decisions: &n.decisions, Now: n.wheel.Now, Node: (*operated)(n), Listed: n, Lines: n.lines, Runner: r, Log: n.log,
 	})
 }
@@ -241,10 +271,15 @@ func (n *operated) Cluster() *operate.Cluster {
 	if c == nil {
 		return nil
 	}
-	return &operate.Cluster{
+	in := &operate.Cluster{
 		Name: n.cfg.Cluster.Name, Started: c.Info.Started, Log: c.Log, Runner: c.Runner, Mesh: c.Mesh, Refs: c.Refs, Network: c.Network, Member: c.Member,
 		Registry: c.Registry, Lineage: c.Lineage, Store: c.Store,
 	}
+	in.Balance = func() *inspect.GrainBalance { return node.Balance(c) }
+	if c.TLS != nil {
+		in.Expires = func() (own, ca time.Time) { return c.TLS.TLS.Credentials().Ends() }
+	}
+	return in
 }
 
 // Started implements operate.Node.
@@ -268,7 +303,8 @@ func (n *operated) LedGroups() []registry.LedGroup {
 }
 
 func (n *operated) Registry() (*registry.Registry, error) { return (*Node)(n).registry() }
-func (n *operated) AskDrain() bool                        { return n.drain.Ask() }
+func (n *operated) AskDrain(how node.DrainRequest) error  { return n.drain.Ask(how) }
+func (n *operated) Kept() bool                            { return n.drain.Kept() }
 func (n *operated) CancelDrain() error                    { return n.drain.Cancel() }
 func (n *operated) Holding() []string                     { return n.drain.Holding() }
 func (n *operated) WhyNoHost() string                     { return n.cluster.WhyNoHost() }

@@ -56,11 +56,12 @@ func (s states) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, 
 	r.Commit(id, token, c, done)
 }
 
-// Lease implements graindir.States. In a cluster, reads are valid under the node's lease (rule C20); without one,
-// the process is the lease.
+// Lease implements graindir.States. In a cluster, reads are valid under the node's lease and the promises of its
+// electors, or after a question to the store (rule C20); without one, the process is the lease.
 func (s states) Lease() error {
 	if s.n.cluster == nil {
 		return nil
 	}
-	return s.n.cluster.Suspended()
+	_, err := s.n.cluster.Admit()
+	return err
 }

@@ -73,6 +73,26 @@ func TestUnload(t *testing.T) {
 			}
 		}
 		lodgerEnds.Store(0)
+		keys := []string{"no text \xff", "no text \ufffd"} // which are one in JSON
+		for _, key := range keys {
+			if _, err := lodgerStay.With(raysys.OnNode("b")).Call(ctx, lodgers.Get(key), 0).Get(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, key := range keys {
+			if s, err := system.NodeOf(ctx).Explain(ctx, "lodger/"+key); s.ID != "lodger/"+key || len(s.Placed) != 1 || err != nil {
+				t.Errorf("of %q the nodes say %v, %v", key, s, err)
+			}
+			if err := grains.Unload(ctx, lodgers.Get(key)); err != nil {
+				t.Error(err)
+			}
+			if ends(1); i > 0 {
+				continue
+			}
+			if got, err := lodgerStay.Call(ctx, lodgers.Get(keys[1]), 0).Get(ctx); got != "b2" || err != nil {
+				t.Errorf("after that of a grain with another key it says %s, %v", got, err)
+			}
+		}
 		if err := grains.Unload(ctx, lodgers.Get("a")); err != nil {
 			t.Errorf("of a grain that is not active: %v", err)
 		}

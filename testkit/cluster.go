@@ -111,6 +111,9 @@ func (c *Cluster) config(i int) system.Config {
 			cfg.Logger = env.Logger
 		}
 	}
+	if cfg.MemoryLimit == 0 { // its nodes are in one process, whose memory is that of all
+		cfg.MemoryLimit = -1
+	}
 	if c.base.each != nil {
 		c.base.each(i, &cfg)
 	}

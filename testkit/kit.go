@@ -142,6 +142,9 @@ func (k *Kit) alone(o options) {
 	t := k.t
 	t.Helper()
 	o.cfg.Seed = k.seed
+	if o.cfg.MemoryLimit == 0 && k.virtual { // what the process has is no part of a test that repeats
+		o.cfg.MemoryLimit = -1
+	}
 	var watch *strict
 	if !o.loose {
 		watch = newStrict()

@@ -149,6 +149,8 @@ func TestNotDone(t *testing.T) {
 		context.Canceled:         false,
 		errors.New("mine"):       false,
 		&raysys.TaskError{Function: "f", Err: raysys.ErrOverloaded}: false,
+
+		fmt.Errorf("%w: the answer could not be sent: %w", raysys.ErrOutcomeUnknown, raysys.ErrOverloaded): false,
 	} {
 		if got := testkit.NotDone(err); got != want {
 			t.Errorf("NotDone(%v) = %v", err, got)

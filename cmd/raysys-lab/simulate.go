@@ -60,7 +60,7 @@ func simulateFlags(flags *pflag.FlagSet) *simulate.Config {
 	flags.IntVar(&c.Deaths, "deaths", 0, "workers that die")
 	flags.DurationVar(&c.Detect, "detect", time.Second, "from a death until the lost tasks are sent elsewhere")
 	flags.DurationVar(&c.Latency, "latency", 100*time.Microsecond, "of a message")
-	flags.DurationVar(&c.Report, "report", 100*time.Millisecond, "how often a node tells its load, when it has changed")
+	flags.DurationVar(&c.Report, "report", 0, "how often a node tells all its load (default: as nodes do)")
 	flags.Uint64Var(&c.Seed, "seed", 1, "of the times of tasks and of the deaths")
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -145,13 +146,18 @@ func (o *observer) Close() error {
 // Drain implements client.Cluster.
 func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (client.Drain, error) {
 	incarnation, err := o.node.DrainNode(ctx, node)
-	d := client.Drain{Node: node, Incarnation: incarnation}
 	if err != nil {
-		return d, notFound(err)
+		return client.Drain{Node: node, Incarnation: incarnation}, notFound(err)
 	}
 	if begun(); !wait {
-		return d, nil
+		return client.Drain{Node: node, Incarnation: incarnation}, nil
 	}
+	return o.Left(ctx, node, incarnation)
+}
+
+// Left implements client.Cluster.
+func (o *observer) Left(ctx context.Context, node raysys.NodeID, incarnation uint64) (client.Drain, error) {
+	d := client.Drain{Node: node, Incarnation: incarnation}
 	came, err := o.node.AwaitDrained(ctx, node, incarnation)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -194,3 +200,14 @@ func (o *observer) keeps(node raysys.NodeID, err error) error {
 
 // Status implements client.Cluster.
 func (o *observer) Status(ctx context.Context) (client.Status, error) { return o.node.Status(ctx) }
+
+// Restart implements client.Cluster.
+func (o *observer) Restart(ctx context.Context, node raysys.NodeID, keepJobs bool) (incarnation uint64, err error) {
+	incarnation, err = o.node.RestartNode(ctx, node, keepJobs)
+	return incarnation, notFound(err)
+}
+
+// Start implements client.Cluster.
+func (o *observer) Start(ctx context.Context, q inspect.StartQuery) (inspect.Started, error) {
+	return o.node.StartTask(ctx, q)
+}

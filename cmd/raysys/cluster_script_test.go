@@ -114,18 +114,18 @@ func TestCluster(t *testing.T) {
 	testscript.Run(t, clusterParams("cluster", s, "RAYSYS_CONSUL", consultest.Strict(t, s.Address())))
 }
 
-// TestACL: the policy of docs/operating.md is enough for all that a node and an operator do, and without it the doctor says
+// TestACL: the policy of docs/operating/consul.md is enough for all that a node and an operator do, and without it the doctor says
 // so.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	s := consultest.Start(t, consulserver.Options{ACL: true, MaxConns: 50})
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating", "consul.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	policy := regexp.MustCompile("(?s)```hcl\n(key_prefix.*?)```").FindSubmatch(doc)
 	if policy == nil {
-		t.Fatal("docs/operating.md has no policy")
+		t.Fatal("docs/operating/consul.md has no policy")
 	}
 	if want := consul.Policy("raysys/default/", "raysys-default"); string(policy[1]) != want {
 		t.Errorf("the policy in the docs is\n%s\nstore/consul needs\n%s", policy[1], want)

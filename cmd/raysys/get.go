@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -128,6 +129,54 @@ frequent first. Neighbours that are raysys's own functions are one line.`,
 		})
 	}
 	return cmd
+}
+
+func profileCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "profile [flags] NODE FILE",
+		Short: "Write what a node has on its heap to a file, for go tool pprof",
+		Long: `Write to FILE what a node's process has on its Go heap after a collection, by the functions that made it,
+for go tool pprof. With FILE - it goes to standard output. It needs no page on the node. A profile of more than 768 KiB
+is an error: then fetch /debug/pprof/heap of its page.`,
+		Example: "  raysys profile node-1 heap.pprof && go tool pprof -top heap.pprof",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				const takes = "%s takes the name of a node, and of the file, or - for standard output"
+				return cli.Usagef(takes, cmd.CommandPath())
+			}
+			return checkName("NODE", args[0])
+		},
+	}
+	at := whereFlags(cmd.Flags())
+	cmd.ValidArgsFunction = nodeNames(on, at)
+	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+				err := toFile(args[1], cmd.OutOrStdout(), func(w io.Writer) error {
+					profile, err := c.HeapProfile(ctx, raysys.NodeID(args[0]))
+					if err == nil {
+						_, err = w.Write(profile)
+					}
+					return err
+				})
+				switch {
+				case errors.Is(err, raysys.ErrUnreachable):
+					return fmt.Errorf("%w: profile %s: %w: run raysys doctor", client.ErrUnreachable, args[0], err)
+				case err != nil:
+					return fmt.Errorf("profile %s: %w", args[0], err)
+				}
+				return nil
+			})
+		})
+	}
+	return cmd
+}
+
+// HeapProfile implements client.Cluster.
+func (o *observer) HeapProfile(ctx context.Context, node raysys.NodeID) ([]byte, error) {
+	p, err := o.node.HeapProfile(ctx, node)
+	return p, notFound(err)
 }
 
 // Get implements client.Cluster.

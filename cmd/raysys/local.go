@@ -175,6 +175,9 @@ func (f *localFlags) natsProgram() (path, off string, err error) {
 	return path, "", nil
 }
 
+// leastMemoryLimit is the least that a node takes, in bytes.
+const leastMemoryLimit = 64 << 20
+
 // part is what node i offers of the host, which has that much memory: an equal share of what can be divided, and the first node the
 // GPUs. What is set for all nodes stays.
 func (f *localFlags) part(i int, memory int64, getenv func(string) string) []string {
@@ -187,6 +190,9 @@ func (f *localFlags) part(i int, memory int64, getenv func(string) string) []str
 	if getenv("RAYSYS_MEMORY") == "" {
 		store, _ := system.ParseSize(objects, memory) // the node says what is wrong with it
 		env = append(env, fmt.Sprintf("RAYSYS_MEMORY=%d", max(memory/int64(f.nodes)-store, 1)))
+	}
+	if getenv("RAYSYS_MEMORY_LIMIT") == "" {
+		env = append(env, fmt.Sprintf("RAYSYS_MEMORY_LIMIT=%d", max(memory/int64(f.nodes), leastMemoryLimit)))
 	}
 	if i > 0 && getenv("RAYSYS_GPUS") == "" && getenv("RAYSYS_GPU") == "" {
 		env = append(env, "RAYSYS_GPUS=none")

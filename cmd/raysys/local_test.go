@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 
 // TestLocalDivides: the nodes of raysys local together offer no more than the host has, but for what is set for each.
 func TestLocalDivides(t *testing.T) {
-	const memory = 30_000
+	const memory = 300 << 20
 	for _, c := range []struct {
 		name  string
 		nodes int
@@ -17,14 +18,15 @@ func TestLocalDivides(t *testing.T) {
 		want  []string
 	}{
 		{"three", 3, nil, []string{
-			"CPU=2 OBJECT_MEMORY=20% MEMORY=4000", "CPU=2 OBJECT_MEMORY=20% MEMORY=4000 GPUS=none", "CPU=2 OBJECT_MEMORY=20% MEMORY=4000 GPUS=none",
+			"CPU=2 OBJECT_MEMORY=20% MEMORY=41943040 MEMORY_LIMIT=104857600", "CPU=2 OBJECT_MEMORY=20% MEMORY=41943040 MEMORY_LIMIT=104857600 GPUS=none",
+			"CPU=2 OBJECT_MEMORY=20% MEMORY=41943040 MEMORY_LIMIT=104857600 GPUS=none",
 		}},
-		{"one", 1, nil, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=21000"}},
-		{"values are set", 2, map[string]string{"RAYSYS_OBJECT_MEMORY": "5KB"}, []string{"CPU=2 MEMORY=10000", "CPU=2 MEMORY=10000 GPUS=none"}},
-		{"values take all", 2, map[string]string{"RAYSYS_OBJECT_MEMORY": "60%"}, []string{"CPU=2 MEMORY=1", "CPU=2 MEMORY=1 GPUS=none"}},
-		{"memory is set", 2, map[string]string{"RAYSYS_MEMORY": "7"}, []string{"CPU=2 OBJECT_MEMORY=30%", "CPU=2 OBJECT_MEMORY=30% GPUS=none"}},
-		{"GPUs are set", 2, map[string]string{"RAYSYS_GPUS": "fake:h100x8"}, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=6000", "CPU=2 OBJECT_MEMORY=30% MEMORY=6000"}},
-		{"a number of GPUs", 2, map[string]string{"RAYSYS_GPU": "1"}, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=6000", "CPU=2 OBJECT_MEMORY=30% MEMORY=6000"}},
+		{"one", 1, nil, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=220200960 MEMORY_LIMIT=314572800"}},
+		{"values are set", 2, map[string]string{"RAYSYS_OBJECT_MEMORY": "5KB", "RAYSYS_MEMORY_LIMIT": "off"}, []string{"CPU=2 MEMORY=157281400", "CPU=2 MEMORY=157281400 GPUS=none"}},
+		{"values take all", 2, map[string]string{"RAYSYS_OBJECT_MEMORY": "60%", "RAYSYS_MEMORY_LIMIT": "50%"}, []string{"CPU=2 MEMORY=1", "CPU=2 MEMORY=1 GPUS=none"}},
+		{"memory is set", 2, map[string]string{"RAYSYS_MEMORY": "7", "RAYSYS_MEMORY_LIMIT": "50%"}, []string{"CPU=2 OBJECT_MEMORY=30%", "CPU=2 OBJECT_MEMORY=30% GPUS=none"}},
+		{"GPUs are set", 2, map[string]string{"RAYSYS_GPUS": "fake:h100x8", "RAYSYS_MEMORY_LIMIT": "50%"}, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=62914560", "CPU=2 OBJECT_MEMORY=30% MEMORY=62914560"}},
+		{"a number of GPUs", 5, map[string]string{"RAYSYS_GPU": "1", "RAYSYS_MEMORY": "7"}, slices.Repeat([]string{"CPU=2 OBJECT_MEMORY=12% MEMORY_LIMIT=67108864"}, 5)},
 	} {
 		f := localFlags{nodes: c.nodes, cpu: "2"}
 		var got []string

@@ -5,12 +5,16 @@
 //	raysys list      list tasks, grains, objects, placement groups, streams, schedules, and who waits for what
 //	raysys get       say all that is known of a task, a value, a grain, a job, a placement group or a schedule
 //	raysys stack     show the stacks of a node's goroutines
+//	raysys profile   write what a node has on its heap to a file
 //	raysys logs      show what the programs of nodes wrote
 //	raysys timeline  record what runs on all nodes, for a trace viewer
+//	raysys start     start a task as a named one
 //	raysys cancel    end a job, a task or a placement group
 //	raysys schedule  pause, resume, run or delete a schedule
 //	raysys drain     empty a node and let it go
+//	raysys restart   restart workers one after the other, with a new program
 //	raysys doctor    look for what keeps a cluster from working
+//	raysys cert      make and show the certificates of a cluster
 //	raysys local     run a cluster on this host, to try things
 //	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version
@@ -64,7 +68,9 @@ func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdo
 
 func root(on cluster) *cobra.Command {
 	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
-	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on), stackCommand(on), logsCommand(on), timelineCommand(on), cancelCommand(on), scheduleCommand(on), drainCommand(on), doctorCommand(on))
+	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on))
+	cmd.AddCommand(stackCommand(on), profileCommand(on), logsCommand(on), timelineCommand(on), startCommand(on), cancelCommand(on))
+	cmd.AddCommand(scheduleCommand(on), drainCommand(on), restartCommand(on), doctorCommand(on), certCommand())
 	return cmd
 }
 

@@ -142,9 +142,19 @@ func (o *oddCluster) Drain(_ context.Context, _ raysys.NodeID, _ bool, begun fun
 	return filled[client.Drain](), o.bad()
 }
 
+func (o *oddCluster) Start(context.Context, inspect.StartQuery) (inspect.Started, error) {
+	return filled[inspect.Started](), o.bad()
+}
+
+func (o *oddCluster) Restart(context.Context, raysys.NodeID, bool) (uint64, error) { return 1, o.bad() }
+
+func (o *oddCluster) Left(context.Context, raysys.NodeID, uint64) (client.Drain, error) {
+	return filled[client.Drain](), o.bad()
+}
+
 // TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
 func TestOddNames(t *testing.T) {
-	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "timeline -", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "list functions", "list failures", "drain n"} {
+	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "timeline -", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "list functions", "list failures", "drain n", "start f"} {
 		for _, fails := range []bool{false, true} {
 			o := &oddCluster{fails: fails}
 			on := cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return o, nil }}

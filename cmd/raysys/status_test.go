@@ -104,6 +104,11 @@ func (c *fakeCluster) Cancel(ctx context.Context, text string) (inspect.Thing, e
 	return inspect.Thing{}, fmt.Errorf("%w: nothing is known of %s", client.ErrNotFound, text)
 }
 
+func (c *fakeCluster) HeapProfile(ctx context.Context, node raysys.NodeID) ([]byte, error) {
+	s, err := c.Stack(ctx, node)
+	return []byte("profile of " + s.Node), err
+}
+
 func (c *fakeCluster) Stack(_ context.Context, node raysys.NodeID) (inspect.Stacks, error) {
 	switch node {
 	case "b":
@@ -191,11 +196,11 @@ func (c *fakeCluster) Functions(context.Context, int) (inspect.Functions, error)
 	if c.looks != nil {
 		c.looks()
 	}
-	return inspect.Functions{Cluster: c.at.Cluster, At: time.Now(), Count: 1, Functions: []inspect.Function{{Name: "train", Kind: "task", Runs: c.runs, Errors: 1, P50: 1234567, P99: time.Second, Running: 2, Waiting: 3, Oldest: time.Minute}}}, c.err
+	return inspect.Functions{Cluster: c.at.Cluster, At: time.Now(), Count: 1, Functions: []inspect.Function{{Name: "train", Kind: "task", Runs: c.runs, Errors: 1, P50: 1234567, P99: time.Second, WaitP50: 1000, WaitP99: time.Second, Running: 2, Waiting: 3, Oldest: time.Minute}}}, c.err
 }
 
 func (c *fakeCluster) Failures(context.Context, int) (inspect.Failures, error) {
-	return inspect.Failures{Cluster: c.at.Cluster, Count: 1, Failures: []inspect.Failure{{Node: "a", Function: "train", Kind: "task", Panic: true, Count: 3, First: time.Now(), Last: time.Now(), Text: "panic: boom", ID: "ab"}}}, c.err
+	return inspect.Failures{Cluster: c.at.Cluster, Count: 1, Failures: []inspect.Failure{{Node: "a", Function: "train", Kind: "task", Panic: true, Count: 3, Left: 3147, First: time.Now(), Last: time.Now(), Text: "panic: boom", ID: "ab"}}}, c.err
 }
 
 func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (d client.Drain, err error) {
@@ -215,6 +220,16 @@ func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool, 
 		return client.Drain{Node: "dead", Left: true}, nil
 	}
 	return d, fmt.Errorf("%w: there are a and b", client.ErrNotFound)
+}
+
+func (c *fakeCluster) Start(context.Context, inspect.StartQuery) (inspect.Started, error) {
+	return inspect.Started{}, c.err
+}
+
+func (c *fakeCluster) Restart(context.Context, raysys.NodeID, bool) (uint64, error) { return 7, c.err }
+
+func (c *fakeCluster) Left(context.Context, raysys.NodeID, uint64) (client.Drain, error) {
+	return client.Drain{Left: true, Told: true}, c.err
 }
 
 func (c *fakeCluster) CancelDrain(_ context.Context, node raysys.NodeID) error {
@@ -291,6 +306,11 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"cancel", "x"}, code: 5, talk: "error: cancel x: not found: nothing is known of x: run raysys list\n"},
 		{args: []string{"cancel"}, code: 2, talk: "raysys cancel takes the name or the id of one job"},
 		{args: []string{"cancel", "slow", "--timeout", "1ms"}, code: 4, talk: "timed out after 1ms: cancel slow"},
+		{args: []string{"profile", "a", "-"}, code: 0, out: "profile of a"},
+		{args: []string{"profile", "b", "-"}, code: 3, talk: "error: cluster unreachable: profile b: "},
+		{args: []string{"profile", "c", "/nowhere/x"}, code: 1, talk: "error: profile c: open /nowhere/"},
+		{args: []string{"profile", "c", "-"}, code: 5, talk: "error: profile c: not found: there are a and b"},
+		{args: []string{"profile", "a"}, code: 2, talk: "takes the name of a node, and of the file"},
 		{args: []string{"stack", "a"}, code: 0, out: "node a, process 7: 3 goroutines, 1 stacks\n\n3: chan receive, 2 minutes\n  main.wait main.go:3\n  started by main.main\n"},
 		{args: []string{"stack", "a", "-o", "json"}, code: 0, out: `{"node":"a","pid":7,"goroutines":3,"stacks":[{"count":3,`},
 		{args: []string{"stack", "b"}, code: 3, talk: "error: cluster unreachable: stack b: "},
@@ -317,8 +337,8 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"list", "tasks", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
 		{args: []string{"list", "tasks"}, err: errors.New("odd"), code: 1, talk: "error: list tasks: odd: run raysys doctor\n"},
 		{args: []string{"list", "grains", "--kind", "account", "--key", "7"}, code: 0, out: "GRAIN       NODE  MAILBOX  TURN  LASTS  STATE\naccount/71  a     3        pay   5s     busy\n\ntotal: 1 grain\n"},
-		{args: []string{"list", "functions"}, code: 0, out: "FUNCTION  KIND  RUNS  RUNS/S  ERRORS  P50     P99  RUNNING  WAITING  OLDEST WAIT\ntrain     task  12    -       1       1.23ms  1s   2        3        1m0s\n\ntotal: 1 function\n"},
-		{args: []string{"list", "failures"}, code: 0, out: "FUNCTION  NODE  COUNT  FIRST   LAST    LAST ID  TEXT\ntrain     a     3      1s ago  1s ago  ab       panic: boom\n\ntotal: 1 kind of failure\n"},
+		{args: []string{"list", "functions"}, code: 0, out: "FUNCTION  KIND  RUNS  RUNS/S  ERRORS  P50     P99  WAIT P50  WAIT P99  RUNNING  WAITING  OLDEST WAIT\ntrain     task  12    -       1       1.23ms  1s   <1ms      1s        2        3        1m0s\n\ntotal: 1 function\n"},
+		{args: []string{"list", "failures"}, code: 0, out: "FUNCTION  NODE  COUNT  FIRST   LAST    LAST ID  TEXT\ntrain     a     3+     1s ago  1s ago  ab       panic: boom\n\ntrain on a: 3,147 more not looked at, since there were more than 20 in a second\ntotal: 1 kind of failure\n"},
 		{args: []string{"list", "waits"}, code: 0, out: "train ab on a: blocked\n  step cd on b: running, 1m0s\n\ntotal: 1 task or turn that waits for other work\n"},
 		{args: []string{"drain"}, code: 2, talk: "takes the name of one node: run raysys status"},
 		{args: []string{"drain", "a/b"}, code: 2, talk: `NODE "a/b"`},
@@ -421,10 +441,10 @@ func TestDoctorFails(t *testing.T) {
 	}
 	out, talk, code := ask(t, on, "doctor", "-o", "json")
 	var findings []doctor.Finding
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 12 {
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 13 {
 		t.Errorf("%v: %q", err, out)
 	}
-	if code != 1 || !strings.Contains(talk, "error: 1 of 12 checks failed, first limits: raise it") {
+	if code != 1 || !strings.Contains(talk, "error: 1 of 13 checks failed, first limits: raise it") {
 		t.Errorf("exit %d, %q", code, talk)
 	}
 }

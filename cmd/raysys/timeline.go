@@ -63,24 +63,41 @@ is left out is said here and in the file. A cluster has one recording at a time:
 	return cmd
 }
 
-// recordTimeline writes a file of that name once all is there; what it had stays where that fails.
+// recordTimeline writes a file of that name once all is there.
 func recordTimeline(ctx context.Context, c client.Reader, q inspect.TimelineQuery, name string, stdout io.Writer) (all inspect.Timeline, err error) {
+	err = toFile(name, stdout, func(w io.Writer) (err error) {
+		all, err = c.Timeline(ctx, q, w)
+		return err
+	})
+	return all, err
+}
+
+// toFile has f write a file of that name, and what it had stays where that fails. "-" is standard output. What is no
+// file, such as /dev/null or a pipe, is written to: a rename would take its place.
+func toFile(name string, stdout io.Writer, write func(io.Writer) error) error {
 	if name == "-" {
-		return c.Timeline(ctx, q, stdout)
+		return write(stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".raysys-timeline-*")
+	if i, err := os.Stat(name); err == nil && !i.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".raysys-*")
 	if err != nil {
-		return all, err
+		return err
 	}
 	defer os.Remove(f.Name())
-	all, err = c.Timeline(ctx, q, f)
+	err = write(f)
 	if e := f.Close(); err == nil {
 		err = e
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}
-	return all, err
+	return err
 }
 
 // Timeline implements client.Cluster.

@@ -25,10 +25,10 @@ var ofTests = []string{"internal/consultest", "testkit", "cmd/internal/clitest",
 // unlisted are flags that are not of clusters: their commands' help is enough.
 var unlisted = map[string]bool{"demo": true, "version": true}
 
-// TestVariablesAreDocumented: docs/operating.md has every variable that the code reads and every flag of the commands for
+// TestVariablesAreDocumented: docs/operating/variables.md has every variable that the code reads and every flag of the commands for
 // clusters, and none that is not there.
 func TestVariablesAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating", "variables.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,6 +49,33 @@ var branchedBeat = tasks.Define("guide.longtasks.branched", func(ctx context.Con
 	}
 })
 
+type marchCount struct{ N grains.State[int] }
+
+var (
+	marches = grains.Define[marchCount]("guide.longtasks.marches")
+	marched = grains.Method(marches, "add", func(m *marchCount, ctx context.Context, n int) (int, error) {
+		m.N.Value += n
+		return m.N.Value, m.N.Write(ctx)
+	})
+)
+
+var march = tasks.Define("guide.longtasks.march", func(ctx context.Context, steps int) (int, error) {
+	for {
+		saved, err := marched.Call(ctx, marches.Get("one"), 0).Get(ctx)
+		if err != nil || saved == steps {
+			return raysys.Attempt(ctx), err
+		}
+		select {
+		case <-raysys.Leaving(ctx):
+			return 0, raysys.ErrLeaving // the step is saved: the next attempt goes on behind it
+		case <-time.After(time.Minute): // the work of a step
+		}
+		if _, err := marched.Call(ctx, marches.Get("one"), 1).Get(ctx); err != nil {
+			return 0, err
+		}
+	}
+})
+
 // plainBeat is what the page warns of.
 var plainBeat = tasks.Define("guide.longtasks.plain", func(ctx context.Context, every time.Duration) (int, error) {
 	for i := 0; ; i++ {
@@ -62,6 +89,24 @@ var plainBeat = tasks.Define("guide.longtasks.plain", func(ctx context.Context, 
 		}
 	}
 })
+
+// TestMarch: a task of ten minutes gives way to the drain of its node, in the fifth or in the seventh.
+func TestMarch(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		t, ctx, c := k.T(), k.Context(), k.Cluster()
+		c.Ready()
+		f := march.With(raysys.Retries(0)).Go(ctx, 10)
+		for i := 1; i <= 2; i++ {
+			k.Advance(2*time.Minute + 20*time.Second)
+			c.Drain(i)
+			c.Restart(i)
+			c.Ready()
+		}
+		if attempt, err := f.Get(ctx); attempt < 2 || attempt > 3 || err != nil {
+			t.Error(attempt, err)
+		}
+	}, testkit.Nodes(2))
+}
 
 // TestLongTasks: loops tick for five minutes, and for five more after their node has died. With a key and with a branch they count on, and
 // without either not one tick of the second five minutes counts.

@@ -79,10 +79,6 @@ func (c *Customer) Charge(ctx context.Context, cents int) error {
 	return nil
 }
 
-func startAlwaysOn(ctx context.Context) error {
-	return schedule.Call0(ctx, "session/wake", schedule.Every(time.Minute), look, sessions.Get("alice"))
-}
-
 func TestSchedules(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, t := k.Context(), k.T()
@@ -102,13 +98,6 @@ func TestSchedules(t *testing.T) {
 		}
 		if got, err := raysys.Lookup[string](ctx, "report").Get(ctx); got != "all is well" || err != nil {
 			t.Errorf("the report: %q, %v", got, err)
-		}
-		if err := startAlwaysOn(ctx); err != nil {
-			t.Fatal(err)
-		}
-		k.Advance(10 * time.Minute)
-		if i, err := schedule.Get(ctx, "session/wake"); err != nil || i.Missed > 0 || i.LastError != "" {
-			t.Errorf("always on: %+v, %v", i, err)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 // TestFenced: in mid-run processes are stopped past their lease, lose their session in the store and are killed, that of the learner among them. What they
 // had comes again elsewhere.
 func TestFenced(t *testing.T) {
-	steps := long.Form(18_000, 40_000)
+	steps := long.Form(30_000, 40_000) // more than a busy machine makes before all three faults
 	for seed := range long.Form[uint64](1, 20) {
 		dir := t.TempDir() // a checkpoint of this net is too large for the store: the nodes keep it in their directories
 		p := testkit.Processes(t, 3, testkit.EnvOf(func(i int) []string { return []string{fmt.Sprintf("RAYSYS_SPILL=%s/%d", dir, i)} }))

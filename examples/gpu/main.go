@@ -11,16 +11,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/raysys/raysys/examples/gpu/mlp"
@@ -28,28 +25,6 @@ import (
 	_ "github.com/raysys/raysys/placement/nvml" // finds the GPUs of this host
 	"github.com/raysys/raysys/system"
 )
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-var errUsage = errors.New("run with -h for the flags")
-
-// run is main without the process.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := parseAndRun(ctx, args, stdout)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, "error:", err)
-	if errors.Is(err, errUsage) {
-		return 2
-	}
-	return system.ExitCode(err)
-}
 
 // sizes is the flag of that name.
 type sizes []int
@@ -70,49 +45,56 @@ func (s *sizes) Set(text string) error {
 	return nil
 }
 
-func parseAndRun(ctx context.Context, args []string, stdout io.Writer) error {
-	job := train.Job{Spec: mlp.Spec{Sizes: []int{64, 256, 128, 10}, Batch: 128, Batches: 16, Rate: 0.001, Seed: 1}, Every: 50, BLAS: true}
-	steps, name := 300, fmt.Sprintf("%016x", rand.Uint64())
-	flags := flag.NewFlagSet("gpu", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are one sentence, and run prints it
-	flags.Var((*sizes)(&job.Spec.Sizes), "sizes", "of the layers, inputs first and classes last")
-	flags.IntVar(&job.Spec.Batch, "batch", job.Spec.Batch, "examples in a step")
-	flags.Float64Var(&job.Spec.Rate, "rate", job.Spec.Rate, "of Adam")
-	flags.Uint64Var(&job.Spec.Seed, "seed", job.Spec.Seed, "of the data and of the first weights")
-	flags.IntVar(&job.Every, "every", job.Every, "steps from one snapshot to the next")
-	flags.BoolVar(&job.BLAS, "blas", job.BLAS, "cuBLAS multiplies the matrices, where it is found")
-	flags.IntVar(&steps, "steps", steps, "of training")
-	flags.StringVar(&name, "name", name, "of the trainer: one that exists goes on where it is")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "Train a network on a GPU, or on the CPU where there is none.")
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: %w", err, errUsage)
-	case flags.NArg() > 0:
-		return fmt.Errorf("gpu takes no argument, and was given %q: %w", flags.Arg(0), errUsage)
-	case steps < 1:
-		return fmt.Errorf("steps is %d: give 1 or more: %w", steps, errUsage)
+// flags are what the command is told.
+type flags struct {
+	job   train.Job
+	steps int
+	name  string
+}
+
+func define(set *flag.FlagSet) *flags {
+	spec := mlp.Spec{Sizes: []int{64, 256, 128, 10}, Batch: 128, Batches: 16, Rate: 0.001, Seed: 1}
+	f := &flags{job: train.Job{Spec: spec, Every: 50, BLAS: true}}
+	set.Var((*sizes)(&f.job.Spec.Sizes), "sizes", "of the layers, inputs first and classes last")
+	set.IntVar(&f.job.Spec.Batch, "batch", f.job.Spec.Batch, "examples in a step")
+	set.Float64Var(&f.job.Spec.Rate, "rate", f.job.Spec.Rate, "of Adam")
+	set.Uint64Var(&f.job.Spec.Seed, "seed", f.job.Spec.Seed, "of the data and of the first weights")
+	set.IntVar(&f.job.Every, "every", f.job.Every, "steps from one snapshot to the next")
+	set.BoolVar(&f.job.BLAS, "blas", f.job.BLAS, "cuBLAS multiplies the matrices, where it is found")
+	set.IntVar(&f.steps, "steps", 300, "of training")
+	set.StringVar(&f.name, "name", fmt.Sprintf("%016x", rand.Uint64()), "of the trainer: one that exists goes on where it is")
+	return f
+}
+
+// check says what is wrong with the flags.
+func (f *flags) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("gpu takes no argument, and was given %q", args[0])
+	case f.steps < 1:
+		return fmt.Errorf("steps is %d: give 1 or more", f.steps)
 	}
-	if err := job.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", err, errUsage)
+	return f.job.Validate()
+}
+
+func main() {
+	f := define(flag.CommandLine)
+	flag.Parse()
+	if err := f.check(flag.Args()); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v: run with -h for the flags\n", err)
+		os.Exit(2)
 	}
 	if _, set := os.LookupEnv("RAYSYS_GPUS"); !set {
-		if err := os.Setenv("RAYSYS_GPUS", "auto"); err != nil {
-			return err
-		}
+		_ = os.Setenv("RAYSYS_GPUS", "auto") // the name is valid
 	}
-	cfg, err := system.FromEnv()
-	if err != nil {
-		return err
-	}
-	return system.Run(ctx, cfg, func(ctx context.Context) error {
-		fmt.Fprintf(stdout, "%6s %10s %10s  %s\n", "step", "loss", "ms/step", "device")
-		_, err := train.Run(ctx, name, job, steps, func(p train.Progress) {
-			fmt.Fprintf(stdout, "%6d %10.4f %10.3f  %s\n", p.Step, p.Loss, float64(p.Each)/float64(time.Millisecond), p.Where)
-		})
-		return err
+	system.Main(func(ctx context.Context) error { return f.run(ctx, os.Stdout) })
+}
+
+// run trains, and reports as it does.
+func (f *flags) run(ctx context.Context, stdout io.Writer) error {
+	fmt.Fprintf(stdout, "%6s %10s %10s  %s\n", "step", "loss", "ms/step", "device")
+	_, err := train.Run(ctx, f.name, f.job, f.steps, func(p train.Progress) {
+		fmt.Fprintf(stdout, "%6d %10.4f %10.3f  %s\n", p.Step, p.Loss, float64(p.Each)/float64(time.Millisecond), p.Where)
 	})
+	return err
 }

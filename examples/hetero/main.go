@@ -19,87 +19,65 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/raysys/raysys"
 	_ "github.com/raysys/raysys/placement/nvml" // finds the GPUs of this host, where raysys node does not
 	"github.com/raysys/raysys/system"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-var errUsage = errors.New("run with -h for the flags")
-
-// command is main without the process.
-func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := parseAndRun(ctx, args, stdout)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, "error:", err)
-	if errors.Is(err, errUsage) {
-		return 2
-	}
-	return system.ExitCode(err)
-}
-
 // wanted is what the flags say.
 type wanted struct {
 	run
-	names  []string // of placements
-	rounds int
-	prices prices
-	svg    string
+	placements string
+	names      []string // of placements
+	rounds     int
+	prices     prices
+	svg        string
 }
 
-func parseAndRun(ctx context.Context, args []string, stdout io.Writer) error {
-	w := wanted{run: run{Seed: 1, Iterations: 10, Rollouts: 8, Steps: 256}, rounds: 1, prices: onDemand}
-	names := "split,symmetric"
-	flags := flag.NewFlagSet("hetero", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are one sentence, and command prints it
-	flags.Uint64Var(&w.Seed, "seed", w.Seed, "of the run: the same one repeats it")
-	flags.IntVar(&w.Iterations, "iterations", w.Iterations, "of rollouts and an update")
-	flags.IntVar(&w.Rollouts, "rollouts", w.Rollouts, "in an iteration")
-	flags.IntVar(&w.Steps, "steps", w.Steps, "of a rollout at least")
-	flags.IntVar(&w.rounds, "rounds", w.rounds, "of all placements, of which the median counts")
-	flags.StringVar(&names, "placement", names, "split, symmetric, or both")
-	flags.Float64Var(&w.prices.CPU, "cpu-price", w.prices.CPU, "dollars an hour of a node without GPUs")
-	flags.Float64Var(&w.prices.GPU, "gpu-price", w.prices.GPU, "dollars an hour of a node with a GPU")
-	flags.StringVar(&w.svg, "svg", "", "file to draw where all ran")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "Learn CartPole with rollouts on CPU nodes and the learner on a GPU node.")
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: %w", err, errUsage)
-	case flags.NArg() > 0:
-		return fmt.Errorf("hetero takes no argument, and was given %q: %w", flags.Arg(0), errUsage)
+func define(set *flag.FlagSet) *wanted {
+	w := &wanted{run: run{Seed: 1, Iterations: 10, Rollouts: 8, Steps: 256}, prices: onDemand}
+	set.Uint64Var(&w.Seed, "seed", w.Seed, "of the run: the same one repeats it")
+	set.IntVar(&w.Iterations, "iterations", w.Iterations, "of rollouts and an update")
+	set.IntVar(&w.Rollouts, "rollouts", w.Rollouts, "in an iteration")
+	set.IntVar(&w.Steps, "steps", w.Steps, "of a rollout at least")
+	set.IntVar(&w.rounds, "rounds", 1, "of all placements, of which the median counts")
+	set.StringVar(&w.placements, "placement", "split,symmetric", "split, symmetric, or both")
+	set.Float64Var(&w.prices.CPU, "cpu-price", w.prices.CPU, "dollars an hour of a node without GPUs")
+	set.Float64Var(&w.prices.GPU, "gpu-price", w.prices.GPU, "dollars an hour of a node with a GPU")
+	set.StringVar(&w.svg, "svg", "", "file to draw where all ran")
+	return w
+}
+
+// check says what is wrong with the flags.
+func (w *wanted) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("hetero takes no argument, and was given %q", args[0])
 	case w.Iterations < 1 || w.Rollouts < 1 || w.Steps < 1 || w.rounds < 1:
-		return fmt.Errorf("iterations, rollouts, steps and rounds are 1 or more: %w", errUsage)
+		return errors.New("iterations, rollouts, steps and rounds are 1 or more")
 	case !(w.prices.CPU >= 0 && w.prices.GPU >= 0):
-		return fmt.Errorf("prices are 0 or more: %w", errUsage)
+		return errors.New("prices are 0 or more")
 	}
-	for _, name := range strings.Split(names, ",") {
+	w.names = strings.Split(w.placements, ",")
+	for _, name := range w.names {
 		if placements[name] == nil {
-			return fmt.Errorf("there is no placement %q: %w", name, errUsage)
+			return fmt.Errorf("there is no placement %q", name)
 		}
-		w.names = append(w.names, name)
 	}
-	cfg, err := system.FromEnv()
-	if err != nil {
-		return err
+	return nil
+}
+
+func main() {
+	w := define(flag.CommandLine)
+	flag.Parse()
+	if err := w.check(flag.Args()); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v: run with -h for the flags\n", err)
+		os.Exit(2)
 	}
-	return system.Run(ctx, cfg, func(ctx context.Context) error { return w.do(ctx, stdout) })
+	system.Main(func(ctx context.Context) error { return w.do(ctx, os.Stdout) })
 }
 
 // measured is a run of a placement, with its cost.

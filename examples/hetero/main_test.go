@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -149,23 +150,35 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-func TestExitCodes(t *testing.T) {
-	t.Setenv("RAYSYS_CONSUL", "")
-	for _, c := range []struct {
-		args, talk string
-		code       int
-	}{
-		{"-h", "", 0},
-		{"-placement nowhere", `there is no placement "nowhere"`, 2},
-		{"-iterations 0", "iterations, rollouts, steps and rounds are 1 or more", 2},
-		{"-cpu-price -1", "prices are 0 or more", 2},
-		{"-bogus", "flag provided but not defined: -bogus", 2},
-		{"now", `hetero takes no argument, and was given "now"`, 2},
-		{"-placement split", "split needs nodes with --labels kind=cpu, and one with a GPU for the learner", 1},
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"-placement nowhere": `there is no placement "nowhere"`,
+		"-iterations 0":      "iterations, rollouts, steps and rounds are 1 or more",
+		"-cpu-price -1":      "prices are 0 or more",
+		"-bogus":             "flag provided but not defined: -bogus",
+		"now":                `hetero takes no argument, and was given "now"`,
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := command(t.Context(), strings.Fields(c.args), &stdout, &stderr); code != c.code || !strings.Contains(stderr.String(), c.talk) {
-			t.Errorf("%q: exit %d, want %d; standard error %q", c.args, code, c.code, stderr.String())
+		if _, err := parse(args); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %q", args, err, want)
 		}
 	}
+	w, err := parse("-placement split")
+	if err == nil {
+		err = w.do(testkit.New(t).Context(), io.Discard)
+	}
+	const want = "split needs nodes with --labels kind=cpu, and one with a GPU for the learner"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("without such nodes: %v, want %q", err, want)
+	}
+}
+
+// parse parses a command line, as main does.
+func parse(args string) (*wanted, error) {
+	set := flag.NewFlagSet("hetero", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	w := define(set)
+	if err := set.Parse(strings.Fields(args)); err != nil {
+		return nil, err
+	}
+	return w, w.check(set.Args())
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/stream"
-	"github.com/raysys/raysys/system"
 )
 
 const (
@@ -20,7 +19,7 @@ const (
 )
 
 // handler serves until ends is done, when the reads that follow a stream end.
-func handler(ends context.Context, node *system.Node) http.Handler {
+func handler(ends context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders/{customer}", func(w http.ResponseWriter, r *http.Request) {
 		var o Order
@@ -29,7 +28,7 @@ func handler(ends context.Context, node *system.Node) http.Handler {
 			http.Error(w, `give an order such as {"item": "book", "amount": 30}`, http.StatusBadRequest)
 			return
 		}
-		ctx, cancel := context.WithTimeout(node.Context(r.Context()), publishTime)
+		ctx, cancel := context.WithTimeout(r.Context(), publishTime)
 		defer cancel()
 		seq, err := orders.Publish(ctx, r.PathValue("customer"), o)
 		if err != nil { // the order is stored, or it is not
@@ -39,10 +38,10 @@ func handler(ends context.Context, node *system.Node) http.Handler {
 		w.WriteHeader(http.StatusCreated)
 		write(w, map[string]uint64{"seq": seq})
 	})
-	mux.HandleFunc("GET /orders/{customer}", func(w http.ResponseWriter, r *http.Request) { list(ends, node, orders, w, r) })
-	mux.HandleFunc("GET /parked/{customer}", func(w http.ResponseWriter, r *http.Request) { list(ends, node, orders.Parked(), w, r) })
+	mux.HandleFunc("GET /orders/{customer}", func(w http.ResponseWriter, r *http.Request) { list(ends, orders, w, r) })
+	mux.HandleFunc("GET /parked/{customer}", func(w http.ResponseWriter, r *http.Request) { list(ends, orders.Parked(), w, r) })
 	mux.HandleFunc("GET /accounts/{customer}", func(w http.ResponseWriter, r *http.Request) {
-		ctx := node.Context(r.Context())
+		ctx := r.Context()
 		n, err := balance.Call(ctx, accounts.Get(r.PathValue("customer"))).Get(ctx)
 		if err != nil {
 			fail(w, err)
@@ -51,7 +50,7 @@ func handler(ends context.Context, node *system.Node) http.Handler {
 		write(w, map[string]int{"balance": n})
 	})
 	mux.HandleFunc("GET /audits/{day}", func(w http.ResponseWriter, r *http.Request) {
-		ctx := node.Context(r.Context())
+		ctx := r.Context()
 		t, err := totals.Call(ctx, audits.Get(r.PathValue("day"))).Get(ctx)
 		if err != nil {
 			fail(w, err)
@@ -71,7 +70,7 @@ type line struct {
 }
 
 // list writes the events of a customer, from the number that the client asks for: those that are stored and, with follow=1, those that come.
-func list(ends context.Context, node *system.Node, s stream.Stream[Order], w http.ResponseWriter, r *http.Request) {
+func list(ends context.Context, s stream.Stream[Order], w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	opts := []stream.ReadOption{}
 	if from := q.Get("from"); from != "" {
@@ -82,7 +81,7 @@ func list(ends context.Context, node *system.Node, s stream.Stream[Order], w htt
 		}
 		opts = append(opts, stream.From(seq))
 	}
-	ctx, cancel := context.WithCancel(node.Context(r.Context()))
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	follow := q.Get("follow") == "1"
 	if follow {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -27,13 +26,25 @@ const limit = 2 * time.Minute // of a busy machine
 // shop is a client.
 type shop struct{ url string }
 
-func open(t *testing.T, node *system.Node) shop {
-	srv := httptest.NewServer(handler(t.Context(), node))
-	t.Cleanup(func() {
+// open serves until the test ends, or stop is called.
+func open(t *testing.T, ctx context.Context) (s shop, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- system.ServeListener(ctx, l, handler(ctx)) }()
+	stop = sync.OnceFunc(func() {
 		http.DefaultClient.CloseIdleConnections()
-		srv.Close()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
-	return shop{srv.URL}
+	t.Cleanup(stop)
+	return shop{"http://" + l.Addr().String()}, stop
 }
 
 // do makes a request, and returns the code and the body of the answer.
@@ -114,7 +125,7 @@ func (s shop) audited(t *testing.T, want map[string]Totals) {
 }
 
 func TestAlone(t *testing.T) {
-	s := open(t, testkit.New(t).Node())
+	s, _ := open(t, testkit.New(t).Context())
 	if _, err := s.order("bob & sons/2", 5); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +167,7 @@ func TestAlone(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	s := open(t, testkit.New(t).Node())
+	s, _ := open(t, testkit.New(t).Context())
 	for _, c := range []struct {
 		method, path, body string
 		code               int
@@ -179,14 +190,9 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestRunFollows: a reader that follows gets the orders that come, and ends when the shop does.
-func TestRunFollows(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	addr := make(chan net.Addr, 1)
-	done := make(chan error, 1)
-	go func() { done <- run(ctx, "127.0.0.1:0", func(a net.Addr) { addr <- a }) }()
-	s := shop{"http://" + (<-addr).String()}
+// TestFollows: a reader that follows gets the orders that come, and ends when the shop does.
+func TestFollows(t *testing.T) {
+	s, stop := open(t, testkit.New(t).Context())
 	r, err := http.Get(s.url + "/orders/alice?follow=1")
 	if err != nil {
 		t.Fatal(err)
@@ -202,16 +208,9 @@ func TestRunFollows(t *testing.T) {
 			t.Fatalf("%s %v", b, err)
 		}
 	}
-	cancel()
+	stop()
 	if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 {
 		t.Errorf("%s %v", rest, err)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if err := run(context.Background(), "nowhere:-1", nil); err == nil {
-		t.Error("a bad address was accepted")
 	}
 }
 
@@ -219,7 +218,7 @@ func TestRunFollows(t *testing.T) {
 func TestFaults(t *testing.T) {
 	nats := testkit.NATS(t, testkit.NATSSyncAlways())
 	p := testkit.Processes(t, 3, testkit.Env("RAYSYS_NATS="+nats.URL()), testkit.Config(system.Config{NATS: system.NATS{URL: nats.URL()}}))
-	s := open(t, p.Node())
+	s, _ := open(t, p.Context())
 
 	customers := []string{"alice", "bob", "carol", "dave"}
 	acked := make([][]uint64, len(customers)) // of each, the number of the order of amount i+1
@@ -295,7 +294,7 @@ func TestFaults(t *testing.T) {
 
 // TestParked: the orders behind one that an audit refuses are audited.
 func TestParked(t *testing.T) {
-	s := open(t, testkit.New(t).Node())
+	s, _ := open(t, testkit.New(t).Context())
 	for _, amount := range []int{30, auditLimit + 1, 12} {
 		if _, err := s.order("alice", amount); err != nil {
 			t.Fatal(err)

@@ -18,8 +18,6 @@ import (
 
 // front is the HTTP side of one process. Any number of them may serve the same models.
 type front struct {
-	ctx func(context.Context) context.Context // the node's context for a request's
-
 	mu     sync.Mutex // guards the rest
 	rng    *rand.Rand
 	routes map[string]*route
@@ -37,8 +35,8 @@ const (
 	maxBody = 1 << 20
 )
 
-func newFront(ctx func(context.Context) context.Context, seed uint64) *front {
-	return &front{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0)), routes: map[string]*route{}}
+func newFront(seed uint64) *front {
+	return &front{rng: rand.New(rand.NewPCG(seed, 0)), routes: map[string]*route{}}
 }
 
 // handler serves
@@ -55,7 +53,7 @@ func (f *front) handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return
 		}
-		d, err := f.decide(f.ctx(r.Context()), r.PathValue("model"), r.URL.Query().Get("version"), obs)
+		d, err := f.decide(r.Context(), r.PathValue("model"), r.URL.Query().Get("version"), obs)
 		reply(w, d, err)
 	})
 	mux.HandleFunc("PUT /models/{model}/traffic", func(w http.ResponseWriter, r *http.Request) {
@@ -64,12 +62,12 @@ func (f *front) handler() http.Handler {
 			http.Error(w, `give weights of versions, such as {"v1": 90, "v2": 10}: `+err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx := f.ctx(r.Context())
+		ctx := r.Context()
 		_, err := shift.Call(ctx, catalogs.Get(r.PathValue("model")), t).Get(ctx)
 		reply(w, t, err)
 	})
 	mux.HandleFunc("GET /models/{model}/traffic", func(w http.ResponseWriter, r *http.Request) {
-		ctx := f.ctx(r.Context())
+		ctx := r.Context()
 		t, err := shares.Call(ctx, catalogs.Get(r.PathValue("model"))).Get(ctx)
 		reply(w, t, err)
 	})

@@ -22,37 +22,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/raysys/raysys/system"
 )
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-var errUsage = errors.New("run with -h for the flags")
-
-// command is main without the process.
-func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := parseAndRun(ctx, args, stdout, stderr)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, "error:", err)
-	if errors.Is(err, errUsage) {
-		return 2
-	}
-	return system.ExitCode(err)
-}
 
 // wanted is what the flags say.
 type wanted struct {
@@ -62,41 +36,43 @@ type wanted struct {
 	form, svg, addr string
 }
 
-func parseAndRun(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	w := wanted{seed: 1, rounds: 5, batches: 100, length: time.Second, form: "text"}
-	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are one sentence, and command prints it
-	flags.Uint64Var(&w.seed, "seed", w.seed, "of the policies, the observations and the times of requests")
-	flags.IntVar(&w.rounds, "rounds", w.rounds, "of each measurement, of which the median counts")
-	flags.IntVar(&w.batches, "batches", w.batches, "in a round, of each node")
-	flags.DurationVar(&w.length, "length", w.length, "of each load over HTTP")
-	flags.StringVar(&w.form, "o", w.form, "form of the report: text or json")
-	flags.StringVar(&w.svg, "svg", "", "file to draw the latencies in")
-	flags.StringVar(&w.addr, "addr", "", "address to serve at, in place of measuring")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "Serve policies over HTTP, and measure what that costs.")
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: %w", err, errUsage)
-	case flags.NArg() > 0:
-		return fmt.Errorf("serve takes no argument, and was given %q: %w", flags.Arg(0), errUsage)
+func define(set *flag.FlagSet) *wanted {
+	w := &wanted{}
+	set.Uint64Var(&w.seed, "seed", 1, "of the policies, the observations and the times of requests")
+	set.IntVar(&w.rounds, "rounds", 5, "of each measurement, of which the median counts")
+	set.IntVar(&w.batches, "batches", 100, "in a round, of each node")
+	set.DurationVar(&w.length, "length", time.Second, "of each load over HTTP")
+	set.StringVar(&w.form, "o", "text", "form of the report: text or json")
+	set.StringVar(&w.svg, "svg", "", "file to draw the latencies in")
+	set.StringVar(&w.addr, "addr", "", "address to serve at, in place of measuring")
+	return w
+}
+
+// check says what is wrong with the flags.
+func (w *wanted) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("serve takes no argument, and was given %q", args[0])
 	case w.rounds < 1 || w.batches < 4 || w.length <= 0:
-		return fmt.Errorf("rounds are 1 or more, batches 4 or more, the length above zero: %w", errUsage)
+		return errors.New("rounds are 1 or more, batches 4 or more, the length above zero")
 	case w.form != "text" && w.form != "json":
-		return fmt.Errorf("-o is text or json, and was given %q: %w", w.form, errUsage)
+		return fmt.Errorf("-o is text or json, and was given %q", w.form)
 	}
-	cfg, err := system.FromEnv()
-	if err != nil {
-		return err
+	return nil
+}
+
+func main() {
+	w := define(flag.CommandLine)
+	flag.Parse()
+	if err := w.check(flag.Args()); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v: run with -h for the flags\n", err)
+		os.Exit(2)
 	}
-	return system.Run(ctx, cfg, func(ctx context.Context) error {
+	system.Main(func(ctx context.Context) error {
 		if w.addr != "" {
-			return w.serve(ctx, stderr)
+			return w.serve(ctx)
 		}
-		return w.measure(ctx, stdout, stderr)
+		return w.measure(ctx, os.Stdout, os.Stderr)
 	})
 }
 
@@ -109,37 +85,14 @@ func (w wanted) large(version string, seed uint64) release {
 	return draw("large", version, 5*time.Millisecond, 100*1024/4, w.seed+seed)
 }
 
-// front is the HTTP side of the node that ctx is of.
-func (w wanted) front(ctx context.Context) *front {
-	node := system.NodeOf(ctx)
-	return newFront(node.Context, w.seed)
-}
-
-// serve serves both models until ctx ends, then lets requests in progress finish. Two versions of each can be asked for; v1 has the traffic.
-func (w wanted) serve(ctx context.Context, stderr io.Writer) error {
+// serve serves both models until ctx ends. Two versions of each can be asked for; v1 has the traffic.
+func (w wanted) serve(ctx context.Context) error {
 	for _, r := range []release{w.small("v2", 1), w.small("v1", 0), w.large("v2", 1), w.large("v1", 0)} {
 		if err := deploy(ctx, r, traffic{r.Version: 1}); err != nil {
 			return err
 		}
 	}
-	l, err := net.Listen("tcp", w.addr)
-	if err != nil {
-		return fmt.Errorf("listen on -addr %s: %w", w.addr, err)
-	}
-	srv := &http.Server{Handler: w.front(ctx).handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
-	fmt.Fprintf(stderr, "listening on http://%s\n", l.Addr())
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		err := srv.Shutdown(grace)
-		<-ended
-		return err
-	}
+	return system.Serve(ctx, w.addr, newFront(w.seed).handler())
 }
 
 // report is what -o json prints.
@@ -181,7 +134,7 @@ func (w wanted) measure(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	r.SmallRatio, r.LargeRatio = r.Small.Ratio, r.Large.Ratio
-	loads, err := loads(ctx, w.front(ctx), small, r.Small.Ceiling, []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1.2}, w.length, w.seed, stderr)
+	loads, err := loads(ctx, newFront(w.seed), small, r.Small.Ceiling, []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1.2}, w.length, w.seed, stderr)
 	if err != nil {
 		return err
 	}

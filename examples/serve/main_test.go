@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -28,11 +29,24 @@ func tiny(version string, seed uint64) release {
 	return draw("tiny", version, time.Millisecond, 64, seed)
 }
 
-// server is the HTTP side of the kit's node.
-func server(t *testing.T, k *testkit.Kit) *httptest.Server {
-	s := httptest.NewServer(newFront(k.Node().Context, 1).handler())
-	t.Cleanup(s.Close)
-	return s
+// listen serves by the node of ctx until the test ends, and returns the URL.
+func listen(ctx context.Context, t *testing.T, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- system.ServeListener(ctx, l, h) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String()
 }
 
 // request makes one and returns its code, its body, and Retry-After.
@@ -59,7 +73,8 @@ func TestVersions(t *testing.T) {
 	for _, nodes := range []int{0, 3} {
 		t.Run(fmt.Sprint("nodes=", nodes), func(t *testing.T) {
 			k := testkit.New(t, testkit.Nodes(nodes))
-			ctx, s := k.Context(), server(t, k)
+			ctx := k.Context()
+			url := listen(ctx, t, newFront(1).handler())
 			v1, v2 := tiny("v1", 1), tiny("v2", 2)
 			if err := deploy(ctx, v1, traffic{"v1": 1}); err != nil {
 				t.Fatal(err)
@@ -101,7 +116,7 @@ func TestVersions(t *testing.T) {
 						case <-stop:
 							return
 						default:
-							ask(s.URL + "/models/tiny")
+							ask(url + "/models/tiny")
 						}
 					}
 				})
@@ -119,15 +134,15 @@ func TestVersions(t *testing.T) {
 				t.Fatal(err)
 			}
 			served("v2", 50)
-			if v := ask(s.URL + "/models/tiny?version=v1"); v != "v1" {
+			if v := ask(url + "/models/tiny?version=v1"); v != "v1" {
 				t.Error("asked for v1 by name:", v)
 			}
 			close(stop)
 			wg.Wait()
-			if code, text, _ := request(t, http.MethodPut, s.URL+"/models/tiny/traffic", []byte(`{"v1": 3, "v2": 1}`)); code != http.StatusOK {
+			if code, text, _ := request(t, http.MethodPut, url+"/models/tiny/traffic", []byte(`{"v1": 3, "v2": 1}`)); code != http.StatusOK {
 				t.Fatal(code, text)
 			}
-			share := newFront(k.Node().Context, 7) // one that knows nothing of before
+			share := newFront(7) // one that knows nothing of before
 			of := map[string]int{}
 			for range 400 {
 				v, err := share.route(ctx, "tiny")
@@ -142,7 +157,7 @@ func TestVersions(t *testing.T) {
 			if len(bad) > 0 {
 				t.Errorf("%d requests were lost, the first: %s", len(bad), bad[0])
 			}
-			if code, text, _ := request(t, http.MethodGet, s.URL+"/models/tiny/traffic", nil); code != http.StatusOK || strings.TrimSpace(text) != `{"v1":3,"v2":1}` {
+			if code, text, _ := request(t, http.MethodGet, url+"/models/tiny/traffic", nil); code != http.StatusOK || strings.TrimSpace(text) != `{"v1":3,"v2":1}` {
 				t.Error(code, text)
 			}
 		})
@@ -152,7 +167,8 @@ func TestVersions(t *testing.T) {
 // TestRefused: what a client does wrong, and a model that has too much to do, have codes of their own.
 func TestRefused(t *testing.T) {
 	k := testkit.New(t)
-	ctx, s := k.Context(), server(t, k)
+	ctx := k.Context()
+	url := listen(ctx, t, newFront(1).handler())
 	slow := tiny("v1", 1)
 	slow.Model, slow.Takes = "slow", time.Second
 	for _, r := range []release{tiny("v1", 1)} {
@@ -176,7 +192,7 @@ func TestRefused(t *testing.T) {
 		{"PUT", "/models/tiny/traffic", []byte(`{"v1": 0}`), 400, "no version has a weight above 0"},
 		{"PUT", "/models/tiny/traffic", []byte(`{"v1": -1}`), 400, "give 0 to 1,000,000"},
 	} {
-		if code, text, _ := request(t, c.method, s.URL+c.path, c.body); code != c.code || !strings.Contains(text, c.text) {
+		if code, text, _ := request(t, c.method, url+c.path, c.body); code != c.code || !strings.Contains(text, c.text) {
 			t.Errorf("%s %s: %d %q, want %d %q", c.method, c.path, code, text, c.code, c.text)
 		}
 	}
@@ -199,7 +215,7 @@ func TestRefused(t *testing.T) {
 		}
 		short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond) // a request that is taken waits
 		defer stop()
-		req, err := http.NewRequestWithContext(short, http.MethodPost, s.URL+"/models/slow?version=v1", bytes.NewReader(obs))
+		req, err := http.NewRequestWithContext(short, http.MethodPost, url+"/models/slow?version=v1", bytes.NewReader(obs))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,48 +265,53 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
+// parse parses a command line, as main does.
+func parse(args ...string) (*wanted, error) {
+	set := flag.NewFlagSet("serve", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	w := define(set)
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	return w, w.check(set.Args())
+}
+
 func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		args []string
-		code int
 		want string
 	}{
-		{[]string{"-h"}, 0, "Serve policies"},
-		{[]string{"-rounds", "0"}, 2, "rounds are 1 or more"},
-		{[]string{"-o", "xml"}, 2, `-o is text or json, and was given "xml"`},
-		{[]string{"x"}, 2, `serve takes no argument, and was given "x"`},
-		{[]string{"-none"}, 2, "flag provided but not defined"},
-		{[]string{"-addr", "nowhere:none"}, 1, "listen on -addr nowhere:none"},
+		{[]string{"-rounds", "0"}, "rounds are 1 or more"},
+		{[]string{"-o", "xml"}, `-o is text or json, and was given "xml"`},
+		{[]string{"x"}, `serve takes no argument, and was given "x"`},
+		{[]string{"-none"}, "flag provided but not defined"},
 	} {
-		var out, errs bytes.Buffer
-		if code := command(t.Context(), c.args, &out, &errs); code != c.code || !strings.Contains(out.String()+errs.String(), c.want) {
-			t.Errorf("%v: %d, %s%s", c.args, code, out.String(), errs.String())
+		if _, err := parse(c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}
 }
 
-// TestServes: -addr serves until it is interrupted, and ends without an error.
+// TestServes: -addr deploys both models and serves until ctx ends.
 func TestServes(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	r, w := io.Pipe()
-	ended := make(chan int, 1)
-	go func() {
-		ended <- command(ctx, []string{"-addr", "127.0.0.1:0"}, io.Discard, w)
-		w.Close()
-	}()
-	var line string
-	if _, err := fmt.Fscanf(r, "listening on %s\n", &line); err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithCancel(testkit.New(t).Context())
+	defer cancel()
+	w := wanted{seed: 1, addr: "nowhere:none"}
+	if err := w.serve(ctx); err == nil || !strings.Contains(err.Error(), "serve HTTP at nowhere:none") {
+		t.Error(err)
 	}
-	go io.Copy(io.Discard, r)
-	small := wanted{seed: 1}.small("v1", 0)
+	w.addr = "127.0.0.1:0"
+	ended := make(chan error, 1)
+	go func() { ended <- w.serve(ctx) }()
+	small := w.small("v1", 0)
+	url := listen(ctx, t, newFront(1).handler()) // any front serves what is deployed
 	for _, version := range []string{"", "?version=v2"} {
-		if code, text, _ := request(t, http.MethodPost, line+"/models/small"+version, observation(small, 1)); code != http.StatusOK {
+		if code, text, _ := request(t, http.MethodPost, url+"/models/small"+version, observation(small, 1)); code != http.StatusOK {
 			t.Error(code, text)
 		}
 	}
-	http.DefaultClient.CloseIdleConnections()
-	cancel(raysys.ErrCancelled)
-	<-ended
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }

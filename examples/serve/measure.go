@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 )
 
 // throughput is what one model serves beside what it could.
@@ -115,9 +116,13 @@ func loads(ctx context.Context, f *front, r release, per float64, at []float64, 
 	if err != nil {
 		return nil, err
 	}
-	srv := &http.Server{Handler: f.handler(), ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = srv.Serve(l) }()
-	defer srv.Close()
+	serving, stop := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- system.ServeListener(serving, l, f.handler()) }()
+	defer func() {
+		stop()
+		<-served
+	}()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096, MaxConnsPerHost: 4096}}
 	defer client.CloseIdleConnections()
 	url, obs := "http://"+l.Addr().String()+"/models/"+r.Model, observation(r, seed)

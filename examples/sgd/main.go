@@ -21,75 +21,58 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/raysys/raysys/system"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+// flags are what the command is told.
+type flags struct {
+	problem
+	mode, form string
+	modes      []string // of mode
 }
 
-var errUsage = errors.New("run with -h for the flags")
-
-// run is main without the process.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := parseAndRun(ctx, args, stdout)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, "error:", err)
-	if errors.Is(err, errUsage) {
-		return 2
-	}
-	return system.ExitCode(err)
+func define(set *flag.FlagSet) *flags {
+	f := &flags{problem: problem{Seed: 1, Workers: 4, Rows: 500, Features: 10, Steps: 80}}
+	set.StringVar(&f.mode, "mode", "all", "allreduce, sync, async or all")
+	set.IntVar(&f.Workers, "workers", f.Workers, "how many workers share the data")
+	set.IntVar(&f.Steps, "steps", f.Steps, "steps of gradient descent")
+	set.IntVar(&f.Rows, "rows", f.Rows, "rows of data for each worker")
+	set.Uint64Var(&f.Seed, "seed", f.Seed, "of the data")
+	set.StringVar(&f.form, "o", "text", "form of the report: text or json")
+	return f
 }
 
-func parseAndRun(ctx context.Context, args []string, stdout io.Writer) error {
-	p := problem{Seed: 1, Workers: 4, Rows: 500, Features: 10, Steps: 80}
-	mode, form := "all", "text"
-	flags := flag.NewFlagSet("sgd", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are one sentence, and run prints it
-	flags.StringVar(&mode, "mode", mode, "allreduce, sync, async or all")
-	flags.IntVar(&p.Workers, "workers", p.Workers, "how many workers share the data")
-	flags.IntVar(&p.Steps, "steps", p.Steps, "steps of gradient descent")
-	flags.IntVar(&p.Rows, "rows", p.Rows, "rows of data for each worker")
-	flags.Uint64Var(&p.Seed, "seed", p.Seed, "of the data")
-	flags.StringVar(&form, "o", form, "form of the report: text or json")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "Fit a linear model by data-parallel gradient descent, and check it against the closed form.")
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: %w", err, errUsage)
-	case flags.NArg() > 0:
-		return fmt.Errorf("sgd takes no argument, and was given %q: %w", flags.Arg(0), errUsage)
-	case form != "text" && form != "json":
-		return fmt.Errorf("-o is %q, and has to be text or json: %w", form, errUsage)
-	case p.Workers < 1 || p.Steps < 1 || p.Rows < 1:
-		return fmt.Errorf("workers, steps and rows are 1 or more: %w", errUsage)
+// check says what is wrong with the flags.
+func (f *flags) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("sgd takes no argument, and was given %q", args[0])
+	case f.form != "text" && f.form != "json":
+		return fmt.Errorf("-o is %q, and has to be text or json", f.form)
+	case f.Workers < 1 || f.Steps < 1 || f.Rows < 1:
+		return errors.New("workers, steps and rows are 1 or more")
 	}
-	chosen := strings.Split(mode, ",")
-	if mode == "all" {
-		chosen = []string{"allreduce", "sync", "async"}
+	if f.modes = strings.Split(f.mode, ","); f.mode == "all" {
+		f.modes = []string{"allreduce", "sync", "async"}
 	}
-	for _, name := range chosen {
+	for _, name := range f.modes {
 		if ways[name] == nil {
-			return fmt.Errorf("there is no mode %q: %w", name, errUsage)
+			return fmt.Errorf("there is no mode %q", name)
 		}
 	}
-	cfg, err := system.FromEnv()
-	if err != nil {
-		return err
+	return nil
+}
+
+func main() {
+	f := define(flag.CommandLine)
+	flag.Parse()
+	if err := f.check(flag.Args()); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v: run with -h for the flags\n", err)
+		os.Exit(2)
 	}
-	return system.Run(ctx, cfg, func(ctx context.Context) error { return p.report(ctx, chosen, form, stdout) })
+	system.Main(func(ctx context.Context) error { return f.report(ctx, f.modes, f.form, os.Stdout) })
 }
 
 // figures are what -o json prints of a mode.

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
+	"flag"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -16,55 +16,66 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-func TestExitCodes(t *testing.T) {
-	for _, c := range []struct {
-		args, talk string
-		code       int
-	}{
-		{"-mode allreduce,sync -rows 50", "", 0},
-		{"-o xml", `-o is "xml", and has to be text or json`, 2},
-		{"-mode nothing", `there is no mode "nothing"`, 2},
-		{"-workers 0", "workers, steps and rows are 1 or more", 2},
-		{"-bogus", "flag provided but not defined: -bogus", 2},
-		{"now", `sgd takes no argument, and was given "now"`, 2},
-		{"-steps 2 -mode sync", "error: not fitted: sync ends ", 1},
+// parse parses a command line, as main does.
+func parse(args string) (*flags, error) {
+	set := flag.NewFlagSet("sgd", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	f := define(set)
+	if err := set.Parse(strings.Fields(args)); err != nil {
+		return nil, err
+	}
+	return f, f.check(set.Args())
+}
+
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"-o xml":        `-o is "xml", and has to be text or json`,
+		"-mode nothing": `there is no mode "nothing"`,
+		"-workers 0":    "workers, steps and rows are 1 or more",
+		"-bogus":        "flag provided but not defined: -bogus",
+		"now":           `sgd takes no argument, and was given "now"`,
 	} {
-		var stdout, stderr bytes.Buffer
-		t.Setenv("RAYSYS_CONSUL", "")
-		code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr)
-		if code != c.code || !strings.Contains(stderr.String(), c.talk) {
-			t.Errorf("%q: exit %d, want %d; standard error %q", c.args, code, c.code, stderr.String())
-		}
-		if c.code == 0 && strings.Count(stdout.String(), "\n") != 3 {
-			t.Errorf("%q reports\n%s", c.args, stdout.String())
+		if _, err := parse(args); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %q", args, err, want)
 		}
 	}
 }
 
-func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("interrupt signal received"))
-	var stdout, stderr bytes.Buffer
-	if code := run(ctx, nil, &stdout, &stderr); code != 1 {
-		t.Errorf("exit %d, %q", code, stderr.String())
+// report is what a command line prints.
+func report(t *testing.T, args string) (string, error) {
+	t.Helper()
+	f, err := parse(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	err = f.report(testkit.New(t, testkit.Loose()).Context(), f.modes, f.form, &stdout)
+	return stdout.String(), err
+}
+
+func TestText(t *testing.T) {
+	if out, err := report(t, "-mode allreduce,sync -rows 50"); err != nil || strings.Count(out, "\n") != 3 {
+		t.Error(err, out)
+	}
+	if _, err := report(t, "-steps 2 -mode sync"); err == nil || !strings.HasPrefix(err.Error(), "not fitted: sync ends ") {
+		t.Error(err)
 	}
 }
 
 // TestJSON: the steps, the bytes and the loss of each mode.
 func TestJSON(t *testing.T) {
 	const workers, steps, features = 3, 60, 10
-	t.Setenv("RAYSYS_CONSUL", "")
-	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), strings.Fields("-o json -rows 200 -workers 3 -steps 60"), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit %d, %s", code, stderr.String())
+	out, err := report(t, "-o json -rows 200 -workers 3 -steps 60")
+	if err != nil {
+		t.Fatal(err)
 	}
 	var got struct {
 		Seed    uint64
 		Workers int
 		Modes   []figures
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil || got.Workers != workers || got.Seed != 1 || len(got.Modes) != 3 {
-		t.Fatalf("%v, %s", err, stdout.String())
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Workers != workers || got.Seed != 1 || len(got.Modes) != 3 {
+		t.Fatalf("%v, %s", err, out)
 	}
 	vector := numberBytes * features
 	want := map[string]struct{ steps, least, most int }{

@@ -29,75 +29,34 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/raysys/raysys/progress"
 	"github.com/raysys/raysys/system"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-var errUsage = errors.New("run with -h for the flags")
-
-// run is main without the process.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := parseAndRun(ctx, args, stdout, stderr)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, "error:", err)
-	if errors.Is(err, errUsage) {
-		return 2
-	}
-	return system.ExitCode(err)
-}
-
 // bytesFlag is a number of bytes, such as 256MB or 1GiB.
 type bytesFlag int64
-
-var units = []struct {
-	name string
-	size int64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
-}
 
 func (b *bytesFlag) String() string { return size(int64(*b)) }
 
 func (b *bytesFlag) Set(v string) error {
-	for _, u := range units {
-		n, ok := strings.CutSuffix(v, u.name)
-		if !ok {
-			continue
-		}
-		f, err := strconv.ParseFloat(strings.TrimSpace(n), 64)
-		if err != nil || !(f >= 0) || f*float64(u.size) > math.MaxInt64/2 {
-			break
-		}
-		*b = bytesFlag(f * float64(u.size))
-		return nil
-	}
-	return errors.New("give bytes, such as 256MB or 1GiB")
+	n, err := system.ParseSize(v, 0)
+	*b = bytesFlag(n)
+	return err
 }
 
+// size is n as people read it.
 func size(n int64) string {
-	for _, u := range units[3:6] {
-		if n < 1000*u.size || u.name == "GB" {
-			return fmt.Sprintf("%.4g%s", float64(n)/float64(u.size), u.name)
-		}
+	switch {
+	case n < 1e6:
+		return fmt.Sprintf("%.4gKB", float64(n)/1e3)
+	case n < 1e9:
+		return fmt.Sprintf("%.4gMB", float64(n)/1e6)
 	}
-	return strconv.FormatInt(n, 10)
+	return fmt.Sprintf("%.4gGB", float64(n)/1e9)
 }
 
 // options are what the flags say.
@@ -109,40 +68,42 @@ type options struct {
 	parallel          int
 }
 
-func parseAndRun(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	o := options{size: 256e6, seed: 1, parallel: 2 * runtime.GOMAXPROCS(0)}
-	flags := flag.NewFlagSet("sort", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are one sentence, and run prints it
-	flags.Var(&o.size, "size", "of the file to make and sort")
-	flags.Var(&o.memory, "memory", "that this process's object store may take; 0: 30 % of what there is. Other nodes have their own")
-	flags.StringVar(&o.in, "in", "", "file to sort, of records of 100 bytes; empty: one is made")
-	flags.StringVar(&o.out, "out", "", "where the sorted file is kept; empty: nowhere")
-	flags.StringVar(&o.dir, "dir", "", "where the other files are made, for the time of the run; all nodes must reach it. Empty: the system's own for such files")
-	flags.Uint64Var(&o.seed, "seed", o.seed, "of the file that is made")
-	flags.IntVar(&o.parts, "parts", 0, "parts of the input, each of which a task reads; 0: by memory")
-	flags.IntVar(&o.partitions, "partitions", 0, "partitions of the keys, each of which a task writes; 0: by memory")
-	flags.IntVar(&o.parallel, "parallel", o.parallel, "tasks at a time")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "Sort a file that is larger than the memory it may use, by a shuffle, and check the result.")
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: %w", err, errUsage)
-	case flags.NArg() > 0:
-		return fmt.Errorf("sort takes no argument, and was given %q: %w", flags.Arg(0), errUsage)
+func define(set *flag.FlagSet) *options {
+	o := &options{size: 256e6}
+	set.Var(&o.size, "size", "of the file to make and sort")
+	set.Var(&o.memory, "memory", "that this process's object store may take; 0: 30 % of what there is. Other nodes have their own")
+	set.StringVar(&o.in, "in", "", "file to sort, of records of 100 bytes; empty: one is made")
+	set.StringVar(&o.out, "out", "", "where the sorted file is kept; empty: nowhere")
+	set.StringVar(&o.dir, "dir", "", "where the other files are made, for the time of the run; all nodes must reach it. Empty: the system's own for such files")
+	set.Uint64Var(&o.seed, "seed", 1, "of the file that is made")
+	set.IntVar(&o.parts, "parts", 0, "parts of the input, each of which a task reads; 0: by memory")
+	set.IntVar(&o.partitions, "partitions", 0, "partitions of the keys, each of which a task writes; 0: by memory")
+	set.IntVar(&o.parallel, "parallel", 2*runtime.GOMAXPROCS(0), "tasks at a time")
+	return o
+}
+
+// check says what is wrong with the flags.
+func (o options) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("sort takes no argument, and was given %q", args[0])
 	case o.parallel < 1 || o.parts < 0 || o.partitions < 0:
-		return fmt.Errorf("parallel is 1 or more, parts and partitions are 0 or more: %w", errUsage)
+		return errors.New("parallel is 1 or more, parts and partitions are 0 or more")
 	}
-	cfg, err := system.FromEnv()
-	if err != nil {
-		return err
+	return nil
+}
+
+func main() {
+	o := define(flag.CommandLine)
+	flag.Parse()
+	if err := o.check(flag.Args()); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v: run with -h for the flags\n", err)
+		os.Exit(2)
 	}
 	if o.memory > 0 {
-		cfg.Objects.Memory = int64(o.memory)
+		_ = os.Setenv("RAYSYS_OBJECT_MEMORY", fmt.Sprint(int64(o.memory))) // the name is valid
 	}
-	return system.Run(ctx, cfg, func(ctx context.Context) error { return o.sort(ctx, stdout, stderr) })
+	system.Main(func(ctx context.Context) error { return o.sort(ctx, os.Stdout, os.Stderr) })
 }
 
 // smallBlock is what blocks have at least, on average.
@@ -163,7 +124,7 @@ func (o options) sort(ctx context.Context, stdout, stderr io.Writer) error {
 			return fmt.Errorf("read records: %w", err)
 		}
 		if length = st.Size(); length%recordSize != 0 {
-			return fmt.Errorf("%s has %d bytes, which are no records of %d: %w", in, length, recordSize, errUsage)
+			return fmt.Errorf("%w: %s has %d bytes, which are no records of %d", system.ErrConfig, in, length, recordSize)
 		}
 	}
 	// A task holds its part twice, and blocks below 64 KiB would travel with their references through this process.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -54,7 +53,8 @@ const (
 	chunk    = 20_000
 )
 
-func handler(node *system.Node) http.Handler {
+// handler uses the contexts of requests, which Serve has made drivers: a client that hangs up cancels its tasks.
+func handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /primes", func(w http.ResponseWriter, r *http.Request) {
 		below, err := strconv.Atoi(r.URL.Query().Get("below"))
@@ -62,7 +62,7 @@ func handler(node *system.Node) http.Handler {
 			http.Error(w, fmt.Sprintf("below: give a number from 0 to %d", maxBelow), http.StatusBadRequest)
 			return
 		}
-		ctx := node.Context(r.Context()) // a client that hangs up cancels the tasks
+		ctx := r.Context()
 		var spans []span
 		for from := 0; from < below; from += chunk {
 			spans = append(spans, span{from, min(from+chunk, below)})
@@ -79,7 +79,7 @@ func handler(node *system.Node) http.Handler {
 		fmt.Fprintln(w, sum)
 	})
 	mux.HandleFunc("GET /visits/{name}", func(w http.ResponseWriter, r *http.Request) {
-		ctx := node.Context(r.Context())
+		ctx := r.Context()
 		n, err := visit.Call(ctx, visitors.Get(r.PathValue("name"))).Get(ctx)
 		if err != nil {
 			fail(w, err)

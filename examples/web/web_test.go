@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -27,11 +30,29 @@ func get(t *testing.T, url string) (int, string) {
 	return r.StatusCode, string(b)
 }
 
-func TestHandlers(t *testing.T) {
+// serve serves on a node of the test's own until the test ends, and returns its URL.
+func serve(t *testing.T) string {
+	t.Helper()
 	k := testkit.New(t)
-	srv := httptest.NewServer(handler(k.Node()))
-	defer srv.Close()
-	defer http.DefaultClient.CloseIdleConnections()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(k.Context())
+	served := make(chan error, 1)
+	go func() { served <- system.ServeListener(ctx, l, handler()) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+func TestHandlers(t *testing.T) {
+	url := serve(t)
 	for _, c := range []struct {
 		path string
 		code int
@@ -45,7 +66,7 @@ func TestHandlers(t *testing.T) {
 		{"/visits/alice", 200, "2\n"},
 		{"/visits/bob", 200, "1\n"},
 	} {
-		if code, body := get(t, srv.URL+c.path); code != c.code || body != c.body {
+		if code, body := get(t, url+c.path); code != c.code || body != c.body {
 			t.Errorf("%s: %d %q, want %d %q", c.path, code, body, c.code, c.body)
 		}
 	}
@@ -53,49 +74,28 @@ func TestHandlers(t *testing.T) {
 
 // A client hears what to do, and nothing of the nodes.
 func TestShortErrors(t *testing.T) {
-	k := testkit.New(t)
-	srv := httptest.NewServer(handler(k.Node()))
-	defer srv.Close()
-	defer http.DefaultClient.CloseIdleConnections()
-	if err := k.Node().Close(k.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if code, body := get(t, srv.URL+"/visits/alice"); code != http.StatusServiceUnavailable || body != "Service Unavailable\n" {
-		t.Errorf("%d %q", code, body)
+	for code, err := range map[int]error{
+		http.StatusServiceUnavailable:  raysys.ErrClosed,
+		http.StatusGatewayTimeout:      fmt.Errorf("visitor/alice on n1: %w", raysys.ErrDeadline),
+		http.StatusInternalServerError: errors.New("n1 has a bad disk"),
+	} {
+		w := httptest.NewRecorder()
+		fail(w, err)
+		if w.Code != code || w.Body.String() != http.StatusText(code)+"\n" {
+			t.Errorf("%v: %d %q, want %d", err, w.Code, w.Body, code)
+		}
 	}
 }
 
 // Visits are counted one at a time, however many come at once.
 func TestConcurrentVisits(t *testing.T) {
-	k := testkit.New(t)
-	srv := httptest.NewServer(handler(k.Node()))
-	defer srv.Close()
-	defer http.DefaultClient.CloseIdleConnections()
+	url := serve(t)
 	var wg sync.WaitGroup
 	for range 50 {
-		wg.Go(func() { get(t, srv.URL+"/visits/carol") })
+		wg.Go(func() { get(t, url+"/visits/carol") })
 	}
 	wg.Wait()
-	if _, body := get(t, srv.URL+"/visits/carol"); body != "51\n" {
+	if _, body := get(t, url+"/visits/carol"); body != "51\n" {
 		t.Errorf("after 50 visits: %q, want 51", body)
-	}
-}
-
-func TestRunServesAndStops(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	addr := make(chan net.Addr, 1)
-	done := make(chan error, 1)
-	go func() { done <- run(ctx, "127.0.0.1:0", func(a net.Addr) { addr <- a }) }()
-	if _, body := get(t, fmt.Sprintf("http://%s/primes?below=10", <-addr)); body != "4\n" {
-		t.Errorf("primes below 10: %q", body)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if err := run(context.Background(), "nowhere:-1", nil); err == nil {
-		t.Error("a bad address was accepted")
 	}
 }

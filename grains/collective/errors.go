@@ -67,23 +67,15 @@ func (e *RoundError) Error() string {
 	return s
 }
 
-// Unwrap returns the sentinel of the Reason.
+var sentinels = [...]error{
+	Left: ErrLeft, Lost: ErrLost, Mismatch: ErrMismatch, BadRank: ErrRank,
+	Late: raysys.ErrDeadline, GaveUp: raysys.ErrCancelled, Full: raysys.ErrStoreFull,
+}
+
+// Unwrap returns the sentinel of the Reason, nil for one that this program does not know.
 func (e *RoundError) Unwrap() error {
-	switch e.Reason {
-	case Left:
-		return ErrLeft
-	case Lost:
-		return ErrLost
-	case Mismatch:
-		return ErrMismatch
-	case BadRank:
-		return ErrRank
-	case Late:
-		return raysys.ErrDeadline
-	case GaveUp:
-		return raysys.ErrCancelled
-	case Full:
-		return raysys.ErrStoreFull
+	if int(e.Reason) < len(sentinels) {
+		return sentinels[e.Reason]
 	}
 	return nil
 }

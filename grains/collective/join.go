@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/internal/promise"
+	"github.com/raysys/raysys/internal/backoff"
 )
 
 // Join enters the group of that key as rank, one of size, and returns when all ranks are in. ctx bounds the waiting
@@ -45,16 +46,8 @@ func (g Group[T]) Join(ctx context.Context, key string, rank, size int) (*Member
 // for a moment then, since others may not know it yet.
 func wentAway(ctx context.Context, err error) bool {
 	for _, gone := range []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown, raysys.ErrNotDelivered, raysys.ErrObjectLost} {
-		if !errors.Is(err, gone) {
-			continue
-		}
-		t := time.NewTimer(anewAfter)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return true
-		case <-ctx.Done():
-			return false
+		if errors.Is(err, gone) {
+			return backoff.Wait(ctx, anewAfter)
 		}
 	}
 	return false

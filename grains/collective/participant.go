@@ -43,7 +43,7 @@ type participant[T Number] struct {
 	early   map[uint64][]handed[T] // of rounds that the rank has not come to
 	large   outgoing[T]
 
-	limit *RoundError // rounds from limit.Round on cannot be: a rank has left
+	limit *RoundError // rounds from its Round on cannot be: a rank has left
 	dying bool        // it found a failure, and waits to hear it from the coordinator as all do
 	over  *RoundError
 }

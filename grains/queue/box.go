@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/items"
+	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/system"
 )
 
@@ -25,7 +26,8 @@ type batch struct {
 func (p *batch) asks() bool { return p.Items.Len() == 0 && p.N > 0 }
 
 // errAskFirst: the Puts that wait hold as much memory as they may.
-var errAskFirst = core.Sentinel("queue.askfirst", "queue: the Puts that wait hold as many bytes as the queue may")
+var errAskFirst = tally.Expect(core.Sentinel("queue.askfirst",
+	"queue: the Puts that wait hold as many bytes as the queue may"))
 
 // ask is for up to N items.
 type ask struct {

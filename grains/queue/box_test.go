@@ -1,7 +1,10 @@
 package queue
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"unsafe"
@@ -10,6 +13,8 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/items"
+	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -140,5 +145,38 @@ func TestBrokenItems(t *testing.T) {
 	}
 	if list, err := q.TakeUpTo(ctx, 10); err != nil || !slices.Equal(list, []string{"a", "b"}) {
 		t.Error(list, err)
+	}
+}
+
+// TestClosedIsNoFailure: a Take and a Put of a closed queue are no failures of the queue. They are those of a method that returns their error.
+func TestClosedIsNoFailure(t *testing.T) {
+	table := raysys.NewTable()
+	q := DefineIn[string](table, "jobs").Get("a")
+	reader := grains.DefineIn[struct{}](table, "reader")
+	read := grains.Method0(reader, "read", func(_ *struct{}, ctx context.Context) (string, error) { return q.Take(ctx) })
+	n, ctx := nodetest.Start(t, system.Config{Table: table})
+	if err := q.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Take(ctx); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if err := q.Put(ctx, "late"); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := read.Call(ctx, reader.Get("x")).Get(ctx); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	all, err := n.Functions(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := map[string]string{}
+	for _, f := range all.Functions {
+		ended[f.Name] = fmt.Sprint(f.Ended)
+	}
+	want := map[string]string{"jobs.take": "map[ok:2]", "jobs.put": "map[ok:1]", "jobs.close": "map[ok:1]", "reader.read": "map[error:1]"}
+	if !maps.Equal(ended, want) {
+		t.Errorf("ended: %v", ended)
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/items"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // ErrClosed: the queue is closed. A Take fails with it when no item is left, a Put at once.
-var ErrClosed = core.Sentinel("queue.closed", "queue: closed")
+var ErrClosed = tally.Expect(core.Sentinel("queue.closed", "queue: closed"))
 
 // Option changes a kind of queues.
 type Option func(*config)

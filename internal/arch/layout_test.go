@@ -22,7 +22,7 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package. They know none of each other, but for wire, which is made of the codec.
-var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/...", "internal/inherited/...", "internal/ordered/...", "internal/ownfiles/..."}
+var leaves = []string{"internal/backoff/...", "internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/...", "internal/inherited/...", "internal/ordered/...", "internal/ownfiles/..."}
 
 var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
@@ -34,12 +34,15 @@ var layers = []layer{
 	{"tools/benchnats", words("std third . internal/consulserver internal/natsserver grains stream system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside nats.go as it comes"},
 	{"tools/benchmpi", words("std . internal/consulserver grains/collective system tasks tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
 	{"tools/browser", words("std github.com/chromedp/... . grains inspect store/embedded system tasks"), "a tool of the developers: it looks at what a user can write in a browser"},
+	{"tools/deploy", words("std"), "a tool of the developers: its tests read the files of deploy as systemd, Prometheus and Kubernetes do"},
 	{"tools/benchreverb", words("std . internal/consulserver grains/replay system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside Reverb as it comes"},
 	{"tools/benchrl", words("std rl/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
 	{"tools/testenvs", words("std . grains grains/process system tools/internal/figures"), "a tool of the developers: it steps environments as a user does, beside Python alone"},
 	{"tools/benchproto", words("std third . internal/consulserver grains system/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside proto.Actor as it comes"},
 
 	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/backoff/...", words("std internal/backoff/..."), "a leaf: pauses between attempts; at what, is nothing to it"},
+	{"internal/balance/...", words("std internal/balance/..."), "a leaf: it knows numbers alone"},
 	{"internal/items/...", words("std . internal/codec internal/items/..."), "a leaf: items as bytes; what carries them is nothing to it"},
 	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/queue/...", words("std third . internal/core/... internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},
@@ -73,9 +76,10 @@ var layers = []layer{
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/replay/...", words("std . grains system internal/core internal/codec internal/items grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
 	{"grains/feed/...", words("std . grains internal/items grains/feed/..."), "it is a user of grains"},
-	{"grains/queue/...", words("std . grains system internal/core internal/items grains/queue/..."), "it is a user of grains; of the node it has the log"},
+	{"grains/queue/...", words("std . grains system internal/core internal/items internal/tally grains/queue/..."), "it is a user of grains; of the node it has the log, and its end is no failure to the counters"},
+	{"grains/limit/...", words("std . grains grains/internal/promise internal/core internal/tally grains/limit/..."), "it is a user of grains; a limit that is reached is no failure to the counters"},
 	{"grains/internal/gather", words("std . internal/core internal/graindir internal/grainengine internal/wire"), "it gathers calls before the engine has them; an error of one of them travels as the errors of calls do"},
-	{"grains/...", words("std . internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},
+	{"grains/...", words("std . internal/backoff internal/core internal/grainengine internal/graindir grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/generator/...", words("std . grains internal/core internal/items tasks tasks/generator/..."), "it is a user of tasks and grains; of core it waits for futures of several types"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
 	{"groups/...", words("std . internal/core internal/groupengine placement groups/..."), "what a program reads of placement groups: the work is their engine's"},
@@ -90,19 +94,21 @@ var layers = []layer{
 	{"internal/childserver/...", words("std internal/subprocess internal/childserver/..."), "a leaf: how a server is built, found and signalled; what it serves is nothing to it"},
 	{"internal/inherited/...", words("std internal/inherited/..."), "a leaf: pipes of the process, and nothing of what is said there"},
 	{"internal/pipe/...", words("std internal/pipe/..."), "a leaf: bytes from one goroutine to another"},
-	{"internal/link/...", words("std third . internal/pipe/... internal/wire/... internal/link/..."), "it carries frames: it knows their classes and kinds, and neither members nor what a frame says"},
+	{"internal/link/...", words("std third . internal/backoff internal/pipe/... internal/wire/... internal/link/..."), "it carries frames: it knows their classes and kinds, and neither members nor what a frame says"},
 	{"internal/linktest/...", words("std third . internal/pipe/... internal/wire/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
-	{"internal/member/...", words("std third . store/... internal/shardlog internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
-	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/ownfiles internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
+	{"internal/member/...", words("std third . store/... internal/backoff internal/shardlog internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
+	{"internal/hostmemory/...", words("std internal/hostmemory/..."), "a leaf: what the system says of memory; what is done for want of it is nothing to it"},
+	{"internal/pressure/...", words("std third . internal/hostmemory internal/loadreport internal/pressure/..."), "it decides when grains go; the engine that has them it is given as functions"},
+	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/hostmemory internal/ownfiles internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
 	{"internal/transfer/...", words("std third . internal/core/... internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
 
-	{"internal/shardlog/...", words("std third . store internal/ordered internal/crc32c/... internal/shardlog/..."), "tables over a store: what their records say is nothing to it"},
-	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
-	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
+	{"internal/shardlog/...", words("std third . store internal/backoff internal/ordered internal/crc32c/... internal/shardlog/..."), "tables over a store: what their records say is nothing to it"},
+	{"internal/runner/...", words("std . internal/backoff internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
+	{"internal/mesh/...", words("std third . internal/backoff internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
 	{"internal/refs/...", words("std . internal/core internal/codec internal/wire/... internal/mesh/... internal/runner/... internal/refs/..."), "references know nodes and futures; of objects they know three methods, and of the directory nothing"},
 	{"internal/due/...", words("std . internal/core internal/wire/... internal/due/..."), "a leaf: what is due is nothing to it, and where it lies neither"},
 	{"internal/registry/...", words("std third . internal/core internal/due internal/wire/... internal/mesh/... internal/runner/... internal/graindir internal/replies internal/staterecord internal/groupengine store internal/shardlog placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
-	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/graindir store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
+	{"internal/objects/...", words("std third . internal/backoff internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/graindir store internal/shardlog internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 	{"internal/lineage/...", words("std . internal/core internal/codec internal/wire internal/runner internal/refs internal/registry internal/taskengine internal/lineage/..."), "it joins recipes, references and records, which know nothing of each other"},
 
 	{"internal/nodelog/...", words("std third . internal/printable internal/nodelog/..."), "a logger, and what a node writes with it; what happened is nothing to it"},
@@ -110,18 +116,18 @@ var layers = []layer{
 	{"internal/worklog/...", words("std . inspect internal/core internal/nodelog internal/ownfiles internal/printable internal/worklog/..."), "it carries lines; how a node asks another is nothing to it"},
 	{"internal/metrics/...", words("std third internal/tally internal/metrics/..."), "it shows a sample; who makes that, and how a node is assembled, is nothing to it"},
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
-	{"internal/operate/...", words("std third . inspect internal/core internal/due internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/staterecord internal/tally internal/timeline internal/metrics internal/node internal/worklog placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
+	{"internal/operate/...", words("std third . inspect internal/core internal/due internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/objectstore internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/staterecord internal/tally internal/timeline internal/metrics internal/node internal/worklog internal/hostmemory internal/pressure placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
 	{"internal/page/...", words("std . inspect internal/metrics internal/operate internal/page/..."), "it shows what it is given to browsers and commands; what asks nodes, and how a node is assembled, is nothing to it"},
-	{"internal/placing/...", words("std . internal/core internal/wire internal/wheel internal/goroutines internal/ledger internal/loadreport internal/graindir internal/member internal/runner internal/mesh internal/refs internal/registry internal/nodedevices internal/taskengine internal/grainengine internal/groupengine placement internal/placing/..."), "it joins what placement decides by to who asks: engines, leaders and groups; how a node is assembled is nothing to it"},
+	{"internal/placing/...", words("std . internal/core internal/forwarding internal/wire internal/wheel internal/goroutines internal/ledger internal/loadreport internal/graindir internal/member internal/runner internal/mesh internal/refs internal/registry internal/nodedevices internal/taskengine internal/grainengine internal/groupengine placement internal/placing/..."), "it joins what placement decides by to who asks: engines, leaders and groups; how a node is assembled is nothing to it"},
 	{"internal/remote/...", words("std third . internal/core internal/codec internal/wire internal/mesh internal/refs internal/remote/..."), "PIDs of other nodes: what an actor is, and which nodes there are, is nothing to it"},
 	{"internal/tlsfiles/...", words("std third internal/link internal/tlsfiles/..."), "it looks at files: what a node writes to its record, and which sessions end, it is given"},
-	{"internal/node/...", words("std third . inspect internal/core internal/due internal/wire internal/wheel internal/goroutines internal/graindir internal/standins internal/link internal/tlsfiles internal/member internal/runner internal/mesh internal/remote internal/transfer internal/objects internal/refs internal/registry internal/lineage internal/nodedevices internal/taskengine internal/grainengine internal/placing internal/waitcycles store store/consul store/embedded internal/shardlog placement internal/node/..."), "it joins the parts of a node to its cluster: how they are made, and what operators ask, is nothing to it"},
+	{"internal/node/...", words("std third . inspect internal/backoff internal/core internal/due internal/wire internal/wheel internal/goroutines internal/graindir internal/standins internal/link internal/tlsfiles internal/member internal/runner internal/mesh internal/remote internal/transfer internal/objects internal/refs internal/registry internal/lineage internal/nodedevices internal/taskengine internal/grainengine internal/placing internal/balance internal/waitcycles store store/consul store/embedded internal/shardlog placement internal/node/..."), "it joins the parts of a node to its cluster: how they are made, and what operators ask, is nothing to it"},
 	{"internal/waitcycles/...", words("std . internal/core internal/wire internal/mesh internal/refs internal/runner internal/waitcycles/..."), "it asks nodes what work waits for; of the engines it declares the three methods that it needs"},
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect progress system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
-	{"stream/...", words("std third . grains inspect system internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
+	{"stream/...", words("std third . grains inspect system internal/backoff internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
 
 	{"schedule/...", words("std third . grains tasks inspect system internal/core internal/due internal/graindir internal/grainengine internal/taskengine schedule/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of bytes, which the engines do, and of the registry it knows the records of what is due"},
 

@@ -79,7 +79,7 @@ func badRules(fsys fs.FS) (bad []string, rules int, err error) {
 // pages returns README.md and the pages of docs, decisions included, by their paths.
 func pages(fsys fs.FS) (map[string]string, error) {
 	out := map[string]string{}
-	for _, pattern := range words("README.md docs/*.md docs/guide/*.md docs/internals/*.md docs/internals/adr/*.md") {
+	for _, pattern := range words("README.md docs/*.md docs/guide/*.md docs/operating/*.md docs/internals/*.md docs/internals/adr/*.md") {
 		names, err := fs.Glob(fsys, pattern)
 		if err != nil {
 			return nil, err

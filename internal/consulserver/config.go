@@ -29,6 +29,8 @@ type Options struct {
 	Client bool
 	// Join is the server of a cluster that this one joins; nil begins one. A second server makes a majority of two.
 	Join *Server
+	// JoinPort is its port of gossip, Member.Port of /v1/agent/self, where Join is not at hand; 0 means none.
+	JoinPort int
 	// OwnGroup puts the process into a group of its own, so that a signal of the terminal does not reach it.
 	OwnGroup bool
 }
@@ -47,7 +49,11 @@ func (s *Server) configure() error {
 	}
 	s.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
 	s.name = "raysys"
+	join := s.options.JoinPort
 	if s.options.Join != nil {
+		join = s.options.Join.serf
+	}
+	if join != 0 {
 		s.name = fmt.Sprintf("raysys-%d", ports[0])
 	}
 	config := map[string]any{
@@ -70,8 +76,8 @@ func (s *Server) configure() error {
 		config["leave_on_terminate"] = false
 		config["autopilot"] = map[string]any{"server_stabilization_time": "100ms"} // until a server that joined may vote
 	}
-	if s.options.Join != nil {
-		config["retry_join"] = []string{fmt.Sprintf("127.0.0.1:%d", s.options.Join.serf)}
+	if join != 0 {
+		config["retry_join"] = []string{fmt.Sprintf("127.0.0.1:%d", join)}
 		config["retry_interval"] = "1s"
 	} else if s.options.Disk {
 		config["bootstrap_expect"] = 1
@@ -98,6 +104,8 @@ func (s *Server) configure() error {
 	return os.WriteFile(s.configPath(), b, 0o600)
 }
 
-func (s *Server) onDisk() bool { return s.options.Disk || s.options.Join != nil }
+func (s *Server) onDisk() bool {
+	return s.options.Disk || s.options.Join != nil || s.options.JoinPort != 0
+}
 
 func (s *Server) configPath() string { return filepath.Join(s.dir, "consul.json") }

@@ -49,14 +49,8 @@ func (c *driverContext) Err() error {
 }
 
 func (c *driverContext) Value(key any) any {
-	switch key.(type) {
-	case turnKey:
-		return c.turn
-	case valuesKey:
-		return c.turn.values
-	}
 	// The inner context first: the standard library's look-up of the enclosing cancelCtx has to find that of Done.
-	if v := c.turn.innerValue(key); v != nil {
+	if v := (ownContext{c.turn}).Value(key); v != nil {
 		return v
 	}
 	return c.turn.outer.Value(key)
@@ -80,25 +74,59 @@ func (c *turnContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// hookContext is the context of a turn that has neither a record nor a caller: a grain's hook.
-type hookContext struct{ turn *Turn }
+// ownContext is the context of a turn by itself: that of a grain's hook, which has neither a record nor a caller, and
+// what a Future answers once it has a turn.
+type ownContext struct{ turn *Turn }
 
-// HookContext returns the context of t.
-func HookContext(t *Turn) context.Context { return hookContext{t} }
+// HookContext returns the context of t, the turn of a hook.
+func HookContext(t *Turn) context.Context { return ownContext{t} }
 
-func (c hookContext) Turn() *Turn                 { return c.turn }
-func (c hookContext) Deadline() (time.Time, bool) { return c.turn.deadlineTime() }
-func (c hookContext) Done() <-chan struct{}       { return c.turn.innerContext().Done() }
-func (c hookContext) Err() error                  { return c.turn.contextErr() }
+func (c ownContext) Turn() *Turn           { return c.turn }
+func (c ownContext) Done() <-chan struct{} { return c.turn.innerContext().Done() }
 
-func (c hookContext) Value(key any) any {
+func (c ownContext) Deadline() (time.Time, bool) {
+	at := c.turn.Until()
+	if at == 0 {
+		return time.Time{}, false
+	}
+	return time.Now().Add(time.Duration(at - c.turn.job.Runtime.Now())), true
+}
+
+func (c ownContext) Err() error {
+	if c.turn.ended.Load() {
+		return context.Canceled
+	}
+	return contextErr(c.turn.Cancelled())
+}
+
+// Value also answers the standard library's own look-ups (the enclosing cancelCtx), so that context.WithCancel on a
+// task's context starts no goroutine and context.Cause works. A turn that has ended gets its standard context now if
+// it had none before; an end that was only pulled so far is passed on to it, since Cause must follow Err.
+func (c ownContext) Value(key any) any {
+	t := c.turn
 	switch key.(type) {
 	case turnKey:
-		return c.turn
+		return t
 	case valuesKey:
-		return c.turn.values
+		return t.values
 	}
-	return c.turn.innerValue(key)
+	t.mu.Lock()
+	inner, stop := t.inner, t.stop
+	t.mu.Unlock()
+	if err := t.Cancelled(); err != nil && inner != nil {
+		t.cancel(err)
+		if stop != nil { // the one whose cancel came first may not have called it yet
+			stop(err)
+		} else {
+			ownContext{t.endless()}.Value(key)
+		}
+	} else if inner == nil && (err != nil || t.ended.Load()) {
+		inner = t.innerContext()
+	}
+	if inner == nil {
+		return nil
+	}
+	return inner.Value(key)
 }
 
 // Loggers is a Runtime whose work has loggers.

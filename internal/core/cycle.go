@@ -14,7 +14,7 @@ type Blocked struct {
 
 // RunsInPlace returns the work that c, which it submitted, runs in place of; nil where there is none.
 func RunsInPlace(c *Future) *Future {
-	if b := c.up.base.block.Load(); b != nil && b.Of != nil && len(b.on) == 1 && b.on[0] == c {
+	if b := c.up.block.Load(); b != nil && b.Of != nil && len(b.on) == 1 && b.on[0] == c {
 		return b.Of
 	}
 	return nil
@@ -25,8 +25,8 @@ func RunsInPlace(c *Future) *Future {
 func Recheck(c *Future) {
 	behind, _ := c.work.Waits()
 	for _, t := range behind {
-		if t.base.block.Load() != nil {
-			breakCycle(t.base)
+		if t.block.Load() != nil {
+			breakCycle(t.Base())
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (s *search) add(w Waiting) int {
 
 // turnWait returns the index of t in the list, unblocked when t is not blocked.
 func (s *search) turnWait(t *Turn) int {
-	t = t.base
+	t = t.Base()
 	if i, ok := s.turns[t]; ok {
 		return i
 	}
@@ -247,7 +247,7 @@ type Waiting struct {
 // WaitsFor lists up to limit of the futures that t waits for and that have not settled, and counts them; 0 where it waits for nothing.
 // It may be out of date once it returns.
 func WaitsFor(t *Turn, limit int) (on []*Future, count int) {
-	b := t.base.block.Load()
+	b := t.block.Load()
 	if b == nil {
 		return nil, 0
 	}

@@ -48,6 +48,9 @@ var (
 	ErrDeviceSick       = newState("device sick", nil)
 	ErrGroupRemoved     = newState("placement group removed", nil)
 	ErrFilter           = newState("filter", nil)
+	ErrLeaving          = newState("the node leaves", nil)
+
+	errExcused = newState("it is made again", nil) // see Excused
 )
 
 // CountAnew says what a task does whose next attempt does not begin from the start.
@@ -135,6 +138,8 @@ func init() {
 		{"no-store", ErrNoStore},
 		{"not-found", ErrNotFound},
 		{"device-sick", ErrDeviceSick},
+		{"leaving", ErrLeaving},
+		{"excused", errExcused},
 	} {
 		RegisterError("raysys."+s.name, s.err)
 	}

@@ -45,32 +45,33 @@ var (
 	never  = &finals{over: true, lost: true}
 )
 
-// finalsOf returns those of t, made now where there are none; nil where the turn never becomes final here.
-func (t *Turn) finalsOf() *finals {
-	t = t.whole()
-	switch f := t.finals.Load(); {
+// finalsOf returns those of b, made now where there are none; nil where the turn never becomes final here.
+func (b *base) finalsOf() *finals {
+	switch f := b.finals.Load(); {
 	case f != nil:
 		return f
-	case t.remote:
+	case b.remote:
 		return nil
-	case t.kind == TurnRoot:
+	case b.kind == TurnRoot:
 		return always
 	}
 	f := &finals{}
-	if t.kind == TurnGrain {
-		f.turn = t
+	if b.kind == TurnGrain {
+		f.turn = &b.turn
 	}
-	if !t.finals.CompareAndSwap(nil, f) {
-		return t.finals.Load()
+	if !b.finals.CompareAndSwap(nil, f) {
+		return b.finals.Load()
 	}
 	return f
 }
 
-// whole is the turn itself, or the one that it is derived or branched from.
-func (t *Turn) whole() *Turn {
-	for t = t.base; t.trunk != nil; t = t.trunk.base {
+// whole is the base of the turn, or of the one that it is branched from.
+func (t *Turn) whole() *base {
+	b := t.base
+	for b.turn.trunk != nil {
+		b = b.turn.trunk.base
 	}
-	return t
+	return b
 }
 
 // lock returns the finals that have the list of f, locked.
@@ -88,7 +89,7 @@ func (f *finals) lock() *finals {
 
 // WhenFinal has x.Final called once t is final, and x.Dropped where this node will not learn of that.
 func (t *Turn) WhenFinal(x Finality) {
-	f := t.finalsOf()
+	f := t.whole().finalsOf()
 	if f == nil {
 		f = never
 	}
@@ -120,17 +121,17 @@ func conclude(list []Finality, lost bool) {
 
 // HandUp is called when to, which submitted the work of t, has its outcome.
 func (t *Turn) HandUp(to *Turn) {
-	up := to.finalsOf()
+	up := to.whole().finalsOf()
 	if up == nil {
 		return
 	}
-	t = t.whole()
-	if t.finals.CompareAndSwap(nil, up) { // for what comes later
+	b := t.whole()
+	if b.finals.CompareAndSwap(nil, up) { // for what comes later
 		return
 	}
 	up = up.lock()
 	up.mu.Unlock()
-	f := t.finals.Load().lock()
+	f := b.finals.Load().lock()
 	if f == up || f.over {
 		f.mu.Unlock()
 		return
@@ -155,17 +156,16 @@ func (t *Turn) Awaits() bool {
 }
 
 // Finish is called when t is final.
-func (t *Turn) Finish() { t.finish(always) }
+func (t *Turn) Finish() { t.whole().finish(always) }
 
 // Drop is called when this node will not learn whether t is final.
-func (t *Turn) Drop() { t.finish(never) }
+func (t *Turn) Drop() { t.whole().finish(never) }
 
-func (t *Turn) finish(as *finals) {
-	t = t.whole()
-	if t.finals.CompareAndSwap(nil, as) {
+func (b *base) finish(as *finals) {
+	if b.finals.CompareAndSwap(nil, as) {
 		return
 	}
-	f := t.finals.Load().lock()
+	f := b.finals.Load().lock()
 	if f.over {
 		f.mu.Unlock()
 		return
@@ -177,15 +177,15 @@ func (t *Turn) finish(as *finals) {
 }
 
 // passFinals makes what waits for a failed attempt wait for the next one.
-func (t *Turn) passFinals(next *Turn) {
-	f := t.finals.Load()
+func (b *base) passFinals(next *base) {
+	f := b.finals.Load()
 	if f == nil {
 		return
 	}
 	next.finals.Store(f)
 	f = f.lock()
-	if f.turn == t {
-		f.turn = next
+	if f.turn == &b.turn {
+		f.turn = &next.turn
 	}
 	f.mu.Unlock()
 }
@@ -226,8 +226,8 @@ func (f *finals) looked(before bool) {
 	f.mu.Unlock()
 }
 
-// failedOtherwise reports whether t has failed, and the failure is not the work's own.
-func (t *Turn) failedOtherwise() bool {
-	f := t.base.failed.Load()
+// failedOtherwise reports whether the turn has failed, and the failure is not the work's own.
+func (b *base) failedOtherwise() bool {
+	f := b.failed.Load()
 	return f != nil && !ownFailure(f.err)
 }

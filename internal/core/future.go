@@ -214,10 +214,10 @@ func (c *Future) Again(attempt int, redraws uint32) (last *Turn, ok bool) {
 	next := NewTurn(TurnSpec{
 		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Limit: last.limit, Attempt: attempt, Redraws: redraws, Attached: last.Attached(),
 	})
-	next.values, next.class = last.values, last.class
+	next.values, next.class, next.leaves = last.values, last.class, last.leaves
 	next.effects.Store(last.effects.Load())
 	next.recipe.Store(last.recipe.Load())
-	last.passFinals(next)
+	last.passFinals(next.base)
 	last.mu.Lock()
 	next.pins, last.pins = last.pins, nil // the next attempt reads the same arguments
 	last.mu.Unlock()
@@ -379,7 +379,7 @@ func (c *Future) Class() Class {
 }
 
 // Deadline implements context.Context: the earliest deadline of the work and of everything above it.
-func (c *Future) Deadline() (time.Time, bool) { return c.Turn().deadlineTime() }
+func (c *Future) Deadline() (time.Time, bool) { return ownContext{c.Turn()}.Deadline() }
 
 // Done implements context.Context.
 func (c *Future) Done() <-chan struct{} { return c.Turn().innerContext().Done() }
@@ -387,7 +387,7 @@ func (c *Future) Done() <-chan struct{} { return c.Turn().innerContext().Done() 
 // Err implements context.Context.
 func (c *Future) Err() error {
 	if t := c.own.Load(); t != nil {
-		return t.contextErr()
+		return ownContext{t}.Err()
 	}
 	if err := contextErr(c.up.Cancelled()); err != nil || !c.turnOver() {
 		return err
@@ -409,10 +409,10 @@ func (c *Future) Value(key any) any {
 		return c
 	}
 	if t := c.own.Load(); t != nil {
-		return t.innerValue(key)
+		return ownContext{t}.Value(key)
 	}
 	if c.Err() != nil {
-		return c.Turn().innerValue(key)
+		return ownContext{c.Turn()}.Value(key)
 	}
 	return nil
 }
@@ -524,8 +524,7 @@ func (c *Future) put(t *ValueType, up *Turn, seq uint64) {
 
 // failed has a future that no other goroutine knows fail with err.
 func (c *Future) failed(err error) {
-	t := &Turn{}
-	t.base = t
+	t := newBase(&base{})
 	to := failurePhase(err)
 	t.failed.Store(&failure{err: err, phase: to})
 	c.own.Store(t)

@@ -117,7 +117,7 @@ func await(ctx context.Context, t *Turn, own bool, c *Future) error {
 // park blocks the goroutine of t until done reports true or ctx ends. on are the futures it waits for, need how many
 // of them.
 func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Future, need int, done func() bool) error {
-	b := t.base
+	b := t.Base()
 	if b.kind != TurnRoot {
 		p.block = Blocked{on: on, need: need}
 		prev := b.block.Swap(&p.block)

@@ -138,7 +138,7 @@ func publish[O ~func(*PutSpec)](ctx context.Context, t *Turn, c *Future, opts []
 
 // blocked gives back the CPU of t until the function it returns is called.
 func blocked(t *Turn) (again func()) {
-	b := t.base
+	b := t.Base()
 	t.job.Runtime.Block(b)
 	return func() { t.job.Runtime.Unblock(b) }
 }

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -50,6 +52,7 @@ type Job struct {
 	Unseen    func(work string, err error) // called for a failure that was never read; nil to ignore
 	Panicked  func(work string, err error) // called for a panic of user code here; nil to ignore
 	Closed    <-chan struct{}              // closed when the node closes, for drivers that wait
+	Leave     *Leave                       // whether the node drains; nil where there are no others
 	Objects   Objects                      // the node's store of large values; nil where there is none
 	Prober    Prober                       // looks for cycles over nodes; nil where there are no others
 	Gate      Gate                         // of what leaves the node; nil where all leaves at once
@@ -75,6 +78,85 @@ func HandOverError(j *Job, err error) error {
 	}
 	return j.Inspect.Fail(err)
 }
+
+// Leave says of a node whether it drains, and how long it has. Its zero value is a node that stays.
+type Leave struct {
+	mu     sync.Mutex // guards the rest
+	begins chan struct{}
+	leaves bool
+	end    time.Time // zero where the node takes its time
+	excuse time.Time // until then a task may give way to a drain that was cancelled meanwhile
+}
+
+// openExcuse is for how long after a drain without an end was cancelled a task may give way to it.
+const openExcuse = 5 * time.Minute
+
+// Begins returns a channel that is closed when the node begins to drain. One that drains has a closed one.
+func (l *Leave) Begins() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.channel()
+}
+
+func (l *Leave) channel() chan struct{} {
+	if l.begins == nil {
+		l.begins = make(chan struct{})
+	}
+	return l.begins
+}
+
+// Begin says that the node drains, up to end, or for as long as it takes.
+func (l *Leave) Begin(end time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leaves {
+		l.leaves = true
+		close(l.channel())
+	}
+	l.end = end
+}
+
+// TakeBack says that the node stays after all.
+func (l *Leave) TakeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leaves {
+		return
+	}
+	l.leaves, l.begins, l.excuse = false, nil, l.end
+	if l.end.IsZero() {
+		l.excuse = time.Now().Add(openExcuse)
+	}
+}
+
+// excuses reports whether a task may give way: the node drains, or its drain was cancelled while tasks that it told so
+// save what they have.
+func (l *Leave) excuses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leaves || time.Now().Before(l.excuse)
+}
+
+// Left returns how long the node that drains has, 0 where that is over and where it takes its time.
+func (l *Leave) Left() (left time.Duration, leaves bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leaves || l.end.IsZero() {
+		return 0, l.leaves
+	}
+	return max(time.Until(l.end), 0), true
+}
+
+// Excuse is err, the failure of a task on a node of the job. Where that is ErrLeaving, and the task may give way, it is errExcused too.
+func (j *Job) Excuse(err error) error {
+	if j.Leave == nil || !errors.Is(err, ErrLeaving) || !j.Leave.excuses() {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, errExcused)
+}
+
+// Excused reports whether the failure is that of a task which gave way to the drain of its node.
+func Excused(err error) bool { return errors.Is(err, errExcused) }
 
 // Gate holds back what names futures of this node to other nodes, until it may leave: where the lineage of tasks is
 // durable, until their recipes are recorded.

@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -25,41 +25,23 @@ const (
 // cancelled never gets one.
 //
 // A context derived from a turn's own (WithCancel, WithTimeout, WithValue of a declared key) stands for a derived
-// Turn, made once per context: it shares the sequence of its base and adds its own cancellation.
+// Turn, made once per context: it shares the base of its turn and adds its own cancellation.
 type Turn struct {
-	job           *Job
-	kind          TurnKind
-	class         Class
-	name          string
-	id            TaskID
-	base          *Turn                // the turn itself, or the one this is derived from
-	trunk         *Turn                // of a branch: the turn it branches from
-	callers       []TaskID             // of a turn of another node: Callers there
-	up            atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (scope.go)
-	outer         context.Context      // of a root turn: the caller's context
-	deadline      int64                // on the runtime's clock, 0 for none
-	limit         time.Duration        // how long before the deadline the work was submitted, 0 where that is not known
-	values        *Values
-	attempt       int
-	redraws       uint32                   // attempts that followed a failure of the program's, which RetryIf accepted: each has random numbers of its own
-	slot          atomic.Pointer[CPUSlot]  // of base: the CPU it runs on
-	attached      any                      // of base: what the engine gave with the turn: the activation of a grain turn
-	attachedLater atomic.Pointer[any]      // of base: what Attach stored, which replaces attached
-	recipe        atomic.Pointer[any]      // of a task's turn: how its value can be made again (rebuild.go)
-	finals        atomic.Pointer[finals]   // of base: what waits until it cannot run again (final.go)
-	remote        bool                     // it stands for a turn of another node
-	effects       atomic.Pointer[Effect]   // of base: SetEffects
-	devices       atomic.Pointer[[]string] // of base: SetDevices
+	*base
+	job      *Job
+	id       TaskID
+	class    Class
+	ended    atomic.Bool
+	trunk    *Turn                // of a branch: the turn it branches from
+	up       atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (above)
+	outer    context.Context      // of a root turn: the caller's context
+	deadline int64                // on the runtime's clock, 0 for none
+	limit    time.Duration        // how long before the deadline the work was submitted, 0 where that is not known
+	values   *Values
+	cause    atomic.Pointer[endCause]
+	last     atomic.Pointer[Turn] // the derived turn used last
 
-	seq    atomic.Uint64 // of base: submissions so far
-	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's
-	ended  atomic.Bool
-	failed atomic.Pointer[failure] // outcome of the future this turn computes
-	block  atomic.Pointer[Blocked] // of base: what it waits for
-	cause  atomic.Pointer[endCause]
-	last   atomic.Pointer[Turn] // the derived turn used last
-
-	mu         sync.Mutex // guards the fields below
+	mu         sync.Mutex // guards the fields below, and pins and rnd of base
 	watchers   *Watcher
 	link       *Watcher // this turn's own registration with linked
 	linked     *Turn
@@ -68,8 +50,6 @@ type Turn struct {
 	stop       context.CancelCauseFunc
 	alarm      Alarm
 	derived    map[derivedKey]*Turn
-	pins       []*Future
-	rnd        *rand.Rand
 	done       <-chan struct{} // of a derived turn: the channel of its context
 }
 
@@ -97,24 +77,23 @@ type TurnSpec struct {
 
 // NewTurn makes the turn of work submitted by s.Up.
 func NewTurn(s TurnSpec) *Turn {
-	t := &Turn{
-		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, limit: s.Limit, values: s.Up.values,
-		attempt: s.Attempt, redraws: s.Redraws, attached: s.Attached, class: s.Up.class,
-	}
+	up := s.Up
+	t := newBase(&base{
+		turn: Turn{job: up.job, id: s.ID, deadline: s.Deadline, limit: s.Limit, values: up.values, class: up.class},
+		kind: s.Kind, name: s.Name, attempt: s.Attempt, redraws: s.Redraws, attached: s.Attached,
+	})
 	if s.Class != nil {
 		t.class = *s.Class
 	}
-	t.base = t
-	t.up.Store(s.Up)
+	t.up.Store(up)
 	t.slot.Store(s.Slot)
 	return t
 }
 
 // NewRoot makes the turn of a driver. outer is the caller's context; up, which may be nil, is cancelled with the node.
 func NewRoot(job *Job, outer context.Context, up *Turn, id TaskID) *Turn {
-	t := &Turn{job: job, kind: TurnRoot, name: "driver", id: id, outer: outer}
+	t := newBase(&base{turn: Turn{job: job, id: id, outer: outer}, kind: TurnRoot, name: "driver"})
 	t.values, _ = outer.Value(valuesKey{}).(*Values)
-	t.base = t
 	t.up.Store(up)
 	if outer.Done() != nil {
 		context.AfterFunc(outer, func() { t.cancel(endError(context.Cause(outer))) })
@@ -137,25 +116,13 @@ type RemoteSpec struct {
 // NewRemote makes the turn that stands for one of another node, above the work which that sent here. It ends by
 // Cancel, or with the node.
 func NewRemote(s RemoteSpec) *Turn {
-	t := &Turn{
-		job: s.Job, kind: TurnRoot, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Values, attempt: s.Attempt,
-		callers: s.Callers, class: s.Class, remote: true,
-	}
-	t.base = t
+	t := newBase(&base{
+		turn: Turn{job: s.Job, id: s.ID, deadline: s.Deadline, values: s.Values, class: s.Class},
+		kind: TurnRoot, name: s.Name, attempt: s.Attempt, callers: s.Callers, remote: true,
+	})
 	t.up.Store(s.Job.Top)
 	return t
 }
-
-// SetKind makes t the turn of a call on that activation.
-func (t *Turn) SetKind(k TurnKind, activation any) { t.kind, t.attached = k, activation }
-
-// Attach makes x what Attached returns, of a task's turn. Other goroutines may call Attached meanwhile.
-func (t *Turn) Attach(x any) { t.base.attachedLater.Store(&x) }
-
-// Detach ends Attach: the turn keeps nothing of what the engine gave.
-func (t *Turn) Detach() { t.base.attachedLater.Store(&nothing) }
-
-var nothing any
 
 type (
 	turnKey   struct{}
@@ -200,9 +167,7 @@ func (t *Turn) derive(ctx context.Context) *Turn {
 	d := up
 	if values != t.values {
 		// It is in no table: values end with their context, and a table of them would only grow.
-		d = &Turn{
-			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, redraws: t.redraws, class: t.class, done: done,
-		}
+		d = &Turn{base: t.base, job: t.job, id: t.id, class: t.class, values: values, done: done}
 		d.up.Store(up)
 		d.ended.Store(true) // it has no end of its own, so what looks up from below passes it
 	}
@@ -214,23 +179,28 @@ func (t *Turn) derive(ctx context.Context) *Turn {
 func (t *Turn) deriveEnd(ctx context.Context, done <-chan struct{}) *Turn {
 	key := derivedKey{done: done}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	d := t.derived[key]
-	if d == nil {
-		d = &Turn{
-			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, redraws: t.redraws, class: t.class, done: done,
-		}
-		if at, ok := ctx.Deadline(); ok {
-			d.deadline = After(t.job.Runtime.Now(), time.Until(at))
-		}
-		d.up.Store(t)
-		if t.derived == nil {
-			t.derived = map[derivedKey]*Turn{}
-		}
-		t.derived[key] = d
-		// One registration per context, none per task.
-		context.AfterFunc(ctx, func() { t.derivedEnded(key, d, context.Cause(ctx)) })
+	known := t.derived[key]
+	t.mu.Unlock()
+	if known != nil {
+		return known
 	}
+	d := &Turn{base: t.base, job: t.job, id: t.id, class: t.class, values: t.values, done: done}
+	if at, ok := ctx.Deadline(); ok {
+		d.deadline = After(t.job.Runtime.Now(), time.Until(at))
+	}
+	d.up.Store(t)
+	t.mu.Lock()
+	if known = t.derived[key]; known != nil {
+		t.mu.Unlock()
+		return known
+	}
+	if t.derived == nil {
+		t.derived = map[derivedKey]*Turn{}
+	}
+	t.derived[key] = d
+	t.mu.Unlock()
+	// One registration per context, none per task. Without the lock: a context of the program's own type asks that of t, which takes it.
+	context.AfterFunc(ctx, func() { t.derivedEnded(key, d, context.Cause(ctx)) })
 	return d
 }
 
@@ -248,23 +218,6 @@ func (t *Turn) derivedEnded(key derivedKey, d *Turn, cause error) {
 	d.cancel(endError(cause))
 }
 
-// Next takes the next number of the turn's sequence.
-func (t *Turn) Next() uint64 {
-	b := t.base
-	n := b.seq.Load()
-	if b.seq.CompareAndSwap(n, n+1) {
-		return n
-	}
-	b.racy.Store(true)
-	return b.seq.Add(1) - 1
-}
-
-// NextN takes n numbers and returns the first.
-func (t *Turn) NextN(n int) uint64 { return t.base.seq.Add(uint64(n)) - uint64(n) }
-
-// Submitted is how many submissions t has made.
-func Submitted(t *Turn) uint64 { return t.base.seq.Load() }
-
 // Job returns what all turns of the run share.
 func (t *Turn) Job() *Job { return t.job }
 
@@ -272,59 +225,16 @@ func (t *Turn) Job() *Job { return t.job }
 func (t *Turn) Runtime() Runtime { return t.job.Runtime }
 
 // Base returns the turn itself, or the one it is derived from.
-func (t *Turn) Base() *Turn { return t.base }
-
-// Kind says what the turn runs.
-func (t *Turn) Kind() TurnKind { return t.base.kind }
+func (t *Turn) Base() *Turn { return &t.base.turn }
 
 // ID is the id of the work the turn runs.
 func (t *Turn) ID() TaskID { return t.id }
-
-// Name is the task's name, or kind/key.method.
-func (t *Turn) Name() string { return t.name }
-
-// Attached is what an engine keeps with the turn: the activation of a grain turn, the dependencies of a task's.
-func (t *Turn) Attached() any {
-	if x := t.base.attachedLater.Load(); x != nil {
-		return *x
-	}
-	return t.base.attached
-}
-
-// Slot is the CPU the turn runs on, nil for one that holds none.
-func (t *Turn) Slot() *CPUSlot { return t.base.slot.Load() }
 
 // Deadline is the turn's own deadline on the runtime's clock, 0 for none.
 func (t *Turn) Deadline() int64 { return t.deadline }
 
 // RunID names the turn among those of all runs, as Future.RunID does a submission, and is no id of one.
 func (t *Turn) RunID() TaskID { return t.id.derive(ofTurnKey, t.job.Run) }
-
-// Redraws counts the attempts before this one that failed by the program's fault. One after a lost node draws the same
-// random numbers as that.
-func (t *Turn) Redraws() uint32 { return t.base.redraws }
-
-// AttemptOf is raysys.Attempt. A call of a grain with Retries is several, below a turn that has the number and their name.
-func AttemptOf(ctx context.Context) int {
-	t, _, err := TurnOf(ctx)
-	if err != nil {
-		return 0
-	}
-	if up := t.base.up.Load(); t.kind == TurnGrain && up != nil && up.kind != TurnGrain && up.name == t.name {
-		return max(up.Attempt(), 1)
-	}
-	return max(t.Attempt(), 1)
-}
-
-// Attempt counts from 1.
-func (t *Turn) Attempt() int { return t.base.attempt }
-
-// Deterministic reports whether the turn's submissions were made in program order: false once two goroutines
-// submitted at the same time on one context without Branch.
-func (t *Turn) Deterministic() bool { return !t.base.racy.Load() }
-
-// Failed reports whether the work of the turn has failed, or was given up.
-func (t *Turn) Failed() bool { return t.base.failed.Load() != nil }
 
 // Remote reports whether the turn stands for one of another node.
 func (t *Turn) Remote() bool { return t.whole().remote }
@@ -335,32 +245,6 @@ func (t *Turn) Ended() bool { return t.ended.Load() }
 // Values are the declared request values the turn carries.
 func (t *Turn) Values() *Values { return t.values }
 
-// pinned reports whether the turn holds c for reading after a Release.
-func (t *Turn) pinned(c *Future) bool {
-	b := t.base
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, p := range b.pins {
-		if p == c {
-			return true
-		}
-	}
-	return false
-}
-
-// Pin keeps the futures readable for this turn although the program releases them, until the turn ends.
-func (t *Turn) Pin(futures []*Future) {
-	b := t.base
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range futures {
-		if c.valueType() != nil {
-			c.pin()
-			b.pins = append(b.pins, c)
-		}
-	}
-}
-
 // detachedKey marks the derived turn that nothing above cancels but the node.
 var detachedKey = derivedKey{values: &Values{name: "detached"}}
 
@@ -370,7 +254,7 @@ func (t *Turn) Detached() *Turn {
 	defer t.mu.Unlock()
 	d := t.derived[detachedKey]
 	if d == nil {
-		d = &Turn{job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, class: t.class}
+		d = &Turn{base: t.base, job: t.job, id: t.id, class: t.class, values: t.values}
 		d.up.Store(t.job.Top)
 		if t.derived == nil {
 			t.derived = map[derivedKey]*Turn{}
@@ -382,44 +266,6 @@ func (t *Turn) Detached() *Turn {
 
 // Class is that of the work that the turn submits.
 func (t *Turn) Class() Class { return t.class }
-
-// innerValue answers the standard library's own look-ups (the enclosing cancelCtx), so that context.WithCancel on a
-// task's context starts no goroutine and context.Cause works. A turn that has ended gets its standard context now if
-// it had none before; an end that was only pulled so far is passed on to it, since Cause must follow Err.
-func (t *Turn) innerValue(key any) any {
-	t.mu.Lock()
-	inner, stop := t.inner, t.stop
-	t.mu.Unlock()
-	if err := t.Cancelled(); err != nil && inner != nil {
-		t.cancel(err)
-		if stop != nil { // the one whose cancel came first may not have called it yet
-			stop(err)
-		} else {
-			t.endless().innerValue(key)
-		}
-	} else if inner == nil && (err != nil || t.ended.Load()) {
-		inner = t.innerContext()
-	}
-	if inner == nil {
-		return nil
-	}
-	return inner.Value(key)
-}
-
-func (t *Turn) contextErr() error {
-	if t.ended.Load() {
-		return context.Canceled
-	}
-	return contextErr(t.Cancelled())
-}
-
-func (t *Turn) deadlineTime() (time.Time, bool) {
-	at := t.Until()
-	if at == 0 {
-		return time.Time{}, false
-	}
-	return time.Now().Add(time.Duration(at - t.job.Runtime.Now())), true
-}
 
 // Until returns the earliest deadline of the turn and of everything above it, on the runtime's clock; 0 for none.
 func (t *Turn) Until() (at int64) {
@@ -438,40 +284,6 @@ func (t *Turn) Until() (at int64) {
 	return at
 }
 
-// SetBlocked records that t waits for c while it runs c in place, and returns what undoes it. For engines. A grain's
-// turn lets others in meanwhile, as it does when it parks: c may call the grain.
-func (t *Turn) SetBlocked(b *Blocked, c *Future) (undo *Blocked) {
-	b.on, b.need = []*Future{c}, 1
-	undo = t.base.block.Swap(b)
-	if t.base.kind == TurnGrain {
-		t.job.Runtime.Block(t.base)
-	}
-	return undo
-}
-
-// RestoreBlocked ends SetBlocked.
-func (t *Turn) RestoreBlocked(prev *Blocked) {
-	if t.base.kind == TurnGrain {
-		t.job.Runtime.Unblock(t.base)
-	}
-	t.base.block.Store(prev)
-}
-
-// Devices are the UUIDs of the devices that the turn's work holds.
-func (t *Turn) Devices() []string {
-	b := t.base
-	if list := b.devices.Load(); list != nil {
-		return append([]string(nil), *list...)
-	}
-	if h, ok := b.attached.(Holder); ok {
-		return h.Devices()
-	}
-	return nil
-}
-
-// SetDevices is called before the function of a task that holds devices.
-func (t *Turn) SetDevices(list []string) { t.base.devices.Store(&list) }
-
 // watchFar has b, which t waits for, looked at by all nodes while it lasts. It returns nil where no cycle is possible:
 // in each there is the turn of a grain, so it is enough that those look which are in one.
 func (t *Turn) watchFar(b *Blocked) *probe {
@@ -488,11 +300,12 @@ func (t *Turn) watchFar(b *Blocked) *probe {
 // not ended, and those of other nodes, whose state is not known here.
 func (t *Turn) Callers() (ids []TaskID) {
 	for s := t; s != nil && len(ids) < maxCallers; s = s.above() {
-		switch b := s.base; {
-		case b.kind == TurnGrain && s == b && s.trunk == nil && !b.ended.Load():
-			ids = append(ids, b.id)
-		case s == b:
-			ids = append(ids, b.callers...)
+		switch {
+		case s != s.Base():
+		case s.kind == TurnGrain && s.trunk == nil && !s.ended.Load():
+			ids = append(ids, s.id)
+		default:
+			ids = append(ids, s.callers...)
 		}
 	}
 	return ids[:min(len(ids), maxCallers)]
@@ -501,7 +314,7 @@ func (t *Turn) Callers() (ids []TaskID) {
 // CalledUnder reports whether x, the turn of a grain, is among the Callers of t that are known over another node.
 func (t *Turn) CalledUnder(x *Turn) bool {
 	for s := t; s != nil; s = s.above() {
-		if s == s.base && slices.Contains(s.callers, x.id) {
+		if s == s.Base() && slices.Contains(s.callers, x.id) {
 			return true
 		}
 	}
@@ -511,49 +324,32 @@ func (t *Turn) CalledUnder(x *Turn) bool {
 // inGrain reports whether t is the turn of a grain, or was called under one.
 func (t *Turn) inGrain() bool {
 	for s := t; s != nil; s = s.above() {
-		if s.base.kind == TurnGrain || len(s.base.callers) > 0 {
+		if s.kind == TurnGrain || len(s.callers) > 0 {
 			return true
 		}
 	}
 	return false
 }
-
-// IsBlocked reports whether the turn waits.
-func (t *Turn) IsBlocked() bool { return t.base.block.Load() != nil }
 
 // FromElsewhere reports whether turns of grains on other nodes are among the Callers of t.
 func (t *Turn) FromElsewhere() bool {
 	for s := t; s != nil; s = s.above() {
-		if s == s.base && len(s.callers) > 0 {
+		if s == s.Base() && len(s.callers) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// Recipe is the recipe of the value that t computes.
-func (t *Turn) Recipe() any {
-	if r := t.recipe.Load(); r != nil {
-		return *r
-	}
-	return nil
-}
-
-// SetRecipe keeps r for as long as the value that t computes can be asked for.
-func (t *Turn) SetRecipe(r any) { t.recipe.Store(&r) }
-
-// SetEffects notes that t, or what it submitted, has done what must not be done twice. Its value is not made again.
-func (t *Turn) SetEffects(by *Effect) {
-	for t = t.base; t.effects.Load() == nil; t = t.trunk.base {
-		t.effects.Store(by)
-		if t.trunk == nil {
-			return
+// Under reports whether t is the turn of work with one of the ids, or below it.
+func Under(t *Turn, ids map[TaskID]bool) bool {
+	for ; t != nil; t = t.above() {
+		if ids[t.id] {
+			return true
 		}
 	}
+	return false
 }
-
-// Effects returns what SetEffects was first called with, nil if it was not called.
-func (t *Turn) Effects() *Effect { return t.base.effects.Load() }
 
 // watchUnseen arranges a report when the future is collected and its failure was never read. Only failures pay for
 // the cleanup.
@@ -567,4 +363,252 @@ func (t *Turn) watchUnseen(c *Future, f *failure) {
 			tell(name, f.err)
 		}
 	}, f)
+}
+
+// Cancellation is pulled, not pushed. A task registers nowhere when it is submitted: it points at the turn that
+// submitted it. A goroutine that starts it, asks for its Err or waits for it looks up that chain. Only what waits is
+// registered (Watch), and a turn is registered with the one above it only while something below it watches, so that a
+// chain of n blocked turns costs n registrations and not n squared. Locks are taken from a turn to the one above it;
+// cancel runs callbacks without any.
+
+// Watcher is one registration for the end of a turn.
+type Watcher struct {
+	prev, next *Watcher
+	on         *Turn
+	fire       func()
+}
+
+// errTurnEnded is the cause of a turn's own context after the turn returned, so that goroutines it left behind end.
+var errTurnEnded = errors.New("the task or turn of this context has returned")
+
+// Watch arranges that fire is called once when t is cancelled; it must not block. It returns false when t is cancelled
+// already, and then does not call fire.
+func (t *Turn) Watch(w *Watcher, fire func()) bool {
+	if t.Cancelled() != nil {
+		return false
+	}
+	w.fire = fire
+	return t.watch(w)
+}
+
+func (t *Turn) watch(w *Watcher) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cause.Load() != nil {
+		return false
+	}
+	if t.watchers == nil && !t.linkLocked() {
+		return false
+	}
+	w.on, w.prev, w.next = t, nil, t.watchers
+	if t.watchers != nil {
+		t.watchers.prev = w
+	}
+	t.watchers = w
+	return true
+}
+
+// linkLocked registers t with the turn above and arms its deadline, because t has a watcher now.
+func (t *Turn) linkLocked() bool {
+	if up := t.above(); up != nil {
+		// A new Watcher each time: the one before may still be on its way through up's cancel.
+		link := &Watcher{fire: func() { t.cancel(up.Cancelled()) }}
+		if !up.watch(link) {
+			t.cause.CompareAndSwap(nil, &endCause{endError(up.Cancelled())})
+			return false
+		}
+		t.link, t.linked = link, up
+	}
+	if t.deadline != 0 && t == t.Base() {
+		t.alarm.At, t.alarm.Ring = t.deadline, t.expire
+		t.job.Runtime.SetAlarm(&t.alarm)
+	}
+	return true
+}
+
+// Unwatch takes w back. fire may be under way when it returns.
+func (t *Turn) Unwatch(w *Watcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.on != t {
+		return // fired, or never registered
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		t.watchers = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	w.on, w.prev, w.next = nil, nil, nil
+	if t.watchers == nil {
+		t.unlinkLocked()
+	}
+}
+
+func (t *Turn) unlinkLocked() {
+	if t.linked != nil {
+		t.linked.Unwatch(t.link)
+		t.link, t.linked = nil, nil
+	}
+	if t.alarm.Ring != nil {
+		t.job.Runtime.ClearAlarm(&t.alarm)
+	}
+}
+
+// Cancel ends the turn and everything it submitted.
+func (t *Turn) Cancel(cause error) { t.cancel(endError(cause)) }
+
+func (t *Turn) cancel(err error) {
+	t.mu.Lock()
+	if !t.cause.CompareAndSwap(nil, &endCause{err}) {
+		t.mu.Unlock()
+		return
+	}
+	list := t.watchers
+	t.watchers = nil
+	for w := list; w != nil; w = w.next {
+		w.on = nil
+	}
+	t.unlinkLocked()
+	stop := t.stop
+	t.mu.Unlock()
+	if stop != nil {
+		stop(err)
+	}
+	for list != nil {
+		next := list.next
+		list.prev, list.next = nil, nil
+		list.fire()
+		list = next
+	}
+}
+
+func (t *Turn) expire() {
+	if t.job.Runtime.Now() >= t.deadline {
+		t.cancel(&deadlineError{t.name, t.limit})
+	}
+}
+
+// Cancelled returns why the turn ended early, nil while it may go on. It looks at every turn above.
+func (t *Turn) Cancelled() error {
+	var now int64
+	for ; t != nil; t = t.above() {
+		if c := t.cause.Load(); c != nil {
+			return c.err
+		}
+		// The caller's context tells the turn of its end on a goroutine, which may not have run yet.
+		if t.outer != nil && t.outer.Err() != nil {
+			t.cancel(endError(context.Cause(t.outer)))
+			return t.cause.Load().err
+		}
+		if t.deadline != 0 {
+			if now == 0 {
+				now = t.job.Runtime.Now()
+			}
+			if now >= t.deadline {
+				return &deadlineError{t.name, t.limit}
+			}
+		}
+	}
+	return nil
+}
+
+// above returns the next turn up that can still be cancelled. A turn that has returned cannot, so the chain is
+// shortened past it: a task that submits its successor and returns, for ever, leaves no chain behind. One that has a
+// deadline stays, since its submissions inherit that, and it ends the chain.
+func (t *Turn) above() *Turn {
+	for {
+		up := t.up.Load()
+		if up == nil || !up.over() || up.cause.Load() != nil || up.deadline != 0 {
+			return up
+		}
+		t.up.CompareAndSwap(up, up.up.Load())
+	}
+}
+
+// over reports whether the turn, or the one it is derived or branched from, has returned: contexts derived from a
+// task's own end with it.
+func (t *Turn) over() bool {
+	return t.ended.Load() || t.Base().ended.Load() || (t.trunk != nil && t.trunk.over())
+}
+
+// End marks the turn as returned: its context ends, its submissions go on.
+func (t *Turn) End() {
+	t.mu.Lock()
+	stop, watch, pins := t.stop, t.innerWatch, t.pins
+	t.innerWatch, t.pins = nil, nil
+	t.ended.Store(true) // under mu: innerContext sees that, or End sees what innerContext has made
+	t.mu.Unlock()
+	if watch != nil {
+		t.Unwatch(watch)
+	}
+	for _, p := range pins {
+		p.unpin()
+	}
+	if stop != nil {
+		stop(errTurnEnded)
+	}
+}
+
+// ownDone returns the Done channel of the turn's own context if it has one.
+func (t *Turn) ownDone() <-chan struct{} {
+	if t.trunk != nil {
+		return t.outer.Done()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.inner == nil {
+		return nil
+	}
+	return t.inner.Done()
+}
+
+// endless returns the turn above a driver's whose caller's context never ends: such a driver ends with the node alone,
+// shares the node's inner context, and so leaves nothing behind, however many of them there were. Nil for any other
+// turn.
+func (t *Turn) endless() *Turn {
+	if t.outer == nil || t.outer.Done() != nil {
+		return nil
+	}
+	return t.up.Load()
+}
+
+// innerContext backs Done, Cause and AfterFunc of the turn's context by one of the standard library's, which then
+// costs no goroutine to derive from. A driver's is derived from the caller's, so that it ends with either.
+func (t *Turn) innerContext() context.Context {
+	if t.trunk != nil {
+		return t.outer
+	}
+	if up := t.endless(); up != nil {
+		shared := up.innerContext()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.inner = shared // for ownDone; it is the same one each time
+		return shared
+	}
+	t.mu.Lock()
+	if t.inner != nil {
+		defer t.mu.Unlock()
+		return t.inner
+	}
+	outer := t.outer
+	if outer == nil {
+		outer = context.Background()
+	}
+	t.inner, t.stop = context.WithCancelCause(outer)
+	inner, stop := t.inner, t.stop
+	w := new(Watcher)
+	t.innerWatch = w
+	t.mu.Unlock()
+	switch {
+	case t.ended.Load():
+		stop(errTurnEnded)
+	case !t.Watch(w, func() {}): // watched, so that a cancel above reaches t.cancel, which calls stop
+		stop(t.Cancelled())
+	case t.ended.Load(): // End may have taken w back before it was there
+		t.Unwatch(w)
+	}
+	return inner
 }

@@ -110,12 +110,13 @@ func Branch(ctx context.Context, i int) context.Context {
 	if err != nil {
 		return ctx
 	}
-	b := &Turn{
-		job: t.job, kind: t.kind, name: t.name, id: t.id.derive(branchKey, uint64(i)), values: t.values,
-		attempt: t.attempt, redraws: t.redraws, class: t.class, attached: t.Attached(), deadline: t.deadline, outer: ctx,
-	}
-	b.base, b.trunk = b, t
-	b.slot.Store(t.base.slot.Load())
+	b := newBase(&base{
+		turn: Turn{
+			job: t.job, id: t.id.derive(branchKey, uint64(i)), class: t.class, trunk: t, outer: ctx, deadline: t.deadline, values: t.values,
+		},
+		name: t.name, kind: t.kind, attempt: t.attempt, redraws: t.redraws, attached: t.Attached(),
+	})
+	b.slot.Store(t.slot.Load())
 	b.up.Store(t)
 	return &turnContext{ctx, b}
 }
@@ -127,10 +128,10 @@ func Rand(ctx context.Context) *rand.Rand {
 		return rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), seedKey))
 	}
 	b := t.base
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.turn.mu.Lock()
+	defer b.turn.mu.Unlock()
 	if b.rnd == nil {
-		b.rnd = rand.New(rand.NewPCG(b.id.Hi^seedKey, b.id.Lo+uint64(b.redraws)*redrawKey))
+		b.rnd = rand.New(rand.NewPCG(b.turn.id.Hi^seedKey, b.turn.id.Lo+uint64(b.redraws)*redrawKey))
 	}
 	return b.rnd
 }

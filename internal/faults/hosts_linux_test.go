@@ -2,14 +2,18 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +23,7 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-// hosts are network namespaces on one bridge: 10.77.K.1 to 10.77.K.N, and 10.77.K.254 for this process.
+// hosts are network namespaces on one bridge: 10.77.K.1 to 10.77.K.N, 10.77.K.254 for this process and 10.77.K.253 for Consul.
 type hosts struct {
 	t    testing.TB
 	mark string // in the name of every device and namespace
@@ -38,7 +42,8 @@ func newHosts(t testing.TB, n int) *hosts {
 	h := &hosts{t: t, mark: fmt.Sprintf("rs%d", os.Getpid()%10000), net: fmt.Sprintf("10.77.%d", os.Getpid()%250+1), n: n}
 	t.Cleanup(h.remove)
 	h.must("ip", "link", "add", h.mark+"br", "type", "bridge")
-	h.must("ip", "addr", "add", h.net+".254/24", "dev", h.mark+"br")
+	h.must("ip", "addr", "add", h.own()+"/24", "dev", h.mark+"br")
+	h.must("ip", "addr", "add", h.consul()+"/24", "dev", h.mark+"br")
 	h.must("ip", "link", "set", h.mark+"br", "up")
 	for i := 1; i <= n; i++ {
 		ns, outside := h.namespace(i), h.outside(i)
@@ -56,10 +61,33 @@ func (h *hosts) namespace(i int) string { return fmt.Sprintf("%sns%d", h.mark, i
 func (h *hosts) outside(i int) string   { return fmt.Sprintf("%sv%d", h.mark, i) }
 func (h *hosts) address(i int) string   { return fmt.Sprintf("%s.%d", h.net, i) }
 func (h *hosts) own() string            { return h.net + ".254" }
+func (h *hosts) consul() string         { return h.net + ".253" }
 
 // cut takes host i off the bridge, as a pulled cable does, and mend puts it back.
 func (h *hosts) cut(i int)  { h.t.Helper(); h.must("ip", "link", "set", h.outside(i), "down") }
 func (h *hosts) mend(i int) { h.t.Helper(); h.must("ip", "link", "set", h.outside(i), "up") }
+
+// lose has what host i sends to an address go nowhere, without a word, and find mends it.
+func (h *hosts) lose(i int, address string) {
+	h.t.Helper()
+	h.must("ip", "-n", h.namespace(i), "neigh", "replace", address, "lladdr", "02:00:00:00:00:01", "nud", "permanent", "dev", "eth0")
+}
+
+func (h *hosts) find(i int, address string) {
+	h.t.Helper()
+	h.must("ip", "-n", h.namespace(i), "neigh", "del", address, "dev", "eth0")
+}
+
+// peers calls f for each direction between host i and the other members.
+func (h *hosts) peers(i int, f func(from int, to string)) {
+	f(i, h.own()) // the other direction is not needed: nothing comes through one
+	for j := 1; j <= h.n; j++ {
+		if j != i {
+			f(i, h.address(j))
+			f(j, h.address(i))
+		}
+	}
+}
 
 func (h *hosts) must(args ...string) {
 	h.t.Helper()
@@ -77,62 +105,42 @@ func (h *hosts) remove() {
 	_ = exec.Command("ip", "link", "del", h.mark+"br").Run()
 }
 
-// forward makes a server on loopback reachable at the bridge.
-func forward(t testing.TB, listen, to string) (address string) {
+// proxied is a way to Consul that counts.
+type proxied struct {
+	address string
+	reads   atomic.Int64 // a watch among them each time that it asks
+	writes  atomic.Int64
+}
+
+func newProxied(t *testing.T, host, to string) *proxied {
 	t.Helper()
-	ln, err := net.Listen("tcp", listen)
+	x := &proxied{}
+	through := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: to})
+	through.FlushInterval = -1
+	through.ErrorLog = log.New(io.Discard, "", 0) // a watch whose client ends it is no news
+	through.Transport = &http.Transport{MaxIdleConnsPerHost: 16}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			x.reads.Add(1)
+		} else {
+			x.writes.Add(1)
+		}
+		through.ServeHTTP(w, r)
+	}))
+	ln, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	open := map[net.Conn]bool{}
-	keep := func(c net.Conn, on bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if on {
-			open[c] = true
-		} else {
-			delete(open, c)
-			c.Close()
-		}
-	}
-	pipe := func(a, b net.Conn) {
-		wg.Go(func() {
-			_, _ = io.Copy(a, b)
-			keep(a, false)
-			keep(b, false)
-		})
-	}
-	wg.Go(func() {
-		for {
-			in, err := ln.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			} else if err != nil {
-				continue
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			keep(in, true)
-			keep(out, true)
-			pipe(in, out)
-			pipe(out, in)
-		}
-	})
+	s.Listener.Close()
+	s.Listener = ln
+	s.Start()
 	t.Cleanup(func() {
-		ln.Close()
-		mu.Lock()
-		for c := range open {
-			c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
+		s.CloseClientConnections()
+		s.Close()
+		through.Transport.(*http.Transport).CloseIdleConnections()
 	})
-	return ln.Addr().String()
+	x.address = ln.Addr().String()
+	return x
 }
 
 // TestThreeHosts: three hosts, each a network of its own. One is cut off from everything for a while: its grains go on
@@ -142,7 +150,7 @@ func TestThreeHosts(t *testing.T) {
 	ttl, away := 10*time.Second, 30*time.Second
 	h := newHosts(t, 3)
 	server := testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)
-	consul := forward(t, h.own()+":0", server.Address())
+	consul := newProxied(t, h.consul(), server.Address()).address
 	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.TTL(ttl), testkit.On(server),
 		testkit.Wrap(func(i int) []string { return []string{"ip", "netns", "exec", h.namespace(i)} }),
 		testkit.EnvOf(func(i int) []string {

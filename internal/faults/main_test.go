@@ -38,7 +38,7 @@ func figure(t testing.TB, format string, args ...any) {
 	fmt.Fprintf(f, "| %s | %s | `go test ./internal/faults -long -run '^%s$'` |\n", t.Name(), line, t.Name())
 }
 
-// spread is the middle and the worst of what was measured.
+// spread is the middle, the p99 and the worst of what was measured.
 type spread []time.Duration
 
 func (s spread) String() string {
@@ -46,7 +46,8 @@ func (s spread) String() string {
 		return "none"
 	}
 	slices.Sort(s)
-	return fmt.Sprintf("median %v, worst %v of %d", s[len(s)/2].Round(time.Millisecond), s[len(s)-1].Round(time.Millisecond), len(s))
+	at := func(i int) time.Duration { return s[i].Round(time.Millisecond) }
+	return fmt.Sprintf("median %v, p99 %v, worst %v of %d", at(len(s)/2), at(len(s)*99/100), at(len(s)-1), len(s))
 }
 
 func (s spread) worst() time.Duration {

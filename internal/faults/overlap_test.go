@@ -41,7 +41,8 @@ func TestOverlapOfPlainGrains(t *testing.T) {
 		rounds := long.Form(6, 60)
 		seen, byKind := 0, map[string]int{}
 		var windows spread
-		for i := range rounds {
+		const byHand = "its session ended by hand"
+		for i := 0; i < rounds || byKind[byHand] == 0 && i < 60; i++ { // a victim notices within a second, and a round may show none
 			victim, kind := i%c.Size()+1, ""
 			switch i % 3 {
 			case 0: // everybody but the store, for which it goes on
@@ -55,7 +56,7 @@ func TestOverlapOfPlainGrains(t *testing.T) {
 				kind = "cut off from the store"
 				c.StoreDown(victim)
 			case 2: // the same, and an operator ends its session, which the lease trusts
-				kind = "its session ended by hand"
+				kind = byHand
 				c.StoreDown(victim)
 				c.ExpireSession(victim)
 			}
@@ -73,8 +74,8 @@ func TestOverlapOfPlainGrains(t *testing.T) {
 		}
 		close(stop)
 		wg.Wait()
-		figure(t, "plain grains that existed twice, in %d rounds of each: %v; TTL %v: %v", rounds/3, byKind, ttl, windows)
-		if byKind["its session ended by hand"] == 0 {
+		figure(t, "plain grains that existed twice, in %d rounds or more of each: %v; TTL %v: %v", rounds/3, byKind, ttl, windows)
+		if byKind[byHand] == 0 {
 			t.Error("no grain existed twice: the test shows nothing")
 		}
 		if n := byKind["cut off from its peers"] + byKind["cut off from the store"]; n > 0 {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/store"
 )
 
@@ -148,14 +149,8 @@ func run[T any](k *KV, ctx context.Context, c Call, f func(ctx context.Context) 
 	if err != nil {
 		return zero, err
 	}
-	if slow > 0 && c.Verb != "Watch" {
-		t := time.NewTimer(slow)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return zero, fmt.Errorf("%s %s: %w", c.Verb, c.Key, context.Cause(ctx))
-		}
+	if slow > 0 && c.Verb != "Watch" && !backoff.Wait(ctx, slow) {
+		return zero, fmt.Errorf("%s %s: %w", c.Verb, c.Key, context.Cause(ctx))
 	}
 	state := store.ErrUnavailable
 	if c.Writes() {

@@ -54,10 +54,11 @@ func (p *Peer) Room(noCPU bool) (idle, all int64) {
 	return min(idle, all), all
 }
 
-// Offer is what a peer has for the tasks that wait. Of several peers the one with the highest Score gets tasks first.
+// Offer is what a peer has for the tasks that wait. See Choose.
 type Offer struct {
 	Tasks int64 // how many it is sent next; 0: it has no room
-	Score int64
+	Score int64 // 0 to 1,000: the room for its size
+	Idle  bool  // it has CPUs without work
 }
 
 // Offer returns the peer's: first CPUs that have nothing to do get one task each, then queues are filled where there is the most
@@ -70,7 +71,7 @@ func (p *Peer) Offer(noCPU bool) Offer {
 	o := Offer{Tasks: idle, Score: all * 1000 / (all + p.Inflight)}
 	switch {
 	case idle > 0:
-		o.Score += 1000 + idle
+		o.Idle = true
 	case p.Mean > 0:
 		o.Tasks = min(all, max(p.CPUs*int64(ahead)/10/int64(p.Mean), 1), MaxFrame)
 	default:
@@ -79,8 +80,68 @@ func (p *Peer) Offer(noCPU bool) Offer {
 	return o
 }
 
-// Low is how many tasks in flight are few enough for another round to pay, after one in which no peer had room: none always are.
-func Low(inflight int64) int64 { return max(inflight-max(inflight/4, 1), 0) }
+// Choose returns which of n peers gets tasks next, and its offer; -1 where none has room. Of the peers that have
+// idle CPUs one is drawn: all nodes whose tasks wait know of the same ones, and the idlest would get tasks from
+// each of them. Where none has, the highest Score counts.
+func Choose(n int, draw *Draw, offer func(i int) Offer) (chosen int, o Offer) {
+	chosen = -1
+	i := draw.Below(n) - 1
+	for range n {
+		if i++; i == n {
+			i = 0
+		}
+		switch next := offer(i); {
+		case next.Tasks == 0:
+		case next.Idle:
+			return i, next
+		case chosen < 0 || next.Score > o.Score:
+			chosen, o = i, next
+		}
+	}
+	return chosen, o
+}
+
+// Draw is a source of numbers (splitmix64: Steele, Lea, Flood 2014). What it is set to repeats them.
+type Draw uint64
+
+// Below returns a number from 0 on, below n; 0 where n is 0.
+func (d *Draw) Below(n int) int {
+	*d += 0x9e3779b97f4a7c15
+	x := uint64(*d)
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return int((x ^ x>>31) % uint64(max(n, 1)))
+}
+
+// Low is how many tasks in flight are few enough for another round to pay, after one in which no peer had room:
+// none always are. Of long tasks each answer frees a CPU that is worth a round.
+func Low(inflight int64, mean time.Duration) int64 {
+	if mean >= ahead {
+		return max(inflight-1, 0)
+	}
+	return max(inflight-max(inflight/4, 1), 0)
+}
+
+// Accepts is how many more tasks of another node may come where so many CPUs are free, and so many tasks of others
+// wait for them. The others are given back on arrival. They would not begin soon, or nobody knows when, and
+// elsewhere a CPU may be free. Short tasks all may come: what begins soon may wait, and Excess gives back the rest.
+func Accepts(free, waits int64, mean time.Duration) int64 {
+	if mean > 0 && mean < ahead {
+		return MaxFlights
+	}
+	return max(free-waits, 0)
+}
+
+// Settled reports whether the mean of so many tasks says how long one takes on a node of so many CPUs. Of the tasks
+// that begin together the shortest end first: a node that told the mean of those would be sent work for a multiple
+// of its time.
+func Settled(ended, cpus int64) bool { return ended >= cpus }
+
+// ReportEvery is how often a node tells its load to all of so many nodes, when it has changed: each hears 200
+// reports a second at most.
+func ReportEvery(nodes int) time.Duration {
+	return max(100*time.Millisecond, 5*time.Millisecond*time.Duration(nodes))
+}
 
 // LookPause is how often a node looks at the tasks of others that wait there, while some do.
 const LookPause = 20 * time.Millisecond

@@ -39,6 +39,7 @@ type Wanted struct {
 	Strategy  raysys.Strategy   // "" for the default
 	Labels    map[string]string // the node must have them all
 	Needs     core.Resources    // the node must have them
+	Always    bool              // it is woken where its activation ends by itself
 	Stateless bool              // any node will do, nothing is recorded, and the Place has no Token
 	Avoid     []raysys.NodeID   // of a stateless kind: nodes to take only where there is no other
 	Bundle    core.Bundle       // what it takes its needs from; zero for the node
@@ -63,8 +64,11 @@ type Cluster interface {
 	// Confirm asks the leader whether token is current for the grain (rule C19). The answer is the current place, zero
 	// when there is none.
 	Confirm(id ID, token Token, done func(Placed, error))
-	// Release removes the placement if token is still current; when it is not, that is no error.
-	Release(id ID, token Token, done func(error))
+	// Release removes the placement if token is still current, or puts the grain on the node to, where that is not zero
+	// and takes it. The answer is the new place, zero for none. When token is not current, that is no error.
+	Release(id ID, token Token, to core.NodeKey, done func(Place, error))
+	// End is Release of a grain that is always on, and shall not be woken.
+	End(id ID, token Token, done func(error))
 	// Peer returns a connected node, nil when that incarnation of it is not connected now. Engine.PeerUp has been
 	// called for every Peer that this returns or Connect answers with.
 	Peer(k core.NodeKey) wire.Peer
@@ -72,9 +76,13 @@ type Cluster interface {
 	Connect(k core.NodeKey, done func(wire.Peer, error))
 	// Self is this node.
 	Self() core.NodeKey
-	// Suspended returns raysys.ErrSuspended, wrapped, while the node's lease is out. It is asked on every turn of a
-	// named grain, so it costs next to nothing.
+	// Suspended returns raysys.ErrSuspended, wrapped, while the node's lease is out.
 	Suspended() error
+	// Admit returns nil at a moment, after it was called, at which no other node can have been given what this one
+	// holds. It is asked on every turn of a named grain, so it costs next to nothing while that is known; otherwise
+	// it waits for the store, for a second at most, which waited reports. It fails with raysys.ErrSuspended or
+	// ErrFenced, wrapped.
+	Admit() (waited bool, err error)
 }
 
 // ETag names one committed version of a State. The zero ETag is the version before the first.
@@ -100,7 +108,7 @@ type States interface {
 	// Commit stores c if token is current and c.After is the version of the grain's counter. It fails like Save. What c
 	// refers to is not changed afterwards.
 	Commit(id ID, token Token, c Commit, done func(ETag, error))
-	// Lease returns nil while no other node can have been given what this one holds, so that what it remembers of a
-	// State is what is stored (rule C20).
+	// Lease returns nil at a moment, after it was called, at which no other node can have been given what this one
+	// holds, so that what it remembers of a State is what is stored (rule C20). It waits as Cluster.Admit does.
 	Lease() error
 }

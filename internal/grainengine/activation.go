@@ -20,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // activation is one grain in memory: its mailbox, its G and its PID.
@@ -32,12 +33,13 @@ type activation struct {
 	failed  error  // OnActivate's, for the calls that wait
 	pool    *pool  // of a stateless worker
 	used    atomic.Uint32
+	counted turnCount               // by CountTurns
 	turns                           // in progress
 	tenure  *tenure                 // nil for a plain grain of a single process
 	holding *holding                // nil for a kind that asks for no resources
 	laters  atomic.Pointer[laters]  // made by the first call of a LaterMethod
 	timers  atomic.Pointer[timers]  // made by the first timer
-	parting atomic.Pointer[parting] // made by Unload
+	parting atomic.Pointer[parting] // made by Unload and Move
 }
 
 // passivate asks an idle activation to go.
@@ -50,6 +52,9 @@ type passivate struct {
 func newActivation(k *boundKind, key string, in core.Bundle) *activation {
 	a := &activation{kind: k, key: key}
 	a.turns.a = a
+	if k.engine.unloaded.some.Load() {
+		k.engine.unloaded.back(k, key)
+	}
 	if k.def.holds() || in.Group != "" {
 		a.holding = &holding{a: a, bundle: in}
 	}
@@ -143,7 +148,7 @@ func (a *activation) activate() {
 	g := a.kind.def.make()
 	if len(a.kind.def.states) > 0 {
 		if err := a.loadStates(g); err != nil {
-			a.hookFailed("OnActivate", fmt.Errorf("%w: %w", ErrNotLoaded, err))
+			a.hookFailed("OnActivate", "", fmt.Errorf("%w: %w", ErrNotLoaded, err))
 			return
 		}
 	}
@@ -198,7 +203,7 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 		a.hook.Store(nil)
 		t.End()
 		if err != nil {
-			a.hookFailed(name, err)
+			a.hookFailed(name, t.ID().String(), err)
 		}
 	}()
 	if a.tenure == nil || a.tenure.durable == nil {
@@ -210,11 +215,14 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 	return err
 }
 
-func (a *activation) hookFailed(name string, err error) {
+// hookFailed sees to the failure of a hook. id is that of its turn, where it had one.
+func (a *activation) hookFailed(name, id string, err error) {
 	switch {
 	case name == "OnActivate":
 		err = core.HandOverError(a.kind.engine.cfg.Hooks.Job(), err)
-		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, shown(a.key), ErrActivation, err)
+		failed := &failedActivation{a.kind.def.name, a.kind.def.name + "/" + shown(a.key), err}
+		a.failed = failed
+		countFailed(a, id, failed)
 		// Calls in the mailbox fail with that. The message is queued behind them, so that the call after it finds a new
 		// activation.
 		a.post(&mail{msg: passivate{force: true}})
@@ -421,6 +429,7 @@ func (a *activation) reload() error {
 func (a *activation) routeLocked(s *stripe, calls []*call) *route {
 	k := a.kind
 	r := &route{kind: k, key: a.key, bundle: a.holding.takenFrom(), state: routeReleasing, avoid: graindir.Place{NodeKey: k.engine.cfg.Cluster.Self(), Token: a.tenure.token}, moves: a.holding.followsBundle(), parting: a.parting.Load()}
+	r.moves = r.moves || r.parting.moves()
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}
@@ -443,6 +452,11 @@ func (a *activation) routeLocked(s *stripe, calls []*call) *route {
 func (a *activation) failCall(c *call, err error) {
 	if a.kind.def.Durable && repeated(c) {
 		err = maybeDone(err)
+	}
+	if c.Future.Start() { // else Dropped counts it, as cancelled
+		of := tallyOf(a.kind.engine, c.method)
+		countWait(a.kind.engine, of, c, 1)
+		count(of, c, tally.Error, err)
 	}
 	c.Future.Fail(err)
 }

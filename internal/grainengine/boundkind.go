@@ -38,9 +38,9 @@ func (k *boundKind) stripeOfBytes(key []byte) *stripe {
 // deliverHere queues c as m at the grain of a node without a cluster.
 func (k *boundKind) deliverHere(key string, c *call, m *mail) error {
 	for {
-		a := k.activation(key, c)
-		if a == nil {
-			return raysys.ErrClosed
+		a, err := k.activation(key, c)
+		if err != nil {
+			return err
 		}
 		if ok, err := a.accept(c, m); ok {
 			a.moveFromSick(c)
@@ -50,19 +50,24 @@ func (k *boundKind) deliverHere(key string, c *call, m *mail) error {
 	}
 }
 
-// activation finds the grain's activation or makes it for c; nil once the engine is closed and there is none.
-func (k *boundKind) activation(key string, c *call) *activation {
+// activation finds the grain's activation or makes it for c. It fails where there is none, and the engine is closed or
+// full.
+func (k *boundKind) activation(key string, c *call) (*activation, error) {
 	s := k.stripeOf(key)
 	s.RLock()
 	a := s.activations[key]
 	s.RUnlock()
 	if a != nil {
-		return a
+		return a, nil
 	}
 	s.Lock()
 	if a = s.activations[key]; a != nil {
 		s.Unlock()
-		return a
+		return a, nil
+	}
+	if err := fullNow(k.engine); err != nil {
+		s.Unlock()
+		return nil, err
 	}
 	if s.activations == nil {
 		s.activations = map[string]*activation{}
@@ -70,7 +75,7 @@ func (k *boundKind) activation(key string, c *call) *activation {
 	// Close sets closed and then looks at every stripe, so it finds what is entered here.
 	if k.engine.closed.Load() {
 		s.Unlock()
-		return nil
+		return nil, raysys.ErrClosed
 	}
 	a = newActivation(k, key, c.bundle())
 	s.activations[key] = a
@@ -80,7 +85,7 @@ func (k *boundKind) activation(key string, c *call) *activation {
 		k.arm()
 	}
 	a.spawn()
-	return a
+	return a, nil
 }
 
 // activationGone counts an activation that is gone.
@@ -144,14 +149,7 @@ func (k *boundKind) tick() {
 
 // activations lists the activations of the kind. It copies stripe by stripe, so that no lock is taken for long.
 func (k *boundKind) activations() (all []*activation) {
-	for i := range k.table {
-		s := &k.table[i]
-		s.RLock()
-		for _, a := range s.activations {
-			all = append(all, a)
-		}
-		s.RUnlock()
-	}
+	eachActivation(k, func(a *activation) { all = append(all, a) })
 	k.pools.Range(func(_, v any) bool {
 		p := v.(*pool)
 		p.mu.Lock()
@@ -162,6 +160,18 @@ func (k *boundKind) activations() (all []*activation) {
 		return true
 	})
 	return all
+}
+
+// eachActivation shows the activations of the table, with a stripe locked: f must not call methods of k.
+func eachActivation(k *boundKind, f func(*activation)) {
+	for i := range k.table {
+		s := &k.table[i]
+		s.RLock()
+		for _, a := range s.activations {
+			f(a)
+		}
+		s.RUnlock()
+	}
 }
 
 // stop ends the idle clock and asks every activation to stop.
@@ -358,12 +368,11 @@ func (k *boundKind) movedOn(key string, from, to graindir.Place, tries int) {
 	if (r.state != routeOpen || r.place != from) && !(r.state == routeFresh && k.seeks()) {
 		return // another call found out before, and asked
 	}
+	if r.hint = (graindir.Place{}); to.Token.Newer(from.Token) {
+		r.hint, r.left, r.leftAt = to, r.peer, k.engine.cfg.Now()
+	}
 	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, from, graindir.Token{}
 	r.tries = max(r.tries, tries-1)
-	r.hint = graindir.Place{}
-	if to.Token.Newer(from.Token) {
-		r.hint = to
-	}
 }
 
 // forgetPeer closes the routes to a peer that is gone.
@@ -456,7 +465,8 @@ type boundKind struct {
 	unfit   error          // why no state of this node has what the kind asks for
 	workers int            // activations per key of a stateless kind
 	live    atomic.Int64   // activations
-	timer   sync.Mutex     // guards armed
+	failed  failedWarns
+	timer   sync.Mutex // guards armed
 	armed   *time.Timer
 	table   [stripes]stripe
 	pools   sync.Map // key -> *pool, of stateless workers

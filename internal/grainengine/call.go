@@ -162,7 +162,10 @@ func (c *call) Break(chain []string) bool {
 // Dropped implements core.Droppable: the call has settled before its turn.
 func (c *call) Dropped(bool) {
 	if c.act.Load() != nil { // else it is another node's to count
-		tallyOf(engineOf(c.Future.Up()), c.method).Ended(tally.Cancelled, 1)
+		e := engineOf(c.Future.Up())
+		of := tallyOf(e, c.method)
+		countWait(e, of, c, 1)
+		of.Ended(tally.Cancelled, 1)
 	}
 }
 
@@ -234,7 +237,9 @@ func refuseEnded(a *activation, c *call) bool {
 	if err == nil {
 		return false
 	}
-	tallyOf(a.kind.engine, c.method).Ended(tally.Cancelled, 1)
+	of := tallyOf(a.kind.engine, c.method)
+	countWait(a.kind.engine, of, c, 1)
+	of.Ended(tally.Cancelled, 1)
 	c.Future.Cancel(err)
 	return true
 }
@@ -308,6 +313,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 	}
 	if of.Timed(stripe) {
 		began = a.kind.engine.cfg.Now()
+		countWait(a.kind.engine, of, c, tally.Sample)
 	}
 	if d := a.kind.detour; d == nil {
 		err = c.method.call(&c.Future, a.state, &c.Future)
@@ -378,6 +384,26 @@ func tallyOf(e *Engine, m *method) *tally.Function {
 	return m.tally.Of(e.cfg.Tally, tally.CallKind, m.entry.Name)
 }
 
+// madeAt is when the call was made, or arrived from another node, about. It is 0 where that is not known: of one of
+// this node without a deadline.
+func madeAt(c *call) int64 {
+	switch v := c.inbound(); {
+	case v != nil:
+		return v.came
+	case c.until == 0 || c.until == core.Far:
+		return 0
+	}
+	return c.until - int64(c.Limit())
+}
+
+// countWait counts how long the call has waited for its turn, which begins now, or which it does not get. n is as
+// Function.Waited has it.
+func countWait(e *Engine, of *tally.Function, c *call, n uint64) {
+	if made := madeAt(c); made != 0 {
+		of.Waited(c.method.clock(&e.cfg)()-made, n)
+	}
+}
+
 // stripeOf says in which of a method's counters the calls of an activation count.
 func stripeOf(a *activation) uint { return uint(uintptr(unsafe.Pointer(a)) >> 9) }
 
@@ -389,12 +415,19 @@ func count(of *tally.Function, c *call, o tally.Outcome, err error) tally.Outcom
 		return tally.Cancelled
 	}
 	why := err
-	var failed *raysys.TaskError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*raysys.TaskError](err); ok {
 		why = failed.Err
 	}
+	if o == tally.Error && tally.Expected(why) {
+		of.Ended(tally.OK, 1)
+		return tally.OK
+	}
 	of.Failed(o, time.Now(), func() tally.Example {
-		return tally.Example{Text: why.Error(), ID: c.Future.ID().String(), Work: c.Name(), Stack: raysys.Stack(err)}
+		text := why.Error()
+		if none, ok := errors.AsType[*failedActivation](err); ok {
+			text = fmt.Sprintf("%v: %s", ErrActivation, none.text())
+		}
+		return tally.Example{Text: text, ID: c.Future.ID().String(), Work: c.Name(), Stack: raysys.Stack(err)}
 	})
 	return o
 }
@@ -691,7 +724,7 @@ const (
 	flagBody   // this is that frame
 	flagOfTurn // of a durable kind: a task or a grain made the call, and may make it again on another node
 	flagKeyed  // the program gave the call a key
-	flagBound  // the call says where its grain is to be, which holds resources
+	flagBound  // the call says where its grain is to be
 	flagSeeks  // of a stateless kind: a node without room for a worker may refuse it, and name one that has
 	flagPushed // with flagLarge: the argument is on its way, and need not be asked for
 )

@@ -34,6 +34,8 @@ type KindOptions struct {
 	Need      ledger.Need       // the same, in integers
 	Waits     bool              // for a node that has what no node has yet
 	Keep      bool              // idle activations stay
+	Movable   bool              // activations may move to another node, as those of Durable kinds
+	Always    bool              // the cluster wakes a grain whose activation has ended by itself
 	Durable   bool
 	Replies   time.Duration // for how long a durable kind keeps the replies to calls of tasks and grains
 	Filters   []raysys.Filter
@@ -62,6 +64,7 @@ type kind struct {
 	make   func() any
 	states []stateDef
 	tick   *method                   // of its timers
+	wake   Func                      // does nothing, and so activates; of a kind that stands, or is always on
 	later  bool                      // one of its methods may keep calls
 	bound  atomic.Pointer[boundKind] // a cache for bind
 }
@@ -89,6 +92,9 @@ func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, op
 		bad = errors.Join(bad, o(&k.KindOptions))
 	}
 	k.define(t, reflect.TypeFor[G](), bad)
+	if k.stands() || k.Always && !k.Stateless {
+		k.wake = Kind{k}.declareWake()
+	}
 	return Kind{k}
 }
 
@@ -97,6 +103,12 @@ func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
 	k.states = states
 	if k.Durable {
 		bad = errors.Join(bad, k.checkDurable())
+	}
+	if k.Movable {
+		bad = errors.Join(bad, k.checkMovable())
+	}
+	if k.Always && k.Stateless {
+		bad = errors.Join(bad, errors.New("options AlwaysOn and StatelessWorker: workers come and go with the calls"))
 	}
 	k.entry = t.Add("grain", k.name, 0, errors.Join(bad, err), programsCaller)
 	k.entry.Impl = k
@@ -128,6 +140,37 @@ func (k *kind) checkDurable() error {
 	}
 	return nil
 }
+
+// checkMovable says why no activation of a kind can move.
+func (k *kind) checkMovable() error {
+	switch {
+	case k.Stateless:
+		return errors.New("options Movable and StatelessWorker: calls go to workers on all nodes, and no worker moves")
+	case k.holds():
+		return errors.New("options Movable and Holds: what an activation holds is its node's")
+	case !k.moves():
+		return fmt.Errorf("options Movable and Placement(%q): grains move that raysys.Balanced has placed", k.Strategy)
+	}
+	return nil
+}
+
+// moves reports whether activations of the kind may move to another node between two turns.
+func (k *kind) moves() bool {
+	return (k.Movable || k.Durable) && !k.Stateless && !k.holds() && (k.Strategy == "" || k.Strategy == raysys.Balanced)
+}
+
+// declareWake makes the method by which a grain is woken that stands, where it has moved, or is always on: a call of it
+// is one like others, and does nothing.
+func (k Kind) declareWake() Func {
+	return k.declare("raysys.wake", false, &method{
+		value: core.TypeOf[none](), argType: core.TypeOf[none](), argOffset: unsafe.Offsetof(tailOf[none, none]{}.arg),
+		call:    func(context.Context, any, *core.Future) error { return nil },
+		records: makeRecord[none, none], empty: func(*core.Future) {},
+	}).Idempotent()
+}
+
+// stands reports whether grains of the kind are to be active always, wherever: they are spread by their number.
+func (k *kind) stands() bool { return k.Keep && k.Movable }
 
 // checkLater says why no method of the kind can keep its calls.
 func (k *kind) checkLater() error {
@@ -369,4 +412,14 @@ func CallPacked(ctx context.Context, p *core.Packed, id graindir.ID) core.Link {
 		return core.LinkTo(m.failed(fmt.Errorf("call %s: argument: %w", p.Function, err)))
 	}
 	return m.submit(&s)
+}
+
+// Wake calls a grain that is always on. It waits for nothing: who asked for it looks whether it has come to anything.
+func Wake(ctx context.Context, t *raysys.Table, id graindir.ID) error {
+	entry := t.Lookup("grain", id.Kind)
+	if entry == nil || entry.Impl.(*kind).wake.m == nil {
+		return fmt.Errorf("wake %s: %w: no kind of this program that is always on", Shown(id), raysys.ErrUnknownFunc)
+	}
+	Call(ctx, entry.Impl.(*kind).wake, id, none{})
+	return nil
 }

@@ -1,11 +1,14 @@
 package grainengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -128,12 +131,20 @@ func (r *route) leave(a *activation) {
 func (r *route) release() {
 	e := r.kind.engine
 	r.mu.Lock()
-	token := r.avoid.Token
+	token, wanted, to := r.avoid.Token, r.parting != nil, core.NodeKey{}
+	if r.parting.moves() {
+		wanted, to = false, r.parting.move.to
+	}
 	r.mu.Unlock()
-	e.cfg.Cluster.Release(r.id(), token, r.released)
+	if wanted && r.kind.def.Always {
+		e.cfg.Cluster.End(r.id(), token, func(err error) { r.released(graindir.Place{}, err) })
+		return
+	}
+	e.cfg.Cluster.Release(r.id(), token, to, r.released)
 }
 
-func (r *route) released(err error) {
+// released is called when the grain is placed here no more, and maybe on another node, at left.
+func (r *route) released(left graindir.Place, err error) {
 	e := r.kind.engine
 	if err != nil && !errors.Is(err, raysys.ErrMoved) && !e.closed.Load() {
 		r.after(releasePause, r.release)
@@ -144,8 +155,8 @@ func (r *route) released(err error) {
 		e.pokeDrain()
 	}()
 	r.mu.Lock()
-	var left graindir.Place
-	if r.moves {
+	moved := !left.IsZero()
+	if r.moves && !moved {
 		left.Token = r.avoid.Token
 	}
 	r.moves = false
@@ -154,11 +165,23 @@ func (r *route) released(err error) {
 	r.mu.Unlock()
 	defer parting.end()
 	r.turnAway(left)
-	if e.closed.Load() {
+	switch {
+	case e.closed.Load():
 		r.end(raysys.ErrClosed)
 		return
-	}
-	if r.removeIdle() {
+	case moved: // the route stays for those that take the grain to be here: they hear where it is
+		if parting != nil && parting.move != nil {
+			parting.move.moved(left)
+		}
+		r.mu.Lock()
+		r.state, r.ask, r.tries = routeAsking, graindir.Token{}, 0
+		r.mu.Unlock()
+		reach(r, left)
+		if r.kind.def.stands() {
+			Call(core.HookContext(e.waker()), r.kind.def.wake, r.id(), none{})
+		}
+		return
+	case r.removeIdle():
 		return
 	}
 	r.mu.Lock()
@@ -221,6 +244,9 @@ func Deactivate(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("deactivate: %w: the context is not that of a grain's method", raysys.ErrNoRuntime)
 	}
+	if a.kind.def.Always || a.kind.def.stands() {
+		wantEnd(a) // it is wanted, so nobody wakes the grain
+	}
 	a.post(&mail{msg: passivate{force: true}})
 	return nil
 }
@@ -250,11 +276,16 @@ func Unload(ctx context.Context, id graindir.ID) error {
 	return t.Job().Runtime.(Unloader).Unload(ctx, id)
 }
 
-// parting is the end of an activation that somebody waits for.
+// parting is the end of an activation that somebody waits for, or that the grain, which is always on, wants.
 type parting struct {
 	once sync.Once
 	over chan struct{} // closed when its placement is gone, too
+	move *move         // nil: the grain leaves memory
+	ends atomic.Bool   // it leaves memory, though it was about to move
 }
+
+// moves is called for a nil parting, too.
+func (p *parting) moves() bool { return p != nil && p.move != nil && !p.ends.Load() }
 
 // end is called for a nil parting, too.
 func (p *parting) end() {
@@ -294,12 +325,171 @@ func part(k *boundKind, key string) *parting {
 		if r := s.routes[key]; r != nil {
 			r.mu.Lock()
 			defer r.mu.Unlock()
+			if r.parting != nil {
+				r.parting.ends.Store(true)
+			}
 			return r.parting
 		}
 		return nil
 	}
-	if a.parting.CompareAndSwap(nil, &parting{over: make(chan struct{})}) {
+	if wantEnd(a) {
 		a.post(&mail{msg: passivate{force: true}})
 	}
 	return a.parting.Load()
+}
+
+// idleFrom is how many ticks of the idle clock an activation was not used that goes for want of memory, when it takes
+// fields along that are stored nowhere: a sixteenth of its idle time and a part of another.
+const idleFrom = 2
+
+// UnloadIdle has a share of the engine's grains go, for want of memory: the longest idle first. stays counts those that
+// may not go, by kind and by why.
+func UnloadIdle(e *Engine, share float64) (gone int, stays map[string]map[string]int) {
+	type idle struct {
+		a    *activation
+		used uint32
+		idle time.Duration
+	}
+	var list []idle
+	all, stays := 0, map[string]map[string]int{}
+	e.kinds.Range(func(_, v any) bool {
+		k := v.(*boundKind)
+		now := k.ticks.Load()
+		for _, a := range k.activations() {
+			all++
+			used := a.used.Load()
+			why := whyStays(a)
+			if why == "" && !k.def.Durable && !k.def.Movable && now-used < idleFrom {
+				why = "used within " + (k.def.Idle / ticksPerIdle).String()
+			}
+			if k.def.Durable && now-used < ticksPerIdle/2 && a.used.CompareAndSwap(used, used-1) {
+				used-- // so that the next round knows those that were called since, also where a tick takes an hour
+			}
+			if why == "" {
+				list = append(list, idle{a, used, time.Duration(now-used) * (k.def.Idle / ticksPerIdle)})
+				continue
+			}
+			if stays[k.def.name] == nil {
+				stays[k.def.name] = map[string]int{}
+			}
+			stays[k.def.name][why]++
+		}
+		return true
+	})
+	slices.SortFunc(list, func(a, b idle) int { return cmp.Compare(b.idle, a.idle) })
+	for _, i := range list[:min(len(list), int(share*float64(all))+1)] {
+		e.unloaded.went(i.a)
+		i.a.post(&mail{msg: passivate{ticks: i.used}})
+		gone++
+	}
+	return gone, stays
+}
+
+// whyStays says why the activation does not go for want of memory; "" where it may.
+func whyStays(a *activation) string {
+	switch k := a.kind; {
+	case k.def.Keep:
+		return "kept active"
+	case a.holding != nil:
+		return "with resources"
+	case a.pool != nil:
+		return "of no state"
+	case a.timers.Load().any():
+		return "with timers"
+	case a.laters.Load().keptCalls() > 0:
+		return "with kept calls"
+	case a.busy.Load() || a.inner.Load() > 0:
+		return "in a turn"
+	}
+	return ""
+}
+
+// unloadedGrains remembers which grains went for want of memory within about the last minute, and what is refused for
+// it.
+type unloadedGrains struct {
+	full    atomic.Pointer[error] // for calls of grains that are not active; nil while there is room
+	refused atomic.Uint64         // such calls
+	some    atomic.Bool           // left has any
+
+	mu    sync.Mutex             // guards the rest
+	begun int64                  // this half of a minute, on the runtime's clock
+	left  [2]map[*boundKind]keys // those of this half of a minute and of the one before
+	gone  [2]int
+	again [2]int
+}
+
+type keys map[string]struct{}
+
+const halfMinute = int64(30 * time.Second)
+
+// went enters an activation that is to go.
+func (s *unloadedGrains) went(a *activation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turnLocked(a.kind.engine.cfg.Now())
+	if s.left[0] == nil {
+		s.left[0] = map[*boundKind]keys{}
+	}
+	if s.left[0][a.kind] == nil {
+		s.left[0][a.kind] = keys{}
+	}
+	s.left[0][a.kind][a.key] = struct{}{}
+	s.gone[0]++
+	s.some.Store(true)
+}
+
+func (s *unloadedGrains) turnLocked(now int64) {
+	if halves := (now - s.begun) / halfMinute; halves > 0 {
+		s.left[1], s.gone[1], s.again[1] = s.left[0], s.gone[0], s.again[0]
+		s.left[0], s.gone[0], s.again[0] = nil, 0, 0
+		if halves > 1 {
+			s.left[1], s.gone[1], s.again[1] = nil, 0, 0
+		}
+		s.begun = now
+	}
+	s.some.Store(s.gone[0]+s.gone[1] > 0)
+}
+
+// back notes that a grain is activated here.
+func (s *unloadedGrains) back(k *boundKind, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.left {
+		if _, went := s.left[i][k][key]; went {
+			delete(s.left[i][k], key)
+			s.again[i]++
+		}
+	}
+}
+
+// Wanted says how many grains went for want of memory within about the last minute, and how many of them were called
+// here again.
+func Wanted(e *Engine) (again, gone int) {
+	s := &e.unloaded
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turnLocked(e.cfg.Now())
+	return s.again[0] + s.again[1], s.gone[0] + s.gone[1]
+}
+
+// Refuse has the engine activate no grain: calls of one that is not active fail with err, or find it on another node.
+// nil ends that.
+func Refuse(e *Engine, err error) {
+	if err == nil {
+		e.unloaded.full.Store(nil)
+		return
+	}
+	e.unloaded.full.Store(&err)
+}
+
+// Refused counts the grains that were not activated for want of memory.
+func Refused(e *Engine) uint64 { return e.unloaded.refused.Load() }
+
+// fullNow says why no grain is activated here; nil where one is.
+func fullNow(e *Engine) error {
+	if err := e.unloaded.full.Load(); err != nil {
+		e.unloaded.refused.Add(1)
+		return *err
+	}
+	return nil
 }

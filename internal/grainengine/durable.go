@@ -600,7 +600,9 @@ type tenure struct {
 	unserved    []*call    // calls whose turn came after it went stale, or the node began to drain
 	cells       []*cell    // its States, in the order of the kind
 	committedBy *core.Turn // the turn whose last operation on a State was a commit
+	admitted    *call      // the call for whose turn the node has just asked the store whether it may serve; else nil
 	open        bool       // it went stale while the outcome of a commit was unknown
+	bound       bool       // the call that placed it said where it is to be; it never changes
 }
 
 // goStale ends an activation whose token is not current.
@@ -629,9 +631,13 @@ func (m *tenure) mayRun(c *call, inner bool) bool {
 		return false
 	}
 	if !m.token.IsZero() {
-		if err := e.cfg.Cluster.Suspended(); err != nil {
+		waited, err := e.cfg.Cluster.Admit()
+		if err != nil {
 			m.a.failCall(c, fmt.Errorf("%s: %w", c.Name(), err))
 			return false
+		}
+		if m.admitted = nil; waited {
+			m.admitted = c
 		}
 	}
 	if m.durable != nil {
@@ -670,6 +676,9 @@ func (m *tenure) mayAnswer(c *call, err error) error {
 	if t := c.Future.OwnTurn(); t != nil && m.committedBy == t {
 		m.committedBy = nil
 		return err
+	}
+	if m.admitted == c {
+		return err // that was after the call came, which is enough for what it read
 	}
 	if lease := m.a.kind.engine.cfg.States.Lease(); lease != nil {
 		return fmt.Errorf("%s: %w", c.Name(), lease)

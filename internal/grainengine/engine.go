@@ -86,6 +86,8 @@ type Engine struct {
 	forgets   forgets
 	open      openCalls
 	looks     turnLooks
+	unloaded  unloadedGrains
+	waker     func() *core.Turn // that calls grains which stand where they have moved
 
 	spawnMu  sync.Mutex // guards spawning, by which protoactor gets the mailbox of the one activation that is being spawned
 	spawning *activation
@@ -96,7 +98,11 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.Tally == nil {
 		cfg.Tally = &tally.Tally{}
 	}
-	return &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
+	e.waker = sync.OnceValue(func() *core.Turn {
+		return core.NewRoot(cfg.Hooks.Job(), context.Background(), cfg.Hooks, cfg.Hooks.ID().Child(e.hooks.Add(1)))
+	})
+	return e
 }
 
 const stripes = 64
@@ -410,14 +416,18 @@ func (e *Engine) Receive(wp wire.Peer, kind wire.Kind, frame []byte) error {
 	case wire.KindCalls:
 		err = p.calledAll(frame)
 	case wire.KindCallResults:
+		p.answers.Add(1)
 		err = p.answeredAll(frame)
+		p.answers.Add(-1)
 	default:
 		r := wire.NewReader(frame)
 		switch kind {
 		case wire.KindCall:
 			err = p.called(&r)
 		case wire.KindCallResult:
+			p.answers.Add(1)
 			err = p.answered(&r)
+			p.answers.Add(-1)
 		case wire.KindCallCancel:
 			err = p.cancelled(&r)
 		case wire.KindCallForget:

@@ -1,7 +1,6 @@
 package grainengine_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,11 +10,6 @@ import (
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 )
-
-// errSuspended stands for the root's sentinel, which this package only passes on.
-var errSuspended = errors.New("node suspended")
-
-var _ = raysys.RegisterError("grains_test.suspended", errSuspended)
 
 // core.Runtime.
 
@@ -35,6 +29,8 @@ func (n *fakeNode) Suspended() error {
 	defer n.net.mu.Unlock()
 	return n.lease
 }
+
+func (n *fakeNode) Admit() (waited bool, err error) { return false, n.Suspended() }
 
 // answer calls f now, or when the test lets it.
 func (net *fakeNet) answer(op string, f func()) {
@@ -175,20 +171,30 @@ func (net *fakeNet) placeOf(id graindir.ID) graindir.Place {
 	return net.places[id]
 }
 
-func (n *fakeNode) Release(id graindir.ID, token graindir.Token, done func(error)) {
+func (n *fakeNode) Release(id graindir.ID, token graindir.Token, to core.NodeKey, done func(graindir.Place, error)) {
 	net := n.net
 	net.answer("release", func() {
 		if err := net.begin("release", n, id); err != nil {
-			done(err)
+			done(graindir.Place{}, err)
 			return
 		}
+		var moved graindir.Place
 		net.mu.Lock()
 		if net.places[id].Token == token {
 			delete(net.places, id)
+			if to.Node != "" {
+				net.seq++
+				moved = graindir.Place{NodeKey: to, Token: graindir.Token{Epoch: 1, Seq: net.seq}}
+				net.places[id] = moved
+			}
 		}
 		net.mu.Unlock()
-		done(nil)
+		done(moved, nil)
 	})
+}
+
+func (n *fakeNode) End(id graindir.ID, token graindir.Token, done func(error)) {
+	n.Release(id, token, core.NodeKey{}, func(_ graindir.Place, err error) { done(err) })
 }
 
 func (n *fakeNode) Peer(k core.NodeKey) wire.Peer {

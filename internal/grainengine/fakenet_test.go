@@ -174,7 +174,7 @@ func (n *fakeNode) under(ctx context.Context) context.Context {
 func (n *fakeNode) kill() {
 	n.net.mu.Lock()
 	n.dead = true
-	n.lease = fmt.Errorf("%w: fenced", errSuspended)
+	n.lease = fmt.Errorf("%w: fenced", raysys.ErrSuspended)
 	n.net.mu.Unlock()
 	n.cut(errors.New("reset by test"))
 }
@@ -184,7 +184,7 @@ func (n *fakeNode) suspend(out bool) {
 	n.net.mu.Lock()
 	defer n.net.mu.Unlock()
 	if n.lease = nil; out {
-		n.lease = fmt.Errorf("%w: by test", errSuspended)
+		n.lease = fmt.Errorf("%w: by test", raysys.ErrSuspended)
 	}
 }
 

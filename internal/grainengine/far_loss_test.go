@@ -163,10 +163,46 @@ func TestUnreachableWhileSuspended(t *testing.T) {
 			return nil
 		}
 		ctx := a.context()
-		err := nodetest.Fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), errSuspended)
+		err := nodetest.Fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), raysys.ErrSuspended)
 		if !errors.Is(err, raysys.ErrNotDelivered) {
 			t.Error(err)
 		}
+	})
+}
+
+// TestMadeBeforeSuspension: a durable call that was made before its node was lost may have counted. Where this node does
+// not reach the grain again and is suspended meanwhile, the error says so, and not that the call did not run.
+func TestMadeBeforeSuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVaults(t)
+		a, b := v.net.add("a"), v.net.add("b")
+		ctx := a.context()
+		g := v.kind.Get("x")
+		v.net.put(idOf(g), b)
+		wants(t, ctx, v.add.Call(ctx, g, 1), 1)
+		let := v.net.slowly("commit")
+		f := v.add.Call(ctx, g, 10)
+		synctest.Wait() // it commits
+		v.net.mu.Lock()
+		v.net.fault = func(op string, n *fakeNode, _ graindir.ID) error {
+			if op == "connect" {
+				n.suspend(true)
+				return raysys.ErrNotDelivered
+			}
+			return nil
+		}
+		v.net.mu.Unlock()
+		b.cut(errors.New("reset by test"))
+		let()
+		err := nodetest.Fails(t, ctx, f, raysys.ErrOutcomeUnknown)
+		if !errors.Is(err, raysys.ErrSuspended) || errors.Is(err, raysys.ErrNotDelivered) {
+			t.Error(err)
+		}
+		a.suspend(false)
+		v.net.mu.Lock()
+		v.net.fault = nil
+		v.net.mu.Unlock()
+		wants(t, ctx, v.get.Call(ctx, g), 11)
 	})
 }
 

@@ -24,13 +24,12 @@ type inboundCall struct {
 	result   *codec.Plan
 	waiter   core.Waiter
 	answered atomic.Bool
-	ofTurn   bool   // a task or a grain made the call
-	seeks    bool   // it may be refused for want of room
-	bound    bool   // it says where its grain is to be
-	callKey  string // the program's; empty for most
-
-	// argument is the state of a large argument; guarded by peer.mu.
-	argument argumentState
+	ofTurn   bool          // a task or a grain made the call
+	seeks    bool          // it may be refused for want of room
+	bound    bool          // it says where its grain is to be
+	argument argumentState // of a large argument; guarded by peer.mu
+	callKey  string        // the program's; empty for most
+	came     int64         // when it arrived, on the runtime's clock
 }
 
 type argumentState uint8

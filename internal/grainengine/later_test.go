@@ -413,11 +413,11 @@ func TestLaterIsFenced(t *testing.T) {
 	f := keep.Call(ctx, x, 0)
 	l := nodetest.Arrive(t, kept, "it is kept")
 	a.suspend(true)
-	if err := l.Settle(1); !errors.Is(err, errSuspended) {
+	if err := l.Settle(1); !errors.Is(err, raysys.ErrSuspended) {
 		t.Error("the lease is out, and Settle says", err)
 	}
-	nodetest.Fails(t, ctx, f, errSuspended)
-	refuses(t, l, errSuspended)
+	nodetest.Fails(t, ctx, f, raysys.ErrSuspended)
+	refuses(t, l, raysys.ErrSuspended)
 	a.suspend(false)
 	f = keep.Call(ctx, x, 0)
 	l = nodetest.Arrive(t, kept, "it is kept")

@@ -198,7 +198,7 @@ func lawsOfCalls(t *testing.T, rt *rapid.T) {
 			rt.Errorf("call %d ran %d times: %v", m.call, ran, err)
 		case err != nil && m.repeat && errors.Is(err, raysys.ErrOutcomeUnknown):
 			rt.Errorf("idempotent call %d: %v", m.call, err)
-		case err != nil && !errors.Is(err, raysys.ErrOutcomeUnknown) && !errors.Is(err, errSuspended) && !errors.Is(err, raysys.ErrClosed):
+		case err != nil && !errors.Is(err, raysys.ErrOutcomeUnknown) && !errors.Is(err, raysys.ErrSuspended) && !errors.Is(err, raysys.ErrClosed):
 			rt.Errorf("call %d: %v", m.call, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package grainengine
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/tally"
 )
 
@@ -29,6 +31,8 @@ type turnLooks struct {
 	mu    sync.Mutex // guards the rest
 	timer *time.Timer
 	seen  map[*activation]*seenTurn
+	// waiting has the calls in mailboxes of which madeAt does not know, and since when.
+	waiting map[*call]int64
 }
 
 type seenTurn struct {
@@ -64,7 +68,13 @@ func (e *Engine) lookAtAll() {
 	})
 	seen, l := map[*activation]*seenTurn{}, &e.looks
 	l.mu.Lock()
+	untimed := map[*call]int64{}
 	for _, a := range all {
+		a.eachWaiting(func(c *call) {
+			if madeAt(c) == 0 {
+				untimed[c] = cmp.Or(l.waiting[c], now)
+			}
+		})
 		t := a.turnNow(now)
 		if t.of == nil {
 			continue
@@ -78,7 +88,7 @@ func (e *Engine) lookAtAll() {
 			late = append(late, a)
 		}
 	}
-	l.seen, l.timer = seen, nil
+	l.seen, l.waiting, l.timer = seen, untimed, nil
 	l.mu.Unlock()
 	if len(late) > 0 {
 		stacks := GoroutineStacks()
@@ -91,6 +101,19 @@ func (e *Engine) lookAtAll() {
 	if len(e.Kinds()) > 0 { // one that came since found the timer still set
 		e.lookAtTurns(max(lookEvery, lookShare*time.Since(began)))
 	}
+}
+
+// LateTurns lists the grains in a turn for which nothing waits any more, of the turns that the last look saw.
+func LateTurns(e *Engine) (list []Active) {
+	now := e.cfg.Now()
+	e.looks.mu.Lock()
+	defer e.looks.mu.Unlock()
+	for a, s := range e.looks.seen {
+		if t := a.turnNow(now); t.late != "" && t.of == s.turn {
+			list = append(list, activeOf(a, 0))
+		}
+	}
+	return list
 }
 
 // oneTurn is the turn that an activation is in.
@@ -137,6 +160,9 @@ func foldStack(g string) (folded string, names []string) {
 // Functions is what the node has counted of each method, with what runs and waits now.
 func Functions(e *Engine) []tally.Row {
 	now, m := e.cfg.Now(), tally.Merge(e.cfg.Tally, tally.CallKind)
+	e.looks.mu.Lock()
+	untimed := e.looks.waiting // replaced, never changed
+	e.looks.mu.Unlock()
 	e.kinds.Range(func(_, v any) bool {
 		for _, a := range v.(*boundKind).activations() {
 			if c := a.current.Load(); c != nil {
@@ -149,14 +175,10 @@ func Functions(e *Engine) []tally.Row {
 				}
 				g.mu.Unlock()
 			}
-			if a.waits() == 0 {
-				continue
-			}
-			for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
-				if c, ok := e.msg.(*call); ok && c.Future.Pending() {
-					m.Row(c.method.entry.Name).Waits(sinceMade(c, now))
-				}
-			}
+			a.eachWaiting(func(c *call) {
+				since := cmp.Or(madeAt(c), untimed[c], now)
+				m.Row(c.method.entry.Name).Waits(time.Duration(max(now-since, 0)))
+			})
 		}
 		return true
 	})
@@ -169,10 +191,140 @@ func running(m *tally.Merged, f *core.Future) {
 	}
 }
 
-// sinceMade is how long ago the call was made, about; 0 where it has no deadline.
-func sinceMade(c *call, now int64) time.Duration {
-	if c.until == 0 {
-		return 0
+// Move. Between two turns an activation ends to be elsewhere: what waits in its mailbox runs, OnDeactivate runs, the
+// registry puts the placement on the other node, and calls follow.
+//
+//	CountTurns ─► package balance ─► Move ─► mailbox: move ─► leavesFor ─► OnDeactivate ─► close
+//	                                                                                        │
+//	 callers ◄─ refused, with the place ◄─ released ◄─ Release, with the node ◄─ route ◄────┘
+
+// move asks an activation to go to another node.
+type move struct {
+	to    core.NodeKey
+	moved func(graindir.Place) // called when the grain is placed there; it must not block
+}
+
+// leavesFor reports whether an activation, whose turn it is, goes now: not one that keeps calls or has timers, which
+// end with the struct.
+func leavesFor(a *activation, m move) bool {
+	return mayLeave(a) && a.parting.CompareAndSwap(nil, &parting{over: make(chan struct{}), move: &m})
+}
+
+// wantEnd notes that the end of an activation is wanted, also of one that is about to move; false where it ends already.
+func wantEnd(a *activation) bool {
+	if a.parting.CompareAndSwap(nil, &parting{over: make(chan struct{})}) {
+		return true
 	}
-	return max(time.Duration(now-c.until)+c.Limit(), 0)
+	a.parting.Load().ends.Store(true)
+	return false
+}
+
+// mayLeave reports whether an activation may move.
+func mayLeave(a *activation) bool {
+	e := a.kind.engine
+	return a.holding == nil && !a.tenure.bound && !a.tenure.stale.Load() && a.parting.Load() == nil &&
+		a.laters.Load().keptCalls() == 0 && !a.timers.Load().any() && !e.draining.Load() && !e.closed.Load()
+}
+
+// turnCount is what CountTurns, which alone uses it, has seen of an activation.
+type turnCount struct {
+	turns uint32 // how many it had had; it wraps around
+	since uint32 // when it was seen first, in units of ageUnit; 0: not yet
+}
+
+const (
+	ageUnit = time.Second
+	// leastAge is how long a grain has been on its node before it moves, unless it stands.
+	leastAge = time.Minute
+	// leastTurn and mostTurn bound the mean time of a kind's turns: a longer turn mostly waits.
+	leastTurn, mostTurn = time.Microsecond, time.Millisecond
+)
+
+// Turns are those of the grains of a node in some time, but for stateless workers.
+type Turns struct {
+	Count  int
+	Time   time.Duration // that they took, by the mean of their kinds
+	Active int           // activations
+	Stands int           // of those, the ones that are spread by their number: of kinds that are both Keep and Movable
+}
+
+// Candidate is an activation that may move.
+type Candidate struct {
+	Turns  int // since the last count
+	Each   time.Duration
+	Stands bool
+	Busy   bool // it is in a turn
+	a      *activation
+}
+
+// ID names the grain.
+func (c *Candidate) ID() graindir.ID { return graindir.ID{Kind: c.a.kind.def.name, Key: c.a.key} }
+
+// Wanted is what the grain asks of a node.
+func (c *Candidate) Wanted() graindir.Wanted { return c.a.kind.def.wanted() }
+
+// CountTurns counts the turns since it was called last, and with list returns the activations that may move. One
+// goroutine calls it.
+func CountTurns(e *Engine, list bool) (t Turns, may []Candidate) {
+	means, now := meanTurns(e), uint32(e.cfg.Now()/int64(ageUnit))+1
+	e.kinds.Range(func(_, v any) bool {
+		k := v.(*boundKind)
+		if k.def.Stateless || k.live.Load() == 0 {
+			return true
+		}
+		each := min(max(means[k.def.entry], leastTurn), mostTurn)
+		count := 0
+		eachActivation(k, func(a *activation) {
+			done := uint32(a.popped.Load())
+			turns := int(done - a.counted.turns)
+			a.counted.turns, a.counted.since = done, cmp.Or(a.counted.since, now)
+			count += turns
+			t.Active++
+			if k.def.stands() {
+				t.Stands++
+			}
+			old := k.def.stands() || time.Duration(now-a.counted.since)*ageUnit >= leastAge
+			if list && old && k.def.moves() && mayLeave(a) {
+				may = append(may, Candidate{turns, each, k.def.stands(), a.busy.Load(), a})
+			}
+		})
+		t.Count += count
+		t.Time += time.Duration(count) * each
+		return true
+	})
+	return t, may
+}
+
+// meanTurns is how long turns of each kind have taken in the mean, where each that took longer than mostTurn counts as
+// that.
+func meanTurns(e *Engine) map[*core.Entry]time.Duration {
+	type sum struct {
+		n    uint64
+		time time.Duration
+	}
+	sums := map[*core.Entry]sum{}
+	for _, row := range e.cfg.Tally.Rows(tally.CallKind) {
+		entry := e.cfg.Table.Lookup("method", row.Name)
+		if entry == nil {
+			continue // of a timer
+		}
+		kind := entry.Impl.(*methodVariants).of().entry
+		s := sums[kind]
+		for _, b := range row.Times.Buckets {
+			s.n += b.N
+			s.time += time.Duration(b.N) * min(b.Below, mostTurn)
+		}
+		sums[kind] = s
+	}
+	means := map[*core.Entry]time.Duration{}
+	for kind, s := range sums {
+		means[kind] = s.time / time.Duration(max(s.n, 1))
+	}
+	return means
+}
+
+// Move has an activation go to a node, between two of its turns, if it still may then. moved is called when it is
+// placed there, and must not block.
+func Move(c *Candidate, to core.NodeKey, moved func(graindir.Place)) {
+	c.a.post(&mail{msg: move{to, moved}})
 }

@@ -152,6 +152,15 @@ func (m *mailbox) pop() (any, bool) {
 	}
 }
 
+// eachWaiting shows the calls that wait, the first first. It may miss some while the mailbox is read.
+func (m *mailbox) eachWaiting(f func(*call)) {
+	for e := m.head.Load().next.Load(); e != nil; e = e.next.Load() {
+		if c, ok := e.msg.(*call); ok && c.Future.Pending() {
+			f(c)
+		}
+	}
+}
+
 // forget takes the last mail out of the empty queue, which would otherwise keep that call and its result alive.
 func (m *mailbox) forget() {
 	h := m.head.Load()
@@ -322,6 +331,10 @@ func (h *kindActor) Receive(ctx actor.Context) {
 		}
 	case early:
 		if a := h.find(ctx.Self()); a != nil && a.holding.goesEarly(a.holding.oughtToGo) {
+			ctx.Stop(ctx.Self())
+		}
+	case move:
+		if a := h.find(ctx.Self()); a != nil && leavesFor(a, m) {
 			ctx.Stop(ctx.Self())
 		}
 	case *actor.Started:

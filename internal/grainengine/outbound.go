@@ -91,6 +91,9 @@ func shown(key string) string {
 	return strconv.Quote(key)
 }
 
+// Shown is kind/key as messages have it.
+func Shown(id graindir.ID) string { return id.Kind + "/" + shown(id.Key) }
+
 func printable(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }
@@ -117,10 +120,15 @@ func (o *outboundCall) fail(err error) {
 // call did not run.
 func maybeDone(err error) error {
 	if errors.Is(err, raysys.ErrSuspended) {
-		return fmt.Errorf("%w: it was made before, and may have counted: %w", raysys.ErrOutcomeUnknown, err)
+		return fmt.Errorf("%w: it was made before, and may have counted: %w", raysys.ErrOutcomeUnknown, suspension{err})
 	}
 	return fmt.Errorf("%w: it was made before, and may have counted: %v", raysys.ErrOutcomeUnknown, err)
 }
+
+// suspension is an error that matches raysys.ErrSuspended, and nothing else that it wraps.
+type suspension struct{ error }
+
+func (suspension) Unwrap() error { return raysys.ErrSuspended }
 
 // send sends the call to p; the route's lock keeps the order. It fails with raysys.ErrNotDelivered when the peer is
 // gone and the call did not reach it.
@@ -136,7 +144,7 @@ func (o *outboundCall) send(p *peer, place graindir.Place) error {
 	if f.flags&flagKeyed != 0 {
 		head.named = c.named()
 	}
-	if o.kind.def.holds() && (f.strategy != "" || len(f.labels) > 0 || len(c.conditions()) > 0) {
+	if f.strategy != "" || len(f.labels) > 0 || len(c.conditions()) > 0 {
 		head.flags |= flagBound
 	}
 	if o.kind.seeks() && o.refused < maxRefused {
@@ -395,6 +403,28 @@ func (o *outboundCall) lossError(p *peer, cause error) error {
 
 // transacts reports whether the call is a transaction.
 func (o *outboundCall) transacts() bool { return o.kind.def.Durable && !o.call.isReadOnly() }
+
+// wasSent reports whether the call was sent to a node before.
+func (o *outboundCall) wasSent() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.place.IsZero()
+}
+
+// precedes reports whether p is a call that the turn of o has made after o.
+func (o *outboundCall) precedes(p pendingCall) bool {
+	other, own := p.(*outboundCall)
+	return own && other.call.Future.Up() == o.call.Future.Up() && other.call.Future.Seq() > o.call.Future.Seq()
+}
+
+// bindsGrain reports whether a call says where its grain is to be.
+func bindsGrain(p pendingCall) bool {
+	if v, inbound := p.(*inboundCall); inbound {
+		return v.bound
+	}
+	f := p.record().facts()
+	return f.strategy != "" || len(f.labels) > 0 || len(p.record().conditions()) > 0
+}
 
 // resend sends the call to where its grain is now.
 func (o *outboundCall) resend() {

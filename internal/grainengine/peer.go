@@ -26,6 +26,9 @@ type peer struct {
 	engine *Engine
 	sent   wire.Slots[*outboundCall] // calls that it has not answered
 	gone   atomic.Bool
+	// answers is how many frames with answers are being read: their calls are in sent no more, and may not have been
+	// sent on.
+	answers atomic.Int32
 
 	mu      sync.Mutex          // guards the rest
 	inbound []*inboundCall      // its calls that are not settled here, by the low half of its number for them
@@ -711,12 +714,9 @@ func (p *peer) called(r *wire.Reader) error {
 	}
 	// Subscribed to before the deadline is set, so that no alarm is set for it here: the caller's node has one.
 	v.call.Future.Expect(&v.waiter, v)
+	v.came = v.call.method.clock(&e.cfg)()
 	if h.left != 0 {
-		now := e.cfg.Rough
-		if h.flags&flagExact != 0 {
-			now = e.cfg.Now
-		}
-		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
+		v.call.expireAt(v.came + int64(min(h.left, uint64(maxLeft))))
 	}
 	return p.enter(v, object, foreign, h.flags&flagPushed != 0)
 }

@@ -208,7 +208,10 @@ func (p *pool) leave(a *activation) {
 
 // wanted is what the kind asks of a node.
 func (d *kind) wanted() graindir.Wanted {
-	return graindir.Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs, Stateless: d.Stateless}
+	return graindir.Wanted{
+		Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs,
+		Stateless: d.Stateless, Always: d.Always,
+	}
 }
 
 // roomLocked takes the place that the first call is to go to since it is known to have room for a worker; zero for none.

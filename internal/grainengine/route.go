@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,7 +60,9 @@ type route struct {
 	ask      graindir.Token // asking: to be confirmed; zero to locate
 	tries    int            // in vain, since the last call went out
 	parting  *parting       // releasing: of whom wait for the end of that, if any
-	moves    bool           // releasing: the grain waited here for resources, and goes to where there is room
+	moves    bool           // releasing: the grain waited here for resources, or is to even out the load
+	left     *peer          // asking: the node that the grain has left, while calls may be there
+	leftAt   int64          // when that was, on the runtime's clock
 	rotation *rotation      // of a stateless kind only
 	nodeless bool           // its calls wait for a node with what no node has
 	// nodes are the nodes that the conditions of the first call mean, and since is when that was asked first; both until it is located.
@@ -120,7 +123,13 @@ func (r *route) queueLocked(p pendingCall) error {
 			return overloaded(r.kind.def.Mailbox)
 		}
 	}
-	r.queue = append(r.queue, p)
+	at := len(r.queue)
+	if o, own := p.(*outboundCall); own && o.wasSent() { // later calls of its turn go after it (rule C5)
+		if later := slices.IndexFunc(r.queue, o.precedes); later >= 0 {
+			at = later
+		}
+	}
+	r.queue = slices.Insert(r.queue, at, p)
 	return nil
 }
 
@@ -226,6 +235,11 @@ func (r *route) inquire() {
 	r.mu.Lock()
 	if r.state != routeAsking {
 		r.mu.Unlock()
+		return
+	}
+	if r.left != nil && awaitsRefusals(r) {
+		r.mu.Unlock()
+		r.after(time.Millisecond, r.inquire)
 		return
 	}
 	hint := r.hint
@@ -396,27 +410,38 @@ func (r *route) awaitNode(err error) bool {
 	e := r.kind.engine
 	r.mu.Lock()
 	r.sweepLocked()
-	var kept, failed []pendingCall
-	for _, p := range r.queue {
-		o, own := p.(*outboundCall)
-		if own && r.kind.waitsFor(o.call) && !o.late(e.cfg.Now()) {
-			kept = append(kept, p)
-		} else {
-			failed = append(failed, p)
-		}
-	}
+	kept, failed := split(r.queue, func(o *outboundCall) bool {
+		return r.kind.waitsFor(o.call) && !o.late(e.cfg.Now())
+	})
 	if kept == nil || r.state != routeAsking || e.closed.Load() {
 		r.mu.Unlock()
 		return false
 	}
 	r.queue, r.tries = kept, 0
 	r.mu.Unlock()
-	for _, p := range failed {
-		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
-	}
+	failCalls(r, failed, err)
 	r.awaits()
 	r.after(nodePause, r.inquire)
 	return true
+}
+
+// split has the calls of this node that meet a condition, and all others.
+func split(queue []pendingCall, meets func(*outboundCall) bool) (list, others []pendingCall) {
+	for _, p := range queue {
+		if o, own := p.(*outboundCall); own && meets(o) {
+			list = append(list, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return list, others
+}
+
+// failCalls fails calls that r had.
+func failCalls(r *route, list []pendingCall, err error) {
+	for _, p := range list {
+		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
+	}
 }
 
 // end takes the route out of the table and fails the calls in it.
@@ -468,10 +493,33 @@ func (r *route) nowhere() {
 	r.askLocked()
 }
 
+// refusalsFor is how long a route waits at most for calls to come back from the node that the grain has left.
+const refusalsFor = time.Second
+
+// awaitsRefusals reports whether calls of this node are on the way to where the grain was, and will come back. Calls to
+// the new place wait for them: else they would come before earlier calls of their turns (rule C5). The caller has
+// locked r.
+func awaitsRefusals(r *route) (waits bool) {
+	if r.kind.engine.cfg.Now()-r.leftAt < int64(refusalsFor) {
+		r.left.sent.Each(func(_ uint64, o *outboundCall) {
+			waits = waits || o.kind == r.kind && o.key == r.key
+		})
+		waits = waits || r.left.answers.Load() > 0
+	}
+	if !waits {
+		r.left = nil
+	}
+	return waits
+}
+
 // here: the grain is this node's, which activates it under that very token.
 func (r *route) here(p graindir.Placed) {
 	k := r.kind
 	e := k.engine
+	var full error
+	if p.Bundle.Group == "" && !k.def.Stateless {
+		full = fullNow(e)
+	}
 	switch {
 	case e.closed.Load():
 		r.end(raysys.ErrClosed)
@@ -485,13 +533,16 @@ func (r *route) here(p graindir.Placed) {
 			}
 		}
 		return
-	case e.draining.Load(), k.def.holds() && p.Bundle.Group == "" && r.refused():
+	case e.draining.Load(), k.def.holds() && p.Bundle.Group == "" && r.refused(), full != nil && hasOther(r):
 		r.mu.Lock()
 		r.state, r.avoid = routeReleasing, p.Place
 		r.tries++
 		r.mu.Unlock()
 		e.releasing.Add(1)
 		r.release()
+		return
+	case full != nil:
+		r.end(full)
 		return
 	}
 	s := k.stripeOf(r.key)
@@ -503,7 +554,7 @@ func (r *route) here(p graindir.Placed) {
 	}
 	r.mu.Lock()
 	a := newActivation(k, r.key, p.Bundle)
-	a.tenure.token = p.Token
+	a.tenure.token, a.tenure.bound = p.Token, slices.ContainsFunc(r.queue, bindsGrain)
 	if k.def.holds() {
 		a.tenure.wanted = new(r.wantedLocked())
 	}
@@ -539,12 +590,24 @@ func (r *route) refused() bool {
 	return r.kind.goesElsewhere(r.id(), w)
 }
 
+// hasOther reports whether another node takes the grain.
+func hasOther(r *route) bool {
+	r.mu.Lock()
+	w := r.wantedLocked()
+	r.mu.Unlock()
+	return !r.kind.engine.cfg.Cluster.Elsewhere(r.id(), w, false).IsZero()
+}
+
 // elsewhere: the grain is on another node.
 func (r *route) elsewhere(p graindir.Place) {
 	r.turnAway(p)
-	if r.removeIdle() {
-		return
+	if !r.removeIdle() {
+		reach(r, p)
 	}
+}
+
+// reach opens the route to a node, and sends what waits.
+func reach(r *route, p graindir.Place) {
 	c := r.kind.engine.cfg.Cluster
 	if wp := c.Peer(p.NodeKey); wp != nil {
 		r.connected(p, wp, nil)
@@ -661,21 +724,10 @@ func (r *route) askAgain() {
 		r.mu.Unlock()
 		return
 	}
-	var late []pendingCall
-	kept := r.queue[:0]
-	for _, p := range r.queue {
-		if o, own := p.(*outboundCall); own && o.late(e.cfg.Now()) {
-			late = append(late, p)
-		} else {
-			kept = append(kept, p)
-		}
-	}
-	clear(r.queue[len(kept):])
+	late, kept := split(r.queue, func(o *outboundCall) bool { return o.late(e.cfg.Now()) })
 	r.queue = kept
 	r.mu.Unlock()
-	for _, p := range late {
-		p.fail(fmt.Errorf("find grain %s: %w: it is not known yet where the conditions of its call have it", shown(r.id().String()), raysys.ErrDeadline))
-	}
+	failCalls(r, late, fmt.Errorf("%w: it is not known yet where the conditions of its call have it", raysys.ErrDeadline))
 	if !r.removeIdle() {
 		r.inquire()
 	}
@@ -716,9 +768,7 @@ func (r *route) withoutNode(err error) bool {
 	}
 	r.queue, r.tries, r.since = kept, 0, 0
 	r.mu.Unlock()
-	for _, p := range failed {
-		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
-	}
+	failCalls(r, failed, err)
 	r.inquire()
 	return true
 }
@@ -786,9 +836,7 @@ func (r *route) withoutBundle(err error) bool {
 	if waits {
 		err = fmt.Errorf("%w: %w", raysys.ErrDeadline, err)
 	}
-	for _, p := range failed {
-		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
-	}
+	failCalls(r, failed, err)
 	switch {
 	case r.removeIdle():
 		r.awaitsNoMore()
@@ -820,6 +868,7 @@ func (r *route) arrive(v *inboundCall) bool {
 			return true
 		}
 		r.avoid = graindir.Place{}
+		r.left, r.leftAt = r.peer, r.kind.engine.cfg.Now()
 	case routeFresh:
 	default:
 		err := r.queueLocked(v)

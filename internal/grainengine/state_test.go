@@ -10,7 +10,9 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/tally"
 )
 
 // purse is a grain with States. It does what its calls say, so that a test is a list of calls.
@@ -279,10 +281,10 @@ func TestLeaseFence(t *testing.T) {
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	wants(t, ctx, p.get.Call(ctx, g), 1)
 	a.suspend(true)
-	nodetest.Fails(t, ctx, p.get.Call(ctx, g), errSuspended)
-	nodetest.Fails(t, ctx, p.read.Call(ctx, g), errSuspended)
+	nodetest.Fails(t, ctx, p.get.Call(ctx, g), raysys.ErrSuspended)
+	nodetest.Fails(t, ctx, p.read.Call(ctx, g), raysys.ErrSuspended)
 	wants(t, ctx, p.put.Call(ctx, g, 1), 2) // the commit was the last act
-	nodetest.Fails(t, ctx, p.get.Call(ctx, g), errSuspended)
+	nodetest.Fails(t, ctx, p.get.Call(ctx, g), raysys.ErrSuspended)
 	a.suspend(false)
 	wants(t, ctx, p.get.Call(ctx, g), 2)
 }
@@ -300,7 +302,7 @@ func TestFenceAfterRead(t *testing.T) {
 	a := p.net.addAlone("a")
 	ctx := a.context()
 	a.suspend(true)
-	nodetest.Fails(t, ctx, both.Call(ctx, p.kind.Get("x")), errSuspended)
+	nodetest.Fails(t, ctx, both.Call(ctx, p.kind.Get("x")), raysys.ErrSuspended)
 	a.suspend(false)
 	wants(t, ctx, both.Call(ctx, p.kind.Get("x")), 0)
 }
@@ -323,6 +325,13 @@ func TestLoadFails(t *testing.T) {
 	err := nodetest.Fails(t, ctx, p.get.Call(ctx, g), grains.ErrActivation)
 	if !errors.Is(err, raysys.ErrNotDelivered) {
 		t.Error(err)
+	}
+	failed := map[string]uint64{}
+	for _, r := range grainengine.Functions(b.engine) {
+		failed[r.Name] = r.Outcomes[tally.Error]
+	}
+	if failed["purse.OnActivate"] != 1 || failed["purse.get"] != 1 {
+		t.Errorf("errors that are counted: %v", failed)
 	}
 	s.mu.Lock()
 	moved := false

@@ -212,3 +212,13 @@ func (k *kind) tickMethod() *method {
 		empty: func(c *core.Future) { (*tail)(unsafe.Pointer(c)).arg = nil },
 	}
 }
+
+// any reports whether one has not ended.
+func (s *timers) any() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.list) > 0
+}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,13 +36,10 @@ type Line struct {
 	moving sync.Mutex   // of Move
 	looks  atomic.Int32 // calls of roam that have not looked yet
 
-	mu     sync.Mutex          // guards the rest, and the ledger but for its CPU
-	shapes []*shape            // that wait, by the age of their oldest claim
-	byKey  map[shapeKey]*shape // the same
-	pushed uint64              // claims so far
-	classy int                 // shapes of another class than Normal
-	owed   owed                // to those that wait; empty when none does
-	lacks  owed                // by those that wait, also what is not kept for them now
+	mu sync.Mutex // guards the rest, and the ledger but for its CPU
+	waitlist
+	owed  owed // to those that wait; empty when none does
+	lacks owed // by those that wait, also what is not kept for them now
 	// staying is the ledger as if nothing were taken but what stays.
 	staying Ledger
 	looksAt int64 // when the line is looked at next because of what is kept; it may be past
@@ -95,6 +91,7 @@ func (l *Line) Init(total Need, devices []Device, h Hooks) {
 	l.ledger.init(total, devices)
 	l.staying.init(total, devices)
 	l.ledger.choose = h.Choose
+	l.waitlist.l = l
 	l.hooks, l.running, l.shares = h, map[*Hold]Work{}, new(Shares)
 }
 
@@ -646,50 +643,6 @@ func (l *Line) movers() (list []mover) {
 	return list
 }
 
-// several reports whether work of several jobs waits.
-func (l *Line) several() bool {
-	var one *core.Job
-	for _, s := range l.shapes {
-		if s.job != nil && one != nil && s.job != one {
-			return true
-		}
-		one = cmp.Or(s.job, one)
-	}
-	return false
-}
-
-// placing returns what says the places of claims while nothing changes.
-func (l *Line) placing(now int64) func(s *shape, c *claim) place {
-	several, used := l.several(), map[*core.Job]int64{}
-	return func(s *shape, c *claim) place {
-		of := s.standing(c, now)
-		p := place{class: of.Class, order: c.order}
-		if !several {
-			return p
-		}
-		known := false
-		if p.used, known = used[of.Job]; !known || of.Job == nil {
-			p.used = of.Used(l.shares, now)
-			used[of.Job] = p.used
-		}
-		return p
-	}
-}
-
-// ordered is the shapes that wait, in the order of their oldest claims.
-func (l *Line) ordered() []*shape {
-	if l.classy == 0 && !l.several() {
-		return l.shapes
-	}
-	place := l.placing(l.hooks.Now())
-	list := slices.Clone(l.shapes)
-	slices.SortFunc(list, func(a, b *shape) int {
-		x, y := place(a, &a.claims[0]), place(b, &b.claims[0])
-		return x.compare(&y)
-	})
-	return list
-}
-
 // Reserves reports whether free CPU is kept for work that waits: for some that lacks nothing but CPU, and before which every
 // task of the run queue has started that goes before it. Work of a job with less use than that of those tasks waits for none of them,
 // nor does work of class High; work of class Low waits for all there are. Without this a steady stream of one-CPU tasks would starve it.
@@ -787,69 +740,6 @@ func (l *Line) Room(needs []Need, all bool, holds []*Hold) (give []*Hold) {
 	return give
 }
 
-// enter appends the claim of w to its shape. The caller holds mu.
-func (l *Line) enter(n *Need, w Work, c claim) {
-	class, job := w.Class(), w.Job()
-	key := shapeKey{job, n.String()}
-	if class != core.Normal {
-		key.name += ", class " + strconv.Itoa(int(class))
-	}
-	if n.Roams() {
-		key.name += ", any bundle"
-	}
-	s := l.byKey[key]
-	if s == nil {
-		s = &shape{need: *n, class: class, job: job, key: key, turn: c.since}
-		if l.byKey == nil {
-			l.byKey = map[shapeKey]*shape{}
-		}
-		l.byKey[key] = s
-		l.shapes = append(l.shapes, s)
-		l.classes(s, +1)
-	}
-	if job == nil {
-		c.level = l.shares.Level(c.since)
-	}
-	l.pushed++
-	c.order = l.pushed
-	s.claims = append(s.claims, c)
-	l.waits(s, +1)
-}
-
-// waits counts claims of s that have begun to wait, or that wait no more. The caller holds mu.
-func (l *Line) waits(s *shape, count int) {
-	l.Waits.Add(int32(count))
-	if l.node != nil && s.need.Roams() {
-		l.node.Roaming.Add(int32(count))
-	}
-	if s.job != nil && count != 0 {
-		l.shares.Waits(s.job, count, l.hooks.Now())
-	}
-}
-
-// pop takes the oldest claim of s out.
-func (l *Line) pop(s *shape) {
-	s.claims[0] = claim{}
-	s.claims = s.claims[1:]
-	l.waits(s, -1)
-	i := slices.Index(l.shapes, s)
-	l.shapes = slices.Delete(l.shapes, i, i+1)
-	if len(s.claims) == 0 {
-		delete(l.byKey, s.key)
-		l.classes(s, -1)
-		return
-	}
-	at, _ := slices.BinarySearchFunc(l.shapes, s, byAge)
-	l.shapes = slices.Insert(l.shapes, at, s)
-}
-
-// classes counts the shapes of other classes than Normal.
-func (l *Line) classes(s *shape, n int) {
-	if s.class != core.Normal {
-		l.classy += n
-	}
-}
-
 // Remove takes the waiting work out for which which is true, also of its bundles. What was kept for it goes to the rest.
 func (l *Line) Remove(which func(Work) bool) (removed []Work) {
 	for _, b := range l.all() {
@@ -919,44 +809,6 @@ func (l *Line) waiting(which func(Work) bool) (list []Waiting) {
 	}
 	return list
 }
-
-// turns lists what waits, and is not over, in the order in which it would begin if all asked for the same. The use of a job grows with each.
-func (l *Line) turns(now int64) (list []turn) {
-	place := l.placing(now)
-	for _, s := range l.shapes {
-		for i := range s.claims {
-			if c := &s.claims[i]; !c.work.Over() {
-				list = append(list, turn{c, s, place(s, c)})
-			}
-		}
-	}
-	sort := func() {
-		slices.SortFunc(list, func(a, b turn) int { return a.place.compare(&b.place) })
-	}
-	sort()
-	if l.several() {
-		grown := map[*core.Job]int64{}
-		for i := range list {
-			if t := &list[i]; t.shape.job != nil {
-				t.used += grown[t.shape.job]
-				grown[t.shape.job] += l.shares.Expects(t.shape.job, l.asCPU(&t.shape.need))
-			}
-		}
-		sort()
-	}
-	return list
-}
-
-// What waits in a line begins in this order, where what it asks for is free (ADR 0055).
-//
-//	where work of several jobs waits   that of the job with the least use of the node for its weight
-//	of it                              that of the highest class; what has waited rises by a class for each core.AgeStep
-//	of it                              the oldest
-//
-// Work of no job goes between those: it has the level at which it came in place of a use. The use of jobs grows past that, so that it
-// neither starves nor holds up more than what came after it.
-
-func byAge(a, b *shape) int { return cmp.Compare(a.claims[0].order, b.claims[0].order) }
 
 // Mover is Work that can as well wait, or begin, on another node.
 type Mover interface {

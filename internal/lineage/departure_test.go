@@ -94,6 +94,20 @@ func TestLeaveRefused(t *testing.T) {
 	}
 }
 
+// TestLeaveDead: the leader enters no task for a node that is no member any more. That node, which may not know it yet,
+// names the task to nobody: other content is something else.
+func TestLeaveDead(t *testing.T) {
+	b := newBed(t)
+	defer close(b.open)
+	r := b.held.Go(b.ctx, "a")
+	d := b.leave(core.FutureOf(r.Link))
+	b.answer(registry.TaskEntry{Refused: true}, nil)
+	d.wants(t, "a node that is no member", raysys.ErrFenced)
+	if err := d.list()[0]; errors.Is(err, raysys.ErrNondeterministic) {
+		t.Errorf("%v: its parent did nothing else", err)
+	}
+}
+
 // untold is a recorded task that has settled, and whose outcome is not in its record.
 func untold(t *testing.T) (*bed, *core.Future) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
@@ -143,6 +145,24 @@ func (h *holding) noteRun() {
 		taskengine.Ran(c)
 		l.cfg.Tasks.Change(registry.RanTask(h.key, h.rec.Submission()), func(registry.TaskEntry, error) {})
 	}
+}
+
+// Excuse has the records of the tasks with names that this node submits say that its end is no fault of theirs, and
+// returns their ids.
+func Excuse(ctx context.Context, l *Lineage) (ids []raysys.TaskID) {
+	l.mu.Lock()
+	held := slices.Collect(maps.Values(l.held))
+	l.mu.Unlock()
+	for _, h := range held {
+		if h.future.Settled() {
+			continue
+		}
+		ids = append(ids, h.future.ID())
+		_, _ = runner.Wait(ctx, func(done func(registry.TaskEntry, error)) { // without that it is an attempt
+			l.cfg.Tasks.Change(registry.RanTask(h.key, h.rec.Submission()), done)
+		})
+	}
+	return ids
 }
 
 // ListTasks implements core.TaskNames.

@@ -153,3 +153,46 @@ func (o *namedObject) Fetch(into any, done func(error)) {
 		}
 	}, done)
 }
+
+// RecordedJob is what the record of a name has.
+type RecordedJob struct {
+	ID       raysys.TaskID
+	Function string
+	Settled  bool
+	Argument []byte // as taskengine.RecordedArgument reads it; nil where the record has none
+	Result   []byte // encoded; nil where the record has none
+	Object   string // the outcome, or the recipe, is this object
+	Err      error  // the outcome is a failure
+}
+
+// ReadJob reads the record of a name. The error matches raysys.ErrNotFound where there is none.
+func ReadJob(ctx context.Context, l *Lineage, name string) (j RecordedJob, err error) {
+	_, rec, err := l.named(ctx, name)
+	if err != nil {
+		return j, err
+	}
+	j = RecordedJob{ID: rec.Start.ID, Function: functionOf(rec), Settled: len(rec.Outcome) > 0}
+	if j.Settled {
+		out, err := (*Lineage)(nil).readOutcome(rec)
+		if j.Result, j.Err = out.value, out.err; out.form == inputNamed {
+			j.Object = out.id.String()
+		}
+		return j, err
+	}
+	at, _, err := readLarge(rec.Recipe)
+	if at != nil || err != nil {
+		j.Object = rec.Start.ID.String()
+		return j, err
+	}
+	r := wire.NewReader(rec.Recipe)
+	if v := r.Byte(); v != recordVersion {
+		return j, errVersion
+	}
+	for range r.Count(1) {
+		if _, err := (*Lineage)(nil).readInput(&r); err != nil {
+			return j, err
+		}
+	}
+	j.Argument = r.Bytes()
+	return j, r.Err()
+}

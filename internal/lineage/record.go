@@ -91,6 +91,9 @@ func (rs *recording) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, r
 			rs.l.cfg.Runner.Later(func() { rs.enterFit(rec, r, recipe, large) })
 		case err != nil:
 			rs.failRecording(rec, err)
+		case e.Refused && !e.Exists: // the leader may know before the node that it is no member
+			err = fmt.Errorf("%w: task %s is not recorded: this node is no member", raysys.ErrFenced, rec.Name())
+			rs.endRecording(rec, err)
 		case e.Refused && e.Record.Digest != r.Digest:
 			rs.l.large.openRecipe(k, e.Record.Recipe, func(recipe []byte, _ *largeRecipe, err error) {
 				diff := ""

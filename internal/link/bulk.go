@@ -142,12 +142,6 @@ func (b *bulk) push(f *bulkFrame) error {
 	return nil
 }
 
-func (b *bulk) waiting() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes[0] + b.bytes[1]
-}
-
 // end stops reading and writing. The connection stays until the other side has had its last words on the express one:
 // seeing this one close first, it would take that for a death.
 func (b *bulk) end() {

@@ -60,6 +60,8 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// PingEvery is how often each peer gets a ping: 500 ms.
 	PingEvery time.Duration
+	// BriskEvery is how often a peer gets a ping that was made Brisk: 200 ms.
+	BriskEvery time.Duration
 	// SuspectAfter is the silence reported to Suspect: four pings.
 	SuspectAfter time.Duration
 	// Linger bounds how long a closed session may take for its last bytes: 1 s.
@@ -120,6 +122,7 @@ func (c *Config) complete() error {
 	duration("DialTimeout", &c.DialTimeout, 5*time.Second)
 	duration("HandshakeTimeout", &c.HandshakeTimeout, 5*time.Second)
 	duration("PingEvery", &c.PingEvery, 500*time.Millisecond)
+	duration("BriskEvery", &c.BriskEvery, 200*time.Millisecond)
 	duration("SuspectAfter", &c.SuspectAfter, 4*c.PingEvery)
 	duration("Linger", &c.Linger, time.Second)
 	size := func(name string, n *int, otherwise, least, most int) {

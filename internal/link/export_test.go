@@ -319,7 +319,10 @@ const (
 // Waiting is how many bytes of a class are queued for the peer.
 func (p *Peer) Waiting(class wire.Class) int {
 	if class == wire.Bulk {
-		return p.bulk.waiting()
+		b := &p.bulk
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.bytes[0] + b.bytes[1]
 	}
 	if class > wire.Bulk {
 		return 0
@@ -356,4 +359,19 @@ func (p *Peer) Resume(class wire.Class) {
 		p.poke()
 	}
 	p.mu.Unlock()
+}
+
+// OwnPing has PongCounts return the value of a ping that was sent.
+const OwnPing = 1<<64 - 1
+
+// PongCounts reports whether a pong with that value counts, after a ping was sent.
+func PongCounts(value uint64) bool {
+	var g pings
+	base := time.Now().Add(-time.Minute)
+	if sent := g.send(base); value == OwnPing {
+		value = sent
+	}
+	_, known := g.pong(base, binary.LittleEndian.AppendUint64(nil, value))
+	_, answered := g.Answered()
+	return known && answered
 }

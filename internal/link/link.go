@@ -210,12 +210,20 @@ func (l *Link) polite() polite { return polite{calls: &l.calls, now: l.now, yiel
 
 // keepAlive pings every peer, so that silence means something, and tells when one is silent.
 func (l *Link) keepAlive() {
-	ticker := time.NewTicker(l.cfg.PingEvery)
+	ticker, brisk := time.NewTicker(l.cfg.PingEvery), time.NewTicker(l.cfg.BriskEvery)
 	defer ticker.Stop()
+	defer brisk.Stop()
 	last := l.now()
 	for {
 		select {
 		case <-ticker.C:
+		case <-brisk.C:
+			for _, p := range l.Peers() {
+				if p.brisk.Load() {
+					owePing(p)
+				}
+			}
+			continue
 		case <-l.life.Done():
 			return
 		}

@@ -22,6 +22,7 @@ type Peer struct {
 	try  tryWriter // nil where a write cannot be told not to wait
 	id   Identity
 	peerOf
+	pings
 
 	maxFrame int // what both sides bear
 	maxBulk  int

@@ -185,6 +185,9 @@ func (p *Peer) ownFrame(seen *batch, h header, payload []byte) error {
 		if len(payload) != 8 {
 			return wrong()
 		}
+		if p.withheld.Load() { // read after heard was stored, see Withhold
+			return nil
+		}
 		p.mu.Lock()
 		p.owed.pong, p.owed.any = true, true
 		copy(p.owed.echo[:], payload)
@@ -193,8 +196,9 @@ func (p *Peer) ownFrame(seen *batch, h header, payload []byte) error {
 		if len(payload) != 8 {
 			return wrong()
 		}
-		// A pong returns the bytes of the ping. A peer that changes them falsifies only its own round trip.
-		p.trip.Store(max(0, p.link.now()-int64(binary.LittleEndian.Uint64(payload))))
+		if trip, known := p.pong(p.link.base, payload); known {
+			p.trip.Store(int64(max(0, trip)))
+		}
 	case kindCredit:
 		if len(payload) != 5 || payload[0] >= classes {
 			return wrong()

@@ -322,7 +322,7 @@ func (p *Peer) settle(dst []byte) []byte {
 	}
 	if o.ping {
 		dst = appendHeader(dst, 8, kindPing, wire.Control)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(time.Since(p.link.base)))
+		dst = binary.LittleEndian.AppendUint64(dst, p.pings.send(p.link.base))
 		dst = p.appendCounts(dst)
 	}
 	if o.bulk {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -134,7 +135,7 @@ func malformed(err error) error {
 
 // acceptAll takes connections until the listener is closed.
 func (l *Link) acceptAll(ln net.Listener) {
-	var pause time.Duration
+	pause := backoff.Doubling{First: 5 * time.Millisecond, Longest: time.Second}
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -143,14 +144,10 @@ func (l *Link) acceptAll(ln net.Listener) {
 			}
 			// Most likely no file descriptor is free: the connections that exist go on, and a new one may succeed
 			// later.
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			select {
-			case <-time.After(pause):
-			case <-l.life.Done():
-			}
+			pause.Wait(l.life)
 			continue
 		}
-		pause = 0
+		pause.Reset()
 		l.take(conn, false)
 	}
 }

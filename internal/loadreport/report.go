@@ -32,7 +32,30 @@ type Load struct {
 	Parked int
 	// Shared is the CPUs of Held that tasks have while more of that kind wait for CPUs: tasks of one CPU of another job get their part of them.
 	Shared float64
+	// Memory says how near the node's process is to its memory limit.
+	Memory Memory
+	// Balances: the node takes part in the balance of grains. Turns of its grains take GrainTime in a second, by the
+	// mean of their kinds, and GrainStands of them are spread by their number.
+	Balances    bool
+	GrainTime   time.Duration
+	GrainStands int
 }
+
+// Memory is how near a process is to its memory limit.
+type Memory uint8
+
+const (
+	Roomy   Memory = iota
+	Crowded        // it lets go of idle grains: work goes elsewhere where it may
+	Full           // it starts no grain
+)
+
+// String is "" for Roomy.
+func (m Memory) String() string { return [...]string{"", "crowded", "full"}[min(m, Full)] }
+
+// Asks reports whether tasks of the node wait for a CPU. A node that has one free waits for something else, and tells
+// of that CPU.
+func (l *Load) Asks() bool { return l.Queued > l.Shaped && l.Free < 1 }
 
 // Flags of a load. Most loads have none of these parts, and go with results.
 const (
@@ -40,6 +63,9 @@ const (
 	loadBandwidth // Bandwidth follows
 	loadRest      // Rest follows
 	loadShaped    // then all that is of work that asks for other than one CPU, and Parked
+	loadCrowded
+	loadFull   // and loadCrowded, or not
+	loadGrains // GrainTime and GrainStands follow
 )
 
 // AppendLoad appends l with its length, so that fields may be added behind.
@@ -63,6 +89,15 @@ func AppendLoad(dst []byte, l Load) []byte {
 	if l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Line > 0 || l.Parked > 0 || l.Shared > 0 {
 		flags |= loadShaped
 	}
+	switch l.Memory {
+	case Crowded:
+		flags |= loadCrowded
+	case Full:
+		flags |= loadFull
+	}
+	if l.Balances {
+		flags |= loadGrains
+	}
 	body = append(body, flags)
 	if flags&loadBandwidth != 0 {
 		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
@@ -77,6 +112,10 @@ func AppendLoad(dst []byte, l Load) []byte {
 		body = wire.AppendUvarint(body, uint64(max(l.Line, 0)))
 		body = wire.AppendUvarint(body, uint64(max(l.Parked, 0)))
 		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Shared), 0)))
+	}
+	if flags&loadGrains != 0 {
+		body = wire.AppendUvarint(body, uint64(max(l.GrainTime, 0)))
+		body = wire.AppendUvarint(body, uint64(max(l.GrainStands, 0)))
 	}
 	return wire.AppendBytes(dst, body)
 }
@@ -99,6 +138,12 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 	}
 	flags := body.Byte()
 	l.Draining = flags&loadDraining != 0
+	switch {
+	case flags&loadFull != 0:
+		l.Memory = Full
+	case flags&loadCrowded != 0:
+		l.Memory = Crowded
+	}
 	if flags&loadBandwidth != 0 {
 		l.Bandwidth = int64(min(body.Uvarint(), maxCount))
 	}
@@ -115,6 +160,11 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 		l.Line = time.Duration(min(body.Uvarint(), maxLine))
 		l.Parked = int(min(body.Uvarint(), uint64(l.Inbound-l.InboundShaped)))
 		l.Shared = min(float64(min(body.Uvarint(), maxCount))/ledger.Unit, l.Held)
+	}
+	if flags&loadGrains != 0 {
+		l.Balances = true
+		l.GrainTime = time.Duration(min(body.Uvarint(), maxLine))
+		l.GrainStands = int(min(body.Uvarint(), maxCount))
 	}
 	if err := r.Err(); err != nil {
 		return Load{}, err

@@ -38,6 +38,10 @@ func TestLoadRoundTrip(t *testing.T) {
 		{Inbound: 3, InboundShaped: 1, Parked: 2},
 		{Busy: 4, Held: 4, Shared: 2.5},
 		{Inbound: 3, Parked: 1, Busy: 4, Held: 2, Shared: 2},
+		{Free: 1, Memory: Crowded},
+		{Free: 1, Draining: true, Line: 7, Memory: Full},
+		{Balances: true},
+		{Inbound: 3, Parked: 1, Rest: rest, Balances: true, GrainTime: 1500 * time.Microsecond, GrainStands: 16},
 	} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows
@@ -64,7 +68,7 @@ func FuzzReadLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)
 		l, err := ReadLoad(&r)
-		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0 || l.Line < 0) {
+		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0 || l.Line < 0 || l.GrainTime < 0 || l.GrainStands < 0) {
 			t.Errorf("negative: %+v", l)
 		}
 	})

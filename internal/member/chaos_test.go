@@ -23,7 +23,7 @@ var (
 )
 
 // TestChaos cuts, stops, kills and heals at random, and checks what must hold whatever happens: nobody's session is ended by
-// another while it has a lease (lenient sees to that), never are more than half of the members voted out in one lease, and
+// another while it may answer from memory (lenient sees to that), never are more than half of the members voted out in one lease, and
 // once all is well again, all that live know each other. A failing seed is its subtest's name.
 func TestChaos(t *testing.T) {
 	rounds := cmp.Or(*rounds, long.Form(5, 200))

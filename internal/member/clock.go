@@ -45,8 +45,12 @@ func read(c Clock) reading {
 // elapsed is the larger of what the two clocks say (C16): the monotonic one stops while the machine sleeps, the wall clock
 // may be set back.
 func (r reading) elapsed(c Clock) time.Duration {
-	now := read(c)
-	return max(now.mono-r.mono, now.wall.Sub(r.wall))
+	return read(c).since(r)
+}
+
+// since is elapsed at a moment that was read before.
+func (r reading) since(before reading) time.Duration {
+	return max(r.mono-before.mono, r.wall.Sub(before.wall))
 }
 
 // alarm is a timer that one goroutine sets and waits for. A tick may come from before it was last set: the reader of

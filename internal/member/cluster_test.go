@@ -35,6 +35,7 @@ type cluster struct {
 	begun time.Time
 	// lenience is how many TTLs a session lives.
 	lenience int
+	patience time.Duration // Config.Silence; 0: its default
 
 	mu     sync.Mutex // guards what follows
 	nodes  map[string]*node
@@ -57,10 +58,12 @@ type node struct {
 	dead   time.Time // since when, zero while it lives
 	stop   time.Time // since when it was stopped, kept for a moment after it goes on
 	goesOn time.Time
+	// withheld are the incarnations whose pings it does not answer, since which ping.
+	withheld map[uint64]time.Time
 }
 
 // lenient makes sessions live longer than their TTL, as Consul does, and sees to it that nobody ends the session of another node
-// that lives and still has a lease.
+// that lives and may still answer from memory.
 type lenient struct {
 	store.KV
 	n *node
@@ -73,12 +76,18 @@ func (k lenient) NewSession(ctx context.Context, name string, ttl time.Duration)
 func (k lenient) Destroy(ctx context.Context, session string) error {
 	c := k.n.c
 	c.mu.Lock()
+	var victims []*node
 	for _, n := range c.nodes {
-		if n != k.n && n.dead.IsZero() && n.m.Session() == session && n.m.Lease() > 0 {
-			c.t.Errorf("%s destroys the session of %s, which has a lease for another %v", k.n.name, n.name, n.m.Lease())
+		if n != k.n && n.dead.IsZero() && n.m.Session() == session {
+			victims = append(victims, n)
 		}
 	}
 	c.mu.Unlock()
+	for _, n := range victims {
+		if n.m.Promised() {
+			c.t.Errorf("%s destroys the session of %s, which may answer from memory for another %v", k.n.name, n.name, member.StatsOf(n.m).PromiseLeft)
+		}
+	}
 	return k.KV.Destroy(ctx, session)
 }
 
@@ -134,12 +143,12 @@ func (c *cluster) keys(prefix string) []string {
 
 // prepare makes a node that has not joined, with the Config to join with.
 func (c *cluster) prepare(name string) (*node, member.Config) {
-	n := &node{c: c, name: name, clock: &testClock{}}
+	n := &node{c: c, name: name, clock: &testClock{}, withheld: map[uint64]time.Time{}}
 	n.kv = flaky.Wrap(lenient{c.open(), n})
 	n.gate = &gate{KV: n.kv}
 	n.clock.gate = n.gate
 	return n, member.Config{
-		KV: n.gate, TTL: c.ttl, Cluster: "test", ClusterID: clusterID, Shards: shards,
+		KV: n.gate, TTL: c.ttl, Silence: c.patience, Cluster: "test", ClusterID: clusterID, Shards: shards,
 		Self:   member.Info{ID: raysys.NodeID(name), Address: name + ":1"},
 		Clock:  n.clock,
 		Jitter: func() float64 { return 0.5 },
@@ -294,7 +303,9 @@ func (n *node) alive() bool {
 func (c *cluster) freeze(name string) {
 	n := c.node(name)
 	c.mu.Lock()
-	n.stop, n.goesOn = time.Now(), time.Time{}
+	if n.stop.IsZero() || !n.goesOn.IsZero() { // it is not stopped already
+		n.stop, n.goesOn = time.Now(), time.Time{}
+	}
 	c.mu.Unlock()
 	n.gate.shut()
 }
@@ -302,7 +313,9 @@ func (c *cluster) freeze(name string) {
 func (c *cluster) thaw(name string) {
 	n := c.node(name)
 	c.mu.Lock()
-	n.goesOn = time.Now()
+	if n.goesOn.IsZero() { // else it runs already
+		n.goesOn = time.Now()
+	}
 	c.mu.Unlock()
 	n.gate.open()
 	c.settle()
@@ -343,6 +356,16 @@ func (c *cluster) reaches(from, to *node) bool {
 	return !there && !back && !stopped && to.dead.IsZero()
 }
 
+// memberOf is the membership of a node, nil where it has none yet: others may see its record before its Join has returned.
+func (c *cluster) memberOf(n *node) *member.Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n == nil {
+		return nil
+	}
+	return n.m
+}
+
 type prober struct{ n *node }
 
 func (p prober) find(id raysys.NodeID) *node {
@@ -354,6 +377,39 @@ func (p prober) find(id raysys.NodeID) *node {
 func (p prober) Silence(id raysys.NodeID) (time.Duration, bool) {
 	return p.n.c.silence(p.find(id), p.n)
 }
+
+// Answered is as long ago as the last frame that came from there, and the last that went there: a pong needs both ways.
+func (p prober) Answered(id raysys.NodeID, incarnation uint64) (time.Duration, bool) {
+	to := p.find(id)
+	if m := p.n.c.memberOf(to); m == nil || m.Incarnation() != incarnation {
+		return 0, false
+	}
+	there, _ := p.n.c.silence(p.n, to)
+	back, ok := p.n.c.silence(to, p.n)
+	p.n.c.mu.Lock()
+	defer p.n.c.mu.Unlock()
+	if p.n.m == nil { // it has joined this moment
+		return 0, false
+	}
+	if at, is := to.withheld[p.n.m.Incarnation()]; is {
+		there = max(there, time.Since(at))
+	}
+	return max(there, back), ok
+}
+
+func (p prober) Withhold(id raysys.NodeID, incarnation uint64, on bool) {
+	there, _ := p.n.c.silence(p.n, p.find(id))
+	back, _ := p.n.c.silence(p.find(id), p.n)
+	p.n.c.mu.Lock()
+	defer p.n.c.mu.Unlock()
+	if _, is := p.n.withheld[incarnation]; !is && on {
+		p.n.withheld[incarnation] = time.Now().Add(-max(there, back))
+	} else if !on {
+		delete(p.n.withheld, incarnation)
+	}
+}
+
+func (p prober) PingBriskly([]member.Node) {}
 
 func (p prober) Relayed(id raysys.NodeID) bool {
 	p.n.c.mu.Lock()
@@ -381,13 +437,17 @@ func (p prober) Redial(ctx context.Context, to member.Node) error {
 
 type ballots struct{ n *node }
 
-func (b ballots) Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnation uint64) (bool, error) {
-	to := prober(b).find(monitor)
+func (b ballots) Ask(ctx context.Context, monitor, victim member.Node, guard uint64) (bool, error) {
+	to := prober(b).find(monitor.ID)
 	if to == nil || !b.n.c.reaches(b.n, to) {
 		<-ctx.Done()
 		return false, ctx.Err()
 	}
-	return to.m.Ballot(victim, incarnation), nil
+	m := b.n.c.memberOf(to)
+	if m == nil || m.Incarnation() != monitor.Incarnation {
+		return false, errors.New("that incarnation is gone")
+	}
+	return m.Ballot(victim.ID, victim.Incarnation, guard), nil
 }
 
 // names are the members that a node sees.

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/store"
 )
 
-// Prober answers for the links of this node. All but Redial answer from memory, at once.
+// Prober answers for the links of this node. All but Redial return at once.
 type Prober interface {
 	// Silence returns the time since the last frame of the node, over any link; false when there was none, or when
 	// the last link was closed because it was not needed.
@@ -19,14 +20,24 @@ type Prober interface {
 	Relayed(node raysys.NodeID) bool
 	// Linked reports whether there is a session with this incarnation of the node, relayed or not.
 	Linked(node raysys.NodeID, incarnation uint64) bool
+	// Answered returns how long ago the ping was sent that this incarnation of the node answered last, by the larger
+	// of monotonic and wall time (C16); false when there is no session with it, or it has answered none.
+	Answered(node raysys.NodeID, incarnation uint64) (ago time.Duration, ok bool)
+	// Withhold says whether the pings of this incarnation of the node stay without an answer, over links to come too.
+	// It is not taken back for an incarnation that is gone. A ping that comes after Withhold has returned, and that
+	// Silence does not count yet, gets none.
+	Withhold(node raysys.NodeID, incarnation uint64, on bool)
+	// PingBriskly pings these nodes several times a second, and no others.
+	PingBriskly(nodes []Node)
 	// Redial tries a new connection to the node: nil when it answered, ErrNotListening when the connection was refused.
 	Redial(ctx context.Context, node Node) error
 }
 
 // Ballots carries the question to another monitor, whose Member.Ballot answers it.
 type Ballots interface {
-	// Ask asks monitor whether it does not hear this incarnation of victim either.
-	Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnation uint64) (agrees bool, err error)
+	// Ask asks the incarnation monitor for its ballot against the incarnation victim, under the guard of that number;
+	// 0 for the slow way, without a guard.
+	Ask(ctx context.Context, monitor, victim Node, guard uint64) (agrees bool, err error)
 }
 
 // Config names the node and the cluster that it joins. KV, ClusterID and Self's ID and Address are required.
@@ -47,7 +58,11 @@ type Config struct {
 	// TTL is that of the session, and so the lease. 0 means 10 s, which is the least that Consul takes. A dead node's
 	// session may live for twice as long; a shorter TTL suspends nodes sooner when the store is away.
 	TTL time.Duration
-	// SuspectAfter is the silence after which a node is avoided. 0 means a third of the TTL: three pings of the link.
+	// Silence is how long a host may be silent before the others end its session, without waiting for its lease:
+	// MinSilence to the TTL. 0 means 4 s, or the TTL where that is shorter.
+	Silence time.Duration
+	// SuspectAfter is the silence after which a node is avoided. 0 means a third of the TTL, or half of Silence if
+	// that is less.
 	SuspectAfter time.Duration
 
 	// Prober is nil where there are no links; then no node is ever suspected, and an eligible one is a host at once.
@@ -89,8 +104,8 @@ const (
 	Suspected     EventKind = "suspected"      // the node was not heard for SuspectAfter
 	Heard         EventKind = "heard"          // a suspect was heard again
 	VoteFailed    EventKind = "vote failed"    // a silent node stays; Err says why
-	Evicted       EventKind = "evicted"        // a vote passed, by this member's doing
-	Destroyed     EventKind = "destroyed"      // a lease after the vote its session was destroyed
+	Evicted       EventKind = "evicted"        // a vote passed, by this member's doing; Why has its path
+	Destroyed     EventKind = "destroyed"      // at once after the vote, or a lease later, its session was destroyed
 	DeathProven   EventKind = "death proven"   // its session was destroyed at once
 	PairBroken    EventKind = "pair broken"    // the node lives and this one does not hear it
 	Yielded       EventKind = "yielded"        // this node leaves because of a broken pair
@@ -98,6 +113,8 @@ const (
 	WatchFailed   EventKind = "watch failed"   // Err says why; it is tried again
 	BecameHost    EventKind = "became a host"  // enough hosts have a session with this node
 	Garbage       EventKind = "garbage"        // the store holds what no member wrote; Err says what becomes of it
+	PromiseOut    EventKind = "promise out"    // too few electors answer this node; Why says which
+	PromiseBack   EventKind = "promise back"   // enough answer again
 )
 
 // Event is something that an operator may want to know.
@@ -106,7 +123,11 @@ type Event struct {
 	Node        raysys.NodeID // the node that it is about, "" for this one
 	Incarnation uint64
 	Err         error
+	Why         string
 }
+
+// MinSilence is the least Config.Silence, but where the TTL is shorter.
+const MinSilence = 600 * time.Millisecond
 
 // normal validates c and fills in the defaults.
 func (c Config) normal() (Config, error) {
@@ -119,13 +140,19 @@ func (c Config) normal() (Config, error) {
 		return c, fmt.Errorf("%w: member.Config has %d shards", raysys.ErrBadOption, c.Shards)
 	case c.TTL < 0 || c.SuspectAfter < 0 || c.SuspectAfter > c.ttl():
 		return c, fmt.Errorf("%w: member.Config has TTL %v and SuspectAfter %v", raysys.ErrBadOption, c.TTL, c.SuspectAfter)
+	case c.Silence != 0 && (c.Silence < min(MinSilence, c.ttl()) || c.Silence > c.ttl()):
+		return c, fmt.Errorf("%w: member.Config has Silence %v: give %v to the TTL of %v",
+			raysys.ErrBadOption, c.Silence, min(MinSilence, c.ttl()), c.ttl())
 	}
 	if err := c.Self.Validate(); err != nil {
 		return c, err
 	}
 	c.TTL = c.ttl()
+	if c.Silence == 0 {
+		c.Silence = min(4*time.Second, c.TTL)
+	}
 	if c.SuspectAfter == 0 {
-		c.SuspectAfter = c.TTL / 3
+		c.SuspectAfter = min(c.TTL/3, c.Silence/2)
 	}
 	if c.Self.Role == "" {
 		c.Self.Role = Worker
@@ -146,21 +173,22 @@ func (c Config) ttl() time.Duration {
 	return c.TTL
 }
 
-// backoff is the pause between attempts: it doubles from lo to hi, and a random half of it is left out, so that nodes
-// that lost the store together do not come back together.
-type backoff struct {
-	lo, hi time.Duration
-	jitter func() float64
-	last   time.Duration
+// A host may be silent for Silence. Its electors promise a little less, and others accuse it a little later, so that
+// the pings of the three, which come at different moments, need not agree.
+func (c Config) margin() time.Duration      { return min(200*time.Millisecond, c.Silence/3) }
+func (c Config) promise() time.Duration     { return c.Silence - c.margin() }
+func (c Config) accuseAfter() time.Duration { return c.Silence + c.margin() }
+
+// accusedAfter is the silence of a node after which its electors are asked, and after which the ring is. Where a
+// lease is not much longer than Silence the electors are asked more than once before.
+func (c Config) accusedAfter(n Node) (fast, slow time.Duration) {
+	if !n.guarded() {
+		return c.TTL, c.TTL
+	}
+	return c.accuseAfter(), max(c.TTL, c.accuseAfter()+c.Silence/8)
 }
 
-func (b *backoff) next() time.Duration {
-	b.last = min(max(2*b.last, b.lo), b.hi)
-	return b.last/2 + time.Duration(b.jitter()*float64(b.last/2))
-}
-
-func (b *backoff) reset() { b.last = 0 }
-
-func (c Config) backoff() *backoff {
-	return &backoff{lo: c.TTL / 100, hi: c.TTL / 10, jitter: c.Jitter}
+// pauses are those between attempts.
+func (c Config) pauses() *backoff.Doubling {
+	return &backoff.Doubling{First: c.TTL / 100, Longest: c.TTL / 10, Draw: c.Jitter}
 }

@@ -2,6 +2,7 @@ package member_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -11,32 +12,37 @@ import (
 	"github.com/raysys/raysys/internal/member"
 )
 
-// TestDied: the supervisor's word ends that incarnation and no other.
+// TestDied: the supervisor's word ends that start of the process and no other.
 func TestDied(t *testing.T) {
 	virtual(t, func(c *cluster) {
-		c.join("a", "b")
+		c.join("a")
+		c.joinAs("b", func(cfg *member.Config) { cfg.Self.Launch = "second" })
 		ctx := context.Background()
-		was := c.member("b").Incarnation()
-		if err := member.Died(ctx, c.kv, "b", was-1); err != nil {
-			t.Error(err)
+		for _, launch := range []string{"first", ""} {
+			ended, err := member.DiedLaunch(ctx, c.kv, "b", launch)
+			if ended || errors.Is(err, raysys.ErrBadOption) != (launch == "") {
+				t.Error(launch, ended, err)
+			}
 		}
 		c.settle()
 		if got := c.names("a"); len(got) != 2 {
-			t.Fatalf("by the word on another incarnation, members are %v", got)
+			t.Fatalf("by the word on another start, members are %v", got)
 		}
 		c.mu.Lock()
 		c.node("b").dead = time.Now()
 		c.mu.Unlock()
 		c.member("b").Abandon()
-		if err := member.Died(ctx, c.kv, "b", was); err != nil {
-			t.Error(err)
+		if ended, err := member.DiedLaunch(ctx, c.kv, "b", "second"); !ended || err != nil {
+			t.Error(ended, err)
 		}
 		c.settle()
 		if got := c.names("a"); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("members are %v", got)
 		}
-		if err := member.Died(ctx, c.kv, "b", was); err != nil {
-			t.Errorf("told twice: %v", err)
+		for _, name := range []raysys.NodeID{"b", "nobody"} {
+			if ended, err := member.DiedLaunch(ctx, c.kv, name, "second"); ended || err != nil {
+				t.Errorf("%s, who is gone: %v, %v", name, ended, err)
+			}
 		}
 	})
 }

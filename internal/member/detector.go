@@ -4,15 +4,18 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/raysys/raysys/internal/backoff"
 )
 
 // failureDetector listens for silence. One goroutine runs it; it wakes when some node's silence reaches the next
 // threshold:
 //
-//	0 ──────── SuspectAfter ──────── TTL ──────── 1.5 TTL ──────── 2 TTL
-//	             avoided          ask the others   publish in      fewer links:
-//	                              (its monitors)   nodes/<self>    leave
+//	0 ──── SuspectAfter ──── Silence + ──────── TTL ──────── 1.5 TTL ──────── 2 TTL
+//	         avoided       a host: ask its    ask its     publish in      fewer links:
+//	                       electors           monitors    nodes/<self>    leave
 //
 // A member that was stalled itself could hear no node: silence counts only from when it was awake again.
 type failureDetector struct {
@@ -32,16 +35,33 @@ type failureDetector struct {
 	voted            map[uint64]bool            // voted out, by any member
 	awaitingLeaseEnd map[uint64]pendingEviction // evicted, and waiting for the end of their lease
 	pairs            map[pair]time.Duration     // broken pairs, since when they are known
+	ballots          map[uint64]ballot          // of this member against others, not known to be void
+	reading          bool                       // guards are being read, to see which ballots are void
 	reporting        bool                       // the record is being written
 	yielding         bool                       // this node is about to leave
 	janitor          janitor
 	events           []Event // for OnEvent, which is called without mu
+
+	evicted [paths]atomic.Uint64 // verdicts of this member, by their path
+}
+
+// The paths of a verdict.
+const (
+	pathFast = iota // its electors gave their ballots
+	pathSlow        // its monitors on the ring agreed, after a lease
+	paths
+)
+
+// ballot is one that binds.
+type ballot struct {
+	node  Node
+	guard uint64 // the highest number
 }
 
 // retry is when to ask again.
 type retry struct {
 	at    time.Duration
-	pause *backoff
+	pause *backoff.Doubling
 }
 
 // pendingEviction is an evicted node whose session is still to be destroyed.
@@ -61,6 +81,7 @@ func (g *failureDetector) init(m *Member) {
 	g.voted = map[uint64]bool{}
 	g.awaitingLeaseEnd = map[uint64]pendingEviction{}
 	g.pairs = map[pair]time.Duration{}
+	g.ballots = map[uint64]ballot{}
 }
 
 func (g *failureDetector) run() {
@@ -71,9 +92,7 @@ func (g *failureDetector) run() {
 		next, notes := g.stepDetector(v)
 		a.set(next)
 		for _, e := range notes {
-			if g.m.cfg.OnEvent != nil {
-				g.m.cfg.OnEvent(e)
-			}
+			tell(g.m, e)
 		}
 		select {
 		case <-a.C:
@@ -86,7 +105,7 @@ func (g *failureDetector) run() {
 }
 
 // stalled is how late the loop may look before it is held to have slept.
-func (g *failureDetector) stalled() time.Duration { return g.m.cfg.TTL / 10 }
+func (g *failureDetector) stalled() time.Duration { return g.m.cfg.Silence / 10 }
 
 // note keeps an event until mu is free. With mu held.
 func (g *failureDetector) note(kind EventKind, n Node, err error) {
@@ -102,7 +121,7 @@ func (g *failureDetector) stepDetector(v *View) (time.Duration, []Event) {
 	g.attend(now)
 	g.forget(v, now.mono)
 
-	next := ttl / 5 // so that a stall is noticed
+	next := m.cfg.Silence / 5 // so that a stall is noticed
 	watched := v.Watched()
 	suspects := map[uint64]bool{}
 	var unheard []uint64
@@ -111,7 +130,8 @@ func (g *failureDetector) stepDetector(v *View) (time.Duration, []Event) {
 			continue
 		}
 		s := g.silence(n, slices.Contains(watched, n.ID), now.mono)
-		for _, threshold := range []time.Duration{m.cfg.SuspectAfter, ttl, ttl + ttl/2} {
+		fast, slow := m.cfg.accusedAfter(n)
+		for _, threshold := range []time.Duration{m.cfg.SuspectAfter, fast, slow, ttl + ttl/2} {
 			if s < threshold {
 				next = min(next, threshold-s)
 				break
@@ -119,12 +139,12 @@ func (g *failureDetector) stepDetector(v *View) (time.Duration, []Event) {
 		}
 		if s >= m.cfg.SuspectAfter {
 			suspects[n.Incarnation] = true
-			next = min(next, ttl/20) // that it is heard again, no threshold tells
+			next = min(next, m.cfg.Silence/20) // that it is heard again, no threshold tells
 		} else {
 			delete(g.retry, n.Incarnation)
 		}
-		if s >= ttl && slices.Contains(watched, n.ID) {
-			next = min(next, g.accuse(v, n, now.mono))
+		if s >= fast && slices.Contains(watched, n.ID) {
+			next = min(next, g.accuse(v, n, s >= slow, now.mono))
 		}
 		if s >= ttl+ttl/2 && !g.voted[n.Incarnation] && !m.cfg.Prober.Relayed(n.ID) {
 			unheard = append(unheard, n.Incarnation)
@@ -132,7 +152,7 @@ func (g *failureDetector) stepDetector(v *View) (time.Duration, []Event) {
 	}
 	g.suspect(v, suspects)
 	g.report(v, unheard)
-	next = min(next, g.mend(v, now.mono), g.endSessions(v, now.mono))
+	next = min(next, g.mend(v, now.mono), g.endSessions(v, now.mono), g.seekVoid())
 	g.janitor.beginRound(m, v, now.mono)
 
 	next = max(next, ttl/500) // two thresholds at almost the same time need not be two looks
@@ -168,6 +188,8 @@ func (g *failureDetector) forget(v *View, now time.Duration) {
 	maps.DeleteFunc(g.retry, func(id uint64, _ retry) bool { return gone(id) })
 	maps.DeleteFunc(g.voted, func(id uint64, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(g.awaitingLeaseEnd, func(id uint64, _ pendingEviction) bool { return gone(id) })
+	// The pongs stay withheld: the node may not know yet that it is gone.
+	maps.DeleteFunc(g.ballots, func(id uint64, _ ballot) bool { return gone(id) })
 }
 
 // silence is how long the node was not heard, as far as this member can tell. A node that it never heard and need not
@@ -214,14 +236,14 @@ func (g *failureDetector) suspect(v *View, suspects map[uint64]bool) {
 // culprit. Of two halves, the one with the most senior node is fit, or a cluster that falls into two halves would lose
 // members of both. With mu held.
 func (g *failureDetector) fit(v *View, now time.Duration) bool {
-	watched := v.Watched()
+	watched, after := v.Watched(), min(g.m.cfg.promise(), g.agreeAfter())
 	silent, members := 0, len(v.nodes)
 	eldest := Node{}
 	eldestSilent := false
 	for _, n := range v.nodes {
 		s := false
 		if n.Incarnation != g.m.incarnation {
-			s = g.silence(n, slices.Contains(watched, n.ID), now) >= g.agreeAfter()
+			s = g.silence(n, slices.Contains(watched, n.ID), now) >= after
 		}
 		if s {
 			silent++
@@ -233,6 +255,6 @@ func (g *failureDetector) fit(v *View, now time.Duration) bool {
 	return 2*silent < members || 2*silent == members && (members == 2 || !eldestSilent)
 }
 
-// agreeAfter is the silence after which a monitor agrees with an accuser: a little less than the accuser's own lease,
-// because the last frame that each of them got may be a ping apart.
+// agreeAfter is the silence after which a monitor agrees with an accuser that has no ballots of electors: a little
+// less than the accuser's own lease, because the last frame that each of them got may be a ping apart.
 func (g *failureDetector) agreeAfter() time.Duration { return g.m.cfg.TTL * 4 / 5 }

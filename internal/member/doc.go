@@ -18,12 +18,18 @@
 // has to go; what was served under this incarnation must stop, and the process may Join anew as another.
 //
 // Death is either proven (LinkReset and a refused redial, Died) and then acted on at once, or it is only silence. A
-// silent node is suspect in the views of the members that do not hear it. After a full lease of silence one of its up
-// to three monitors, the nodes that follow it on a ring, asks the others; if most do not hear it either, one
-// transaction makes their verdict a key (evict/<incarnation>). The node reads that key with each renewal and then
-// ends itself; if it does not, its session is destroyed one lease later, when it cannot serve any more. The rules
-// that keep a cluster from evicting itself are in member.go (one transaction, half the members) and in pairs.go (which
-// of two live nodes leaves when they do not hear each other).
+// silent node is suspect in the views of the members that do not hear it. One of its up to three monitors, the nodes
+// that follow it on a ring, accuses it, and one transaction makes the verdict a key (evict/<incarnation>), which the
+// node reads with each renewal and then ends itself.
+//
+//	                 silent for   asked                             its session ends
+//	a host           Silence +    the electors that it has named    with the verdict: their promises to it are over
+//	any other node   TTL          its monitors                      a lease of its own later
+//
+// So a member may answer from memory while Promised is true: its lease is good, and so are the promises in the pongs of
+// enough electors (guard.go, promise.go). Otherwise Admit asks the store. The rules that keep a cluster from evicting
+// itself are in member.go (one transaction, half the members) and in pairs.go (which of two live nodes leaves when they
+// do not hear each other).
 //
 //	m, err := member.Join(ctx, member.Config{KV: kv, Self: member.Info{ID: "a", Address: "10.0.0.1:7000"}, OnState: onState})
 //	...

@@ -1,8 +1,11 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/store"
@@ -16,7 +19,8 @@ func VoteText(value []byte) string {
 
 // Evict votes a node out without a vote.
 func Evict(ctx context.Context, m *Member, victim Node) (bool, error) {
-	return m.evict(ctx, victim, nil, "by a test")
+	_, written, err := m.evict(ctx, victim, vote{Why: "by a test"})
+	return written, err
 }
 
 // ErrHalf is what Evict answers when it would be too many.
@@ -42,10 +46,15 @@ func Leavers(members int, broken [][2]uint64) []uint64 {
 	return leavers(nodes, pairs)
 }
 
-// Winner, Rank, Ring and Successors are what views are made with.
+// Winner, Ring and Successors are what views are made with.
 func Winner(ids []raysys.NodeID, shard int) raysys.NodeID { return winner(ids, shard) }
 
-func Rank(ids []raysys.NodeID, shard int) []raysys.NodeID { return rank(ids, shard) }
+// Rank has the winner first, then the one that would win without it, and so on.
+func Rank(ids []raysys.NodeID, shard int) []raysys.NodeID {
+	return slices.SortedFunc(slices.Values(ids), func(a, b raysys.NodeID) int {
+		return cmp.Or(cmp.Compare(weight(b, shard), weight(a, shard)), cmp.Compare(a, b))
+	})
+}
 
 func Successors(ids []raysys.NodeID, id raysys.NodeID) []raysys.NodeID {
 	return successors(ring(ids), id)
@@ -79,4 +88,22 @@ func (v *View) Mine() []int {
 		}
 	}
 	return mine
+}
+
+// WriteVote writes a verdict by hand.
+func WriteVote(ctx context.Context, m *Member, victim Node, promised bool) error {
+	_, _, err := m.evict(ctx, victim, vote{Why: "by a test", Promised: promised})
+	return err
+}
+
+// DecodeGuard is what a guard names.
+func DecodeGuard(value []byte) ([]uint64, error) {
+	v, err := decodeGuard(store.Pair{Key: "guards/1", Value: value, Create: 1})
+	return v.Electors, err
+}
+
+// PromiseOf reads a record, and how long pongs of its node hold.
+func PromiseOf(value []byte) (Node, time.Duration, error) {
+	n, err := decodeNode(store.Pair{Key: "nodes/a", Value: value, Create: 1})
+	return n, n.promise, err
 }

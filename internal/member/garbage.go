@@ -98,26 +98,10 @@ func (m *Member) rewrite() {
 	}
 }
 
-// Died ends a node's incarnation on proof that its process is dead: its supervisor saw it exit, say. Its session is destroyed, so
-// that others take over at once. Nothing happens when that incarnation is gone already. It needs no membership, so that a
-// supervisor can call it.
-func Died(ctx context.Context, kv store.KV, node raysys.NodeID, incarnation uint64) error {
-	p, err := kv.Get(ctx, nodeKey(node))
-	if errors.Is(err, store.ErrNotFound) || err == nil && (p.Create != incarnation || p.Session == "") {
-		return nil
-	}
-	if err == nil {
-		err = kv.Destroy(ctx, p.Session)
-	}
-	if err != nil {
-		return fmt.Errorf("end dead node %s, incarnation %d: %w", node, incarnation, err)
-	}
-	return nil
-}
-
-// DiedLaunch is Died for a supervisor, which does not know incarnations but started the process: what the record names as
-// this start of it is dead. Nothing happens when the record is of another start, which is a successor, or a node of the same
-// name elsewhere. ended reports whether there was something to end.
+// DiedLaunch ends a node's incarnation on proof that its process is dead: the supervisor that started it saw it exit. The
+// node's session is destroyed, so that others take over at once. A supervisor knows no incarnations: launch is what the
+// record names as this start of the process. Nothing happens when the record is of another start, which is a successor, or
+// a node of the same name elsewhere. ended reports whether there was something to end. It needs no membership.
 func DiedLaunch(ctx context.Context, kv store.KV, node raysys.NodeID, launch string) (ended bool, err error) {
 	if launch == "" {
 		return false, fmt.Errorf("%w: the death of node %s without the name of its start proves nothing", raysys.ErrBadOption, node)

@@ -25,7 +25,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	}
 	m := newMember(cfg)
 	j := &joining{Member: m}
-	pause := cfg.backoff()
+	pause := cfg.pauses()
 	for n := 1; ; n++ {
 		err := j.enter(ctx)
 		if err == nil {
@@ -36,7 +36,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 			j.undo()
 			return nil, err
 		}
-		wait := pause.next()
+		wait := pause.Next()
 		if cfg.OnAttempt != nil {
 			cfg.OnAttempt(Attempt{N: n, Err: err, Wait: wait})
 		}
@@ -68,6 +68,9 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.start(func() { m.watch(shardlog.LeadersPrefix, j.leadersAt, m.setLeaders) })
 	if cfg.Prober != nil {
 		m.start(m.detector.run)
+		if cfg.Self.Works() {
+			m.start(m.guard.run)
+		}
 	}
 	if cfg.Self.Eligible() {
 		m.start(m.seekHosting)

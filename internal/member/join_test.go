@@ -46,7 +46,7 @@ func TestDeadNamesakeIsReplaced(t *testing.T) {
 		{"same address", "a:1", 0},
 		{"same host refuses", "a:2", 0},
 		{"same address, no answer", "a:1", 0},
-		{"another host refuses", "elsewhere:1", 2*ttl - time.Second},
+		{"another host refuses", "elsewhere:1", 4 * time.Second},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			virtual(t, func(c *cluster) {
@@ -102,6 +102,9 @@ func (nobody) Linked(raysys.NodeID, uint64) bool           { return false }
 func (nobody) Silence(raysys.NodeID) (time.Duration, bool) { return 0, false }
 func (nobody) Relayed(raysys.NodeID) bool                  { return false }
 
+func (nobody) Answered(raysys.NodeID, uint64) (time.Duration, bool) { return 0, false }
+func (nobody) Withhold(raysys.NodeID, uint64, bool)                 {}
+func (nobody) PingBriskly([]member.Node)                            {}
 func (nobody) Redial(ctx context.Context, _ member.Node) error {
 	<-ctx.Done()
 	return ctx.Err()

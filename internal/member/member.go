@@ -52,8 +52,10 @@ type Member struct {
 	proving   map[uint64]bool   // incarnations whose death is being proven
 	garbage   map[string]uint64 // keys whose value was reported to make no sense, by ModifyIndex
 
-	ledger   ledger
-	detector failureDetector
+	ledger    ledger
+	detector  failureDetector
+	guard     guard
+	admission admission
 }
 
 func newMember(cfg Config) *Member {
@@ -63,13 +65,18 @@ func newMember(cfg Config) *Member {
 		renewed: make(chan struct{}, 1),
 		turn:    make(chan struct{}, 1),
 		writing: make(chan struct{}, 1),
-		record:  record{Info: cfg.Self, Joining: cfg.Self.Eligible()},
+		record:  record{Info: cfg.Self, Joining: cfg.Self.Eligible(), Lease: cfg.TTL.Milliseconds()},
 		linked:  make(chan struct{}, 1),
 		proving: map[uint64]bool{}, garbage: map[string]uint64{},
 	}
 	m.lease = lease{clock: cfg.Clock, ttl: cfg.TTL}
 	m.ledger.seen = map[uint64]sighting{}
+	if cfg.Prober != nil {
+		m.record.Promise = cfg.promise().Milliseconds()
+	}
 	m.detector.init(m)
+	m.guard.init(m)
+	m.admission.m, m.admission.begun = m, cfg.Clock.Mono()-fenceEvery
 	return m
 }
 
@@ -128,8 +135,12 @@ func (m *Member) stop(cause error) {
 }
 
 func (m *Member) event(kind EventKind, n Node, err error) {
+	tell(m, Event{Kind: kind, Node: n.ID, Incarnation: n.Incarnation, Err: err})
+}
+
+func tell(m *Member, e Event) {
 	if m.cfg.OnEvent != nil {
-		m.cfg.OnEvent(Event{Kind: kind, Node: n.ID, Incarnation: n.Incarnation, Err: err})
+		m.cfg.OnEvent(e)
 	}
 }
 
@@ -256,7 +267,7 @@ func (m *Member) LinkReset(node raysys.NodeID, incarnation uint64) {
 }
 
 func (m *Member) prove(n Node) {
-	pause := m.cfg.backoff()
+	pause := m.cfg.pauses()
 	for range redials {
 		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/10)
 		err := m.cfg.Prober.Redial(ctx, n)
@@ -268,20 +279,22 @@ func (m *Member) prove(n Node) {
 			m.destroy(n, DeathProven)
 			return
 		}
-		if !m.waitFor(pause.next()) {
+		if !m.waitFor(pause.Next()) {
 			return
 		}
 	}
 }
 
-// Ballot answers a monitor that asks whether this member does not hear that incarnation of victim either.
-func (m *Member) Ballot(victim raysys.NodeID, incarnation uint64) bool {
+// Ballot answers a monitor that asks whether this member does not hear that incarnation of victim either. With the
+// number of its guard this is a ballot that binds: this member answers no ping of it until the guard has a higher
+// number.
+func (m *Member) Ballot(victim raysys.NodeID, incarnation, guard uint64) bool {
 	v := m.View()
 	n, ok := v.Node(victim)
 	if !ok || n.Incarnation != incarnation || m.cfg.Prober == nil || m.State() != Active {
 		return false
 	}
-	if !slices.Contains(v.Monitors(victim), m.cfg.Self.ID) {
+	if guard == 0 && !slices.Contains(v.Monitors(victim), m.cfg.Self.ID) {
 		return false
 	}
 	g := &m.detector
@@ -294,52 +307,63 @@ func (m *Member) Ballot(victim raysys.NodeID, incarnation uint64) bool {
 	if _, ok := g.since[incarnation]; !ok {
 		return false
 	}
+	if guard != 0 {
+		return g.giveBallot(v, n, guard, now)
+	}
 	return g.silence(n, true, now) >= g.agreeAfter() && g.fit(v, now)
 }
 
 // evict writes the verdict over a node in one transaction (C17): this node and the victim are still members, this
 // node is not evicted itself, and the ledger is the one on which the half was counted. So of two that evict each
 // other one succeeds, and evictions at the same time are counted one after the other. errHalf when it would be too
-// many. It returns false and no error when the verdict was there already.
-func (m *Member) evict(ctx context.Context, victim Node, agreed []raysys.NodeID, why string) (written bool, err error) {
+// many. It returns the verdict, and whether it was written here: it may be there already. with are further conditions.
+func (m *Member) evict(ctx context.Context, victim Node, verdict vote, with ...store.Op) (vote, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.TTL/4)
 	defer cancel()
-	data, err := json.Marshal(vote{
-		V: recordVersion, Node: victim.ID, By: m.cfg.Self.ID, ByInc: m.incarnation, Why: why, Agreed: agreed, Written: m.cfg.Clock.Wall(),
-	})
+	verdict.V, verdict.Node, verdict.Written = recordVersion, victim.ID, m.cfg.Clock.Wall()
+	verdict.By, verdict.ByInc = m.cfg.Self.ID, m.incarnation
+	data, err := json.Marshal(verdict)
 	if err != nil {
-		return false, fmt.Errorf("encode the vote on %s: %w", victim.ID, err)
+		return verdict, false, fmt.Errorf("encode the vote on %s: %w", victim.ID, err)
+	}
+	failed := func(err error) (vote, bool, error) {
+		return verdict, false, fmt.Errorf("evict node %s, incarnation %d: %w", victim.ID, victim.Incarnation, err)
 	}
 	for {
-		written, err := m.tryEvict(ctx, victim, data)
+		there, err := m.tryEvict(ctx, victim, data, with)
 		var refused *store.RefusedError
 		switch {
 		case errors.As(err, &refused) && refused.Op.Key == ledgerKey: // another eviction came first: count again
 		case errors.Is(err, store.ErrUnknownOutcome): // the next try finds the verdict, or makes it
+		case errors.As(err, &refused) && refused.Op.Key == guardKey(victim.Incarnation): // it has voided the ballots
+			return failed(fmt.Errorf("%w: its guard is another one now", errHeard))
 		case errors.Is(err, store.ErrRefused):
 			m.Recheck() // if it is this member that is not one any more
-			return false, fmt.Errorf("evict node %s, incarnation %d: %w", victim.ID, victim.Incarnation, err)
+			return failed(err)
+		case there != nil:
+			return decodeVote(there), false, nil
 		default:
-			return written, err
+			return verdict, err == nil, err
 		}
 		if ctx.Err() != nil {
-			return false, fmt.Errorf("evict node %s, incarnation %d: %w: %w", victim.ID, victim.Incarnation, context.Cause(ctx), err)
+			return failed(fmt.Errorf("%w: %w", context.Cause(ctx), err))
 		}
 	}
 }
 
-func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (written bool, err error) {
+// tryEvict makes one attempt. there is the verdict that was there before.
+func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte, with []store.Op) (there []byte, err error) {
 	kv := m.cfg.KV
 	read, err := kv.Txn(ctx, []store.Op{store.Read(ledgerKey), store.Read(evictKey(victim.Incarnation)), store.Read(evictKey(m.incarnation))})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if read[1].Create != 0 {
-		return false, nil
+		return append([]byte{}, read[1].Value...), nil
 	}
 	if read[2].Create != 0 {
 		m.Recheck() // do not wait for the renewal's turn
-		return false, fmt.Errorf("evict node %s, incarnation %d: %w: this one was voted out itself", victim.ID, victim.Incarnation, raysys.ErrFenced)
+		return nil, fmt.Errorf("evict node %s, incarnation %d: %w: this one was voted out itself", victim.ID, victim.Incarnation, raysys.ErrFenced)
 	}
 	now := m.cfg.Clock.Mono()
 	entries, damage := decodeLedger(read[0].Value)
@@ -348,13 +372,13 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	}
 	if damage != nil || read[0].Create == 0 {
 		if entries, err = m.verdicts(ctx); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	entries = m.ledger.observe(entries, now, m.cfg.TTL)
 	pairs, _, err := kv.List(ctx, shardlog.NodesPrefix, store.Consistent)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	var members []Node
 	for _, p := range pairs {
@@ -364,12 +388,12 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	}
 	recent := m.ledger.recent(entries, now, m.cfg.TTL)
 	if !mayEvict(recent, members) {
-		return false, fmt.Errorf("evict node %s, incarnation %d: %w: %d of now %d members went lately", victim.ID, victim.Incarnation, errHalf, len(recent), len(members))
+		return nil, fmt.Errorf("evict node %s, incarnation %d: %w: %d of now %d members went lately", victim.ID, victim.Incarnation, errHalf, len(recent), len(members))
 	}
 	lately := append(recent, ledgerEntry{Incarnation: victim.Incarnation, Node: victim.ID})
 	next, err := encodeLedger(lately)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	ops := []store.Op{
 		store.CheckSession(nodeKey(m.cfg.Self.ID), m.session),
@@ -382,19 +406,16 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	if victim.Incarnation == m.incarnation { // it leaves by itself: the third condition says the same as the fifth
 		ops = slices.Delete(ops, 4, 5)
 	}
-	if _, err = kv.Txn(ctx, ops); err != nil {
-		return false, err
+	if _, err = kv.Txn(ctx, append(ops, with...)); err != nil {
+		return nil, err
 	}
 	m.ledger.observe(lately, m.cfg.Clock.Mono(), m.cfg.TTL) // another member may destroy it before this one reads it again
-	return true, nil
+	return nil, nil
 }
-
-// grace is added to the lease that an evicted node is given, for clocks that do not run at quite the same rate.
-func (m *Member) grace() time.Duration { return m.cfg.TTL / 50 }
 
 // destroy ends the session of a node, again and again until the store takes it or the member ends.
 func (m *Member) destroy(victim Node, kind EventKind) {
-	pause := m.cfg.backoff()
+	pause := m.cfg.pauses()
 	for {
 		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
 		err := m.cfg.KV.Destroy(ctx, victim.session)
@@ -404,7 +425,7 @@ func (m *Member) destroy(victim Node, kind EventKind) {
 			return
 		}
 		m.event(kind, victim, err)
-		if !m.waitFor(pause.next()) {
+		if !m.waitFor(pause.Next()) {
 			return
 		}
 	}
@@ -510,7 +531,7 @@ func (m *Member) verdicts(ctx context.Context) ([]ledgerEntry, error) {
 func (m *Member) renewals() {
 	a := newAlarm(m.cfg.Clock)
 	defer func() { a.stop() }()
-	pause := m.cfg.backoff()
+	pause := m.cfg.pauses()
 	a.set(m.lease.left() - m.cfg.TTL*2/3)
 	for {
 		select {
@@ -529,10 +550,10 @@ func (m *Member) renewals() {
 			return
 		case err != nil:
 			m.event(RenewalFailed, Node{}, err)
-			a.set(pause.next())
+			a.set(pause.Next())
 			continue
 		}
-		pause.reset()
+		pause.Reset()
 		m.extend(start)
 		a.set(m.cfg.TTL/3 - start.elapsed(m.cfg.Clock))
 	}
@@ -700,7 +721,7 @@ func (m *Member) lapses() {
 
 // watch is the goroutine that follows one prefix from index on (C13: one for nodes/, one for leaders/, and no other).
 func (m *Member) watch(prefix string, index uint64, apply func(pairs []store.Pair, at uint64) error) {
-	pause := m.cfg.backoff()
+	pause := m.cfg.pauses()
 	for {
 		pairs, next, err := m.cfg.KV.Watch(m.ctx, prefix, index)
 		if err == nil && next < index {
@@ -717,7 +738,7 @@ func (m *Member) watch(prefix string, index uint64, apply func(pairs []store.Pai
 		}
 		if err == nil && next > index {
 			index = next
-			pause.reset()
+			pause.Reset()
 			continue
 		}
 		if err == nil {
@@ -725,7 +746,7 @@ func (m *Member) watch(prefix string, index uint64, apply func(pairs []store.Pai
 		} else {
 			m.event(WatchFailed, Node{}, fmt.Errorf("watch %s: %w", prefix, err))
 		}
-		if !m.waitFor(pause.next()) {
+		if !m.waitFor(pause.Next()) {
 			return
 		}
 	}

@@ -117,9 +117,17 @@ type record struct {
 	Unheard []uint64 `json:"unheard,omitempty"`
 	// Joining: it is no host yet, because too few hosts have a session with it (see member.go).
 	Joining bool `json:"joining,omitempty"`
+	// Promise is for how many milliseconds a pong of this node holds, see promise.go; a node without cannot be an
+	// elector.
+	Promise int64 `json:"promise,omitempty"`
+	// Lease is the TTL of this node's session in milliseconds.
+	Lease int64 `json:"lease,omitempty"`
 }
 
 const recordVersion = 1
+
+// maxLease is the longest TTL that Consul takes.
+const maxLease = 24 * time.Hour
 
 func (r record) encode() ([]byte, error) {
 	r.V = recordVersion
@@ -153,5 +161,12 @@ func decodeNode(p store.Pair) (Node, error) {
 		return Node{}, fmt.Errorf("read %s: %w: %w", p.Key, store.ErrCorrupt, err)
 	}
 	slices.Sort(r.Unheard)
-	return Node{Info: r.Info, Incarnation: p.Create, Joining: r.Joining, session: p.Session, unheard: r.Unheard}, nil
+	n := Node{Info: r.Info, Incarnation: p.Create, Joining: r.Joining, session: p.Session, unheard: r.Unheard}
+	if r.Lease > 0 && r.Lease <= maxLease.Milliseconds() {
+		n.TTL = time.Duration(r.Lease) * time.Millisecond
+	}
+	if r.Promise > 0 && r.Promise < r.Lease && n.TTL > 0 { // else a mistake would let a node trust this one for long
+		n.promise = time.Duration(r.Promise) * time.Millisecond
+	}
+	return n, nil
 }

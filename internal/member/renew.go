@@ -60,3 +60,9 @@ func (l *lease) left() time.Duration {
 	}
 	return max(l.ttl-start.elapsed(l.clock), 0)
 }
+
+// holds reports whether it had not run out at a moment.
+func (l *lease) holds(now reading) bool {
+	start := l.start.Load()
+	return start != nil && now.since(*start) < l.ttl
+}

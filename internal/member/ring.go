@@ -89,9 +89,3 @@ func winner(ids []raysys.NodeID, shard int) raysys.NodeID {
 	}
 	return best
 }
-
-func rank(ids []raysys.NodeID, shard int) []raysys.NodeID {
-	return slices.SortedFunc(slices.Values(ids), func(a, b raysys.NodeID) int {
-		return cmp.Or(cmp.Compare(weight(b, shard), weight(a, shard)), cmp.Compare(a, b))
-	})
-}

@@ -75,21 +75,34 @@ func (g *gate) List(ctx context.Context, prefix string, mode store.ReadMode) ([]
 // testClock is the bubble's time, whose wall clock can be set.
 type testClock struct {
 	gate *gate
+	rate float64 // of it; 0: 1
 	mu   sync.Mutex
 	wall time.Duration // ahead of the bubble's
 }
 
-func (c *testClock) Mono() time.Duration {
-	return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+// paced is how long a time of the bubble is by this clock.
+func (c *testClock) paced(d time.Duration) time.Duration {
+	if c.rate == 0 {
+		return d
+	}
+	return time.Duration(float64(d) * c.rate)
 }
+
+func (c *testClock) Mono() time.Duration { return c.paced(time.Since(bubbleBegan)) }
+
+// bubbleBegan is when the time of each bubble begins.
+var bubbleBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (c *testClock) Wall() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Round(0).Add(c.wall)
+	return bubbleBegan.Add(c.Mono() + c.wall)
 }
 
 func (c *testClock) AfterFunc(d time.Duration, f func()) func() bool {
+	if c.rate != 0 {
+		d = time.Duration(float64(d)/c.rate) + 1
+	}
 	return time.AfterFunc(d, func() {
 		c.gate.pass()
 		f()

@@ -21,6 +21,7 @@ var update = flag.Bool("update", false, "write what happens into testdata")
 // TestStories runs the stories in testdata. A story is a number of commands, each with what it prints below it, indented:
 //
 //	lenient 9             sessions live nine times their TTL; 2 unless said
+//	silence 10s           Config.Silence of those that join; 4 s unless said
 //	join a b c            they join one after the other
 //	driver d              d joins as a driver
 //	cut a c | b           no frame passes between the groups; cut a > b one way only
@@ -87,6 +88,8 @@ func (c *cluster) tell(words []string) []string {
 		if _, err := fmt.Sscan(args[0], &c.lenience); err != nil {
 			c.t.Fatal(err)
 		}
+	case "silence":
+		c.patience = c.duration(args[0])
 	case "join":
 		c.join(args...)
 	case "driver":

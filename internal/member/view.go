@@ -3,6 +3,7 @@ package member
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/raysys/raysys"
 )
@@ -15,13 +16,21 @@ type Node struct {
 	Suspect bool
 	// Joining: it is eligible to host, and no host yet.
 	Joining bool
+	// TTL is that of its session; 0 where its record, of a program from before, does not say it.
+	TTL time.Duration
 
+	promise time.Duration // how long its pongs hold; 0 where it cannot be an elector
 	session string
 	unheard []uint64
 }
 
 // Hosts reports whether the node may lead shards and have grains: it is eligible, and enough hosts had a session with it.
 func (n Node) Hosts() bool { return n.Eligible() && !n.Joining }
+
+func (n Node) is(o Node) bool { return n.Incarnation == o.Incarnation }
+
+// guarded reports whether the node has a guard that names its electors (guard.go), if there are any.
+func (n Node) guarded() bool { return n.promise > 0 && n.Works() && !n.Joining }
 
 // before orders members by seniority: hosts before other members, and then by incarnation. Where one of two has to go
 // and nothing else tells them apart, the later in this order goes.

@@ -275,7 +275,7 @@ func TestUpdate(t *testing.T) {
 		c.settle()
 		info.Role = member.Worker
 		n, _ := c.member("a").View().Node("b")
-		if diff := cmp.Diff(member.Node{Info: info, Incarnation: b.Incarnation()}, n, cmpopts.IgnoreUnexported(member.Node{})); diff != "" {
+		if diff := cmp.Diff(member.Node{Info: info, Incarnation: b.Incarnation(), TTL: ttl}, n, cmpopts.IgnoreUnexported(member.Node{})); diff != "" {
 			t.Errorf("a sees b (-want +got):\n%s", diff)
 		}
 		info.ID = "c"

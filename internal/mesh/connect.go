@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 )
@@ -129,7 +130,7 @@ func unreached(m *Mesh, k core.NodeKey, err error) {
 // dial tries to reach k until it is reached, or dead, or the attempts are used up. One that does
 // not answer is relayed through a third where that is possible; one that refuses is dead or about to listen.
 func (m *Mesh) dial(k core.NodeKey) {
-	pause := 20 * time.Millisecond
+	pause := backoff.Doubling{First: 20 * time.Millisecond, Longest: time.Second}
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), DialTimeout)
 		addr, err := m.address(ctx, k)
@@ -167,11 +168,10 @@ func (m *Mesh) dial(k core.NodeKey) {
 			unreached(m, k, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
 			return
 		}
-		if !m.cfg.Runner.Pause(pause) {
+		if !pause.Wait(m.cfg.Runner.Context()) {
 			unreached(m, k, raysys.ErrClosed)
 			return
 		}
-		pause *= 2
 	}
 }
 
@@ -224,6 +224,7 @@ func (m *Mesh) up(l *link.Peer) {
 		return
 	}
 	m.peers[p.key.Node] = p
+	m.voting.apply(p) // before any frame of it is read
 	delete(m.heard, p.key.Node)
 	delete(m.failed, p.key)
 	m.mu.Unlock()
@@ -248,6 +249,7 @@ func (m *Mesh) down(l *link.Peer, cause error) {
 		delete(m.peers, p.key.Node)
 		m.heard[p.key.Node] = time.Now().Add(-l.Silence())
 	}
+	m.voting.forget(m, p.key)
 	m.mu.Unlock()
 	m.cfg.Log.Debug("peer down", zap.Stringer("peer", p.key), zap.Error(cause))
 	p.down(cause)
@@ -276,7 +278,12 @@ func (m *Mesh) Gone(k core.NodeKey, heard bool) {
 	delete(m.failed, k)
 	if p := m.peers[k.Node]; p == nil || p.key == k {
 		delete(m.heard, k.Node)
+		if p != nil {
+			p.gone = true
+			m.voting.apply(p)
+		}
 	}
+	m.voting.forget(m, k)
 	m.mu.Unlock()
 	if p := m.Peer(k); p != nil {
 		end := func() {

@@ -68,6 +68,7 @@ type Mesh struct {
 	admitted map[core.NodeKey]member.Info // what connected nodes tell of themselves
 	heard    map[raysys.NodeID]time.Time  // when the last frame came, of nodes whose connection broke
 	waiting  map[core.NodeKey]*waiting
+	voting   voting
 	failed   map[core.NodeKey]error // why nodes without a connection could not be reached when they were dialled last
 }
 
@@ -77,6 +78,7 @@ func New(cfg Config) *Mesh {
 		cfg: cfg, entries: cfg.Table.Entries(), joined: make(chan struct{}),
 		peers: map[raysys.NodeID]*Peer{}, admitted: map[core.NodeKey]member.Info{}, heard: map[raysys.NodeID]time.Time{},
 		waiting: map[core.NodeKey]*waiting{}, failed: map[core.NodeKey]error{},
+		voting: voting{withheld: map[core.NodeKey]bool{}, brisk: map[core.NodeKey]bool{}},
 	}
 }
 
@@ -96,6 +98,9 @@ func (m *Mesh) Listen(cfg link.Config) (err error) {
 
 // Addr is where it listens.
 func (m *Mesh) Addr() string { return m.link.Addr() }
+
+// Prober answers the membership's questions about the connections.
+func (m *Mesh) Prober() Prober { return Prober{m} }
 
 // Joined sets the identity of this node, from now on.
 func (m *Mesh) Joined(mem *member.Member) {
@@ -232,66 +237,6 @@ func (m *Mesh) rejected(remote string, who link.Identity, err error) {
 
 func (m *Mesh) panicked(p *link.Peer, kind wire.Kind, value any, stack []byte) {
 	m.cfg.Log.Error("handler panicked", zap.String("peer", string(p.Identity().Node)), zap.Uint8("kind", uint8(kind)), zap.Any("panic", value), zap.ByteString("stack", stack))
-}
-
-// Silence implements member.Prober.
-func (m *Mesh) Silence(node raysys.NodeID) (time.Duration, bool) {
-	m.mu.Lock()
-	p := m.peers[node]
-	last := m.heard[node]
-	m.mu.Unlock()
-	if p != nil {
-		return p.link.Silence(), true
-	}
-	if last.IsZero() {
-		return 0, false
-	}
-	return time.Since(last), true
-}
-
-// Relayed implements member.Prober.
-func (m *Mesh) Relayed(node raysys.NodeID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.peers[node]
-	return p != nil && p.link.Relayed()
-}
-
-// Linked implements member.Prober.
-func (m *Mesh) Linked(node raysys.NodeID, incarnation uint64) bool {
-	p := m.Peer(core.NodeKey{Node: node, Incarnation: incarnation})
-	return p != nil && p.link.Silence() < m.cfg.Times.Silent
-}
-
-// Redial implements member.Prober.
-func (m *Mesh) Redial(ctx context.Context, n member.Node) error {
-	name := n.ID
-	if name == m.Self().Node {
-		// The victim is a former incarnation of this node, or another process with the same name, which says so in
-		// every handshake. A link does not dial itself.
-		name += "?"
-	}
-	_, err := m.link.Connect(ctx, name, n.Address)
-	if name != n.ID && errors.Is(err, link.CodeSelf) {
-		return nil
-	}
-	if errors.Is(err, link.ErrRefused) {
-		return fmt.Errorf("%w: %w", member.ErrNotListening, err)
-	}
-	return err
-}
-
-// Ask implements member.Ballots.
-func (m *Mesh) Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnation uint64) (bool, error) {
-	n, ok := m.member.View().Node(monitor)
-	if !ok {
-		return false, fmt.Errorf("%w: %s", raysys.ErrNodeDead, monitor)
-	}
-	p := m.Peer(core.NodeKey{Node: n.ID, Incarnation: n.Incarnation})
-	if p == nil {
-		return false, fmt.Errorf("%w: monitor %s", raysys.ErrUnreachable, monitor)
-	}
-	return m.question(ctx, p, asksVote, core.NodeKey{Node: victim, Incarnation: incarnation})
 }
 
 // EndDistrusted ends the sessions with nodes whose certificate no CA of t verifies any more. It returns when it has
@@ -431,8 +376,6 @@ func (m *Mesh) framesLost(l *link.Peer, class wire.Class, n uint64) {
 		zap.Stringer("class", class), zap.Uint64("frames", n), zap.Duration("in", m.cfg.Times.Loss))
 	m.cfg.Runner.After(m.cfg.Times.Loss, func() { l.Close(errHoles) })
 }
-
-// The mesh answers what the membership asks of the connections: member.Prober and member.Ballots.
 
 // askedAtOnce bounds the connections that EndDistrusted opens at the same time.
 const askedAtOnce = 16

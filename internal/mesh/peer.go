@@ -34,6 +34,7 @@ type Peer struct {
 	mesh      *Mesh
 	link      *link.Peer
 	key       core.NodeKey
+	gone      bool                   // no member any more: it gets no pong; the mesh's mu guards it
 	numbers   map[*core.Entry]uint32 // under which the peer knows this node's functions
 	kinds     map[string]bool        // "task x", "grain y": what the peer can run, in its namespace
 	namespace string
@@ -77,6 +78,9 @@ func (p *Peer) OtherProgram() bool { return p.namespace != p.mesh.cfg.Namespace 
 
 // Can reports whether the peer's program has a function: "task x", "grain y".
 func (p *Peer) Can(function string) bool { return p.kinds[function] }
+
+// FunctionsOf are all functions of the peer's program, also where that is another one.
+func FunctionsOf(p *Peer) []link.Function { return p.link.Identity().Functions }
 
 // Up reports whether the connection holds. Nothing can be sent any more on one that is over, of which Config.Down tells
 // later.

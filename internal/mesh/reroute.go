@@ -38,9 +38,10 @@ func (m *Mesh) reroute(p *Peer) {
 				continue
 			}
 			ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), time.Second)
-			heard, err := m.question(ctx, q, asksHeard, p.key)
+			heard, err := m.question(ctx, q, asksHeard, p.key, 0)
 			cancel()
-			if err == nil && heard {
+			// A node that paused itself asks before it has read what came meanwhile.
+			if err == nil && heard && p.link.Silence() >= m.cfg.Times.Silent {
 				m.cfg.Log.Info("pair broken", zap.Stringer("peer", p.key), zap.String("heard by", string(q.key.Node)))
 				p.link.Close(fmt.Errorf("%w: %w", link.ErrUnreachable, errPairBroken))
 				return
@@ -71,13 +72,20 @@ func (m *Mesh) improve(p *Peer) {
 const (
 	asksVote  byte = 0 // whether it agrees that the node is silent, for an eviction
 	asksHeard byte = 1 // whether it has heard the node lately
+	// whether it gives its ballot against the node, for an eviction under the guard whose number follows. A program
+	// from before answers that it does not.
+	asksBallot byte = 2
 )
 
-// question asks another node about a third.
-func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about core.NodeKey) (bool, error) {
+// question asks another node about a third; guard is of asksBallot.
+func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about core.NodeKey, guard uint64) (bool, error) {
 	return runner.Wait(ctx, func(done func(bool, error)) {
 		Ask(&p.Questions, wire.Control, wire.KindBallot, func(dst []byte) []byte {
-			return wire.AppendNode(append(dst, what), about)
+			dst = wire.AppendNode(append(dst, what), about)
+			if what == asksBallot {
+				dst = wire.AppendUvarint(dst, guard)
+			}
+			return dst
 		}, func(r *wire.Reader) (bool, error) { return r.Byte() == 1, nil }, done)
 	})
 }
@@ -85,16 +93,23 @@ func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about core.Node
 // serveBallot serves KindBallot.
 func (m *Mesh) serveBallot(_ *Peer, r *wire.Reader, to Reply) error {
 	what, about := r.Byte(), wire.ReadNode(r)
+	guard := uint64(0)
+	if what == asksBallot {
+		guard = r.Uvarint()
+	}
 	if err := r.Err(); err != nil {
 		return err
 	}
 	yes := false
 	switch what {
 	case asksVote:
-		yes = m.member.Ballot(about.Node, about.Incarnation)
+		yes = m.member.Ballot(about.Node, about.Incarnation, 0)
+	case asksBallot:
+		yes = guard != 0 && m.member.Ballot(about.Node, about.Incarnation, guard)
 	case asksHeard:
+		// Half of what the asker has waited: a node that pauses is silent to all, to some a ping later than to others.
 		q := m.Peer(about)
-		yes = q != nil && !q.link.Relayed() && q.link.Silence() < m.cfg.Times.Silent
+		yes = q != nil && !q.link.Relayed() && q.link.Silence() < m.cfg.Times.Silent/2
 	}
 	answer := byte(0)
 	if yes {

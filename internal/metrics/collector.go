@@ -19,11 +19,19 @@ const MaxNames = 200
 // other is the name of what is beyond.
 const other = "other"
 
+// Memory is what the process has of memory, and what was done for want of it.
+type Memory struct {
+	Limit, Used       float64 // bytes
+	Unloaded, Refused float64 // grains
+}
+
 // Sample is what a node says of itself.
 type Sample struct {
 	Tasks, Calls []tally.Row
 	Grains       map[string]int // activations by kind
 	Mailboxes    map[string]int // messages in the mailboxes of each kind
+	Late         map[string]int // turns past their deadline of each kind
+	Memory       Memory
 	Resources    []Resource
 	Devices      []Device
 	Objects      Objects
@@ -32,7 +40,16 @@ type Sample struct {
 	Shards       int // that this node leads
 	Store        map[string]Store
 	LeaseLeft    float64 // in seconds
-	Clustered    bool    // there is a lease
+	PromiseLeft  float64 // in seconds
+	FencedReads  uint64
+	Evictions    map[string]uint64 // by their path
+	Clustered    bool              // there is a lease
+	Balances     bool              // grains move to even out the load
+	GrainLoad    float64           // how much of each of its CPUs the turns of its grains take
+	GrainMean    float64           // the same of all workers
+	GrainsMoved  uint64            // from here to other nodes
+	// Certificates are the seconds until each expires, below 0 where it has: "node" and "ca".
+	Certificates map[string]float64
 }
 
 // Resource is what the node has of one resource, and what of that is free.
@@ -80,39 +97,54 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	up           = desc("up", "1 if the node could say what follows; 0 if that failed.")
-	runs         = desc("runs_total", "Runs of tasks and calls here, by outcome.", "kind", "function", "outcome")
-	runSeconds   = desc("run_seconds", "How long runs of tasks and calls took here. Of short ones a sample is timed.", "kind", "function")
-	running      = desc("running", "Tasks and calls that run here.", "kind", "function")
-	waiting      = desc("waiting", "Tasks and calls that wait here to start.", "kind", "function")
-	oldest       = desc("oldest_wait_seconds", "How long the task or call has waited that has waited longest.", "kind", "function")
-	grains       = desc("grains", "Grains in memory.", "kind")
-	mailboxes    = desc("mailbox_messages", "Messages in the mailboxes of grains.", "kind")
-	resource     = desc("resource", "What the node has of a resource.", "resource")
-	resourceFree = desc("resource_free", "What of a resource nothing holds.", "resource")
-	gpuHeld      = desc("gpu_held_ratio", "The share of an accelerator that work holds.", "gpu")
-	gpuSick      = desc("gpu_sick", "1 of an accelerator that gets no work since it is sick.", "gpu")
-	gpuBusy      = desc("gpu_utilization_ratio", "How busy an accelerator is, by its driver.", "gpu")
-	gpuMemory    = desc("gpu_memory_used_bytes", "Used memory of an accelerator, by its driver.", "gpu")
-	objects      = desc("objects", "Objects in the node's store.")
-	objectBytes  = desc("object_bytes", "Bytes of objects in memory.")
-	objectLimit  = desc("object_limit_bytes", "Bytes of objects that the node keeps in memory.")
-	spilled      = desc("spilled_objects_total", "Objects that were written to files for want of memory.")
-	spillLost    = desc("spill_lost_total", "Files of objects that were gone or damaged when they were needed.")
-	spillBytes   = desc("spill_bytes", "Bytes of objects in files.")
-	sent         = desc("transfer_sent_bytes_total", "Bytes of objects sent to other nodes.")
-	received     = desc("transfer_received_bytes_total", "Bytes of objects received from other nodes.")
-	failed       = desc("transfers_failed_total", "Transfers of objects that failed.")
-	open         = desc("transfers_open", "Transfers of objects under way.")
-	links        = desc("links", "Nodes that this one is connected to.", "way")
-	shards       = desc("shards_led", "Shards that this node leads.")
-	storeSeconds = desc("store_seconds", "How long operations on the store took.", "operation")
-	storeErrors  = desc("store_errors_total", "Operations on the store that failed.", "operation")
-	leaseLeft    = desc("lease_left_seconds", "How long the node's lease holds; below 0 it may do no work.")
+	up             = desc("up", "1 if the node could say what follows; 0 if that failed.")
+	runs           = desc("runs_total", "Runs of tasks and calls here, by outcome.", "kind", "function", "outcome")
+	runSeconds     = desc("run_seconds", "How long runs of tasks and calls took here. Of short ones a sample is timed.", "kind", "function")
+	waitSeconds    = desc("wait_seconds", "How long calls waited for their turn, or ended before it.", "kind", "function")
+	running        = desc("running", "Tasks and calls that run here.", "kind", "function")
+	waiting        = desc("waiting", "Tasks and calls that wait here to start.", "kind", "function")
+	oldest         = desc("oldest_wait_seconds", "How long the task or call has waited that has waited longest.", "kind", "function")
+	grains         = desc("grains", "Grains in memory.", "kind")
+	mailboxes      = desc("mailbox_messages", "Messages in the mailboxes of grains.", "kind")
+	lateTurns      = desc("late_turns", "Turns of grains that go on though nothing waits for them.", "kind")
+	resource       = desc("resource", "What the node has of a resource.", "resource")
+	resourceFree   = desc("resource_free", "What of a resource nothing holds.", "resource")
+	memoryLimit    = desc("memory_limit_bytes", "Memory that the process may have, by its settings, cgroups and machine.")
+	memoryUsed     = desc("memory_used_bytes", "Memory that counts against that limit.")
+	grainsUnloaded = desc("grains_unloaded_total", "Idle grains that the node let go for want of memory.")
+	grainsBarred   = desc("grains_refused_total", "Grains that the node did not start for want of memory.")
+	gpuHeld        = desc("gpu_held_ratio", "The share of an accelerator that work holds.", "gpu")
+	gpuSick        = desc("gpu_sick", "1 of an accelerator that gets no work since it is sick.", "gpu")
+	gpuBusy        = desc("gpu_utilization_ratio", "How busy an accelerator is, by its driver.", "gpu")
+	gpuMemory      = desc("gpu_memory_used_bytes", "Used memory of an accelerator, by its driver.", "gpu")
+	objects        = desc("objects", "Objects in the node's store.")
+	objectBytes    = desc("object_bytes", "Bytes of objects in memory.")
+	objectLimit    = desc("object_limit_bytes", "Bytes of objects that the node keeps in memory.")
+	spilled        = desc("spilled_objects_total", "Objects that were written to files for want of memory.")
+	spillLost      = desc("spill_lost_total", "Files of objects that were gone or damaged when they were needed.")
+	spillBytes     = desc("spill_bytes", "Bytes of objects in files.")
+	sent           = desc("transfer_sent_bytes_total", "Bytes of objects sent to other nodes.")
+	received       = desc("transfer_received_bytes_total", "Bytes of objects received from other nodes.")
+	failed         = desc("transfers_failed_total", "Transfers of objects that failed.")
+	open           = desc("transfers_open", "Transfers of objects under way.")
+	links          = desc("links", "Nodes that this one is connected to.", "way")
+	shards         = desc("shards_led", "Shards that this node leads.")
+	storeSeconds   = desc("store_seconds", "How long operations on the store took.", "operation")
+	storeErrors    = desc("store_errors_total", "Operations on the store that failed.", "operation")
+	leaseLeft      = desc("lease_left_seconds", "How long the node's lease holds; below 0 it may do no work.")
+	certificate    = desc("certificate_left_seconds", "How long a certificate of TLS between nodes is valid.", "of")
+	promiseLeft    = desc("promise_left_seconds", "How long the node answers from memory; at 0 it asks Consul first.")
+	fencedReads    = desc("fenced_reads_total", "Answers and turns that waited for Consul, for lack of promises.")
+	evictions      = desc("evictions_total", "Verdicts of this node, fast by electors or slow by the ring.", "path")
+	grainLoad      = desc("grain_load_ratio", "How much of each CPU the turns of grains take.", "of")
+	grainsMoved    = desc("grains_moved_total", "Grains that have moved to other nodes to even out the load.")
 
 	all = []*prometheus.Desc{
-		up, runs, runSeconds, running, waiting, oldest, grains, mailboxes, resource, resourceFree, gpuHeld, gpuSick, gpuBusy, gpuMemory, objects, objectBytes, objectLimit,
-		spilled, spillLost, spillBytes, sent, received, failed, open, links, shards, storeSeconds, storeErrors, leaseLeft,
+		up, runs, runSeconds, waitSeconds, running, waiting, oldest, grains, mailboxes,
+		lateTurns, resource, resourceFree, memoryLimit, memoryUsed, grainsUnloaded, grainsBarred, gpuHeld, gpuSick, gpuBusy,
+		gpuMemory, objects, objectBytes, objectLimit,
+		spilled, spillLost, spillBytes, sent, received, failed, open, links, shards, storeSeconds, storeErrors,
+		leaseLeft, certificate, promiseLeft, fencedReads, evictions, grainLoad, grainsMoved,
 	}
 )
 
@@ -143,14 +175,26 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			for _, o := range tally.Outcomes() {
 				counter(runs, float64(r.Outcomes[o]), kind, r.Name, o.String())
 			}
-			ch <- histogram(r, kind)
+			ch <- histogram(runSeconds, r.Times, limits, kind, r.Name)
+			if r.Kind == tally.CallKind {
+				ch <- histogram(waitSeconds, r.Waited, limits[4:], kind, r.Name) // they are known to a millisecond
+			}
 			gauge(running, float64(r.Running), kind, r.Name)
 			gauge(waiting, float64(r.Waiting), kind, r.Name)
 			gauge(oldest, r.Oldest.Seconds(), kind, r.Name)
 		}
 	}
 	byName(s.Grains, func(name string, v float64) { gauge(grains, v, name) })
+	late := map[string]int{}
+	for kind := range s.Grains {
+		late[kind] = s.Late[kind] // also 0, so that a rule on it sees each kind
+	}
+	byName(late, func(name string, v float64) { gauge(lateTurns, v, name) })
 	byName(s.Mailboxes, func(name string, v float64) { gauge(mailboxes, v, name) })
+	gauge(memoryLimit, s.Memory.Limit)
+	gauge(memoryUsed, s.Memory.Used)
+	counter(grainsUnloaded, s.Memory.Unloaded)
+	counter(grainsBarred, s.Memory.Refused)
 	total, free := map[string]float64{}, map[string]float64{}
 	for _, r := range s.Resources {
 		total[r.Name] += r.Total
@@ -186,6 +230,15 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(links, float64(s.Relayed), "relayed")
 	gauge(shards, float64(s.Shards))
 	gauge(leaseLeft, s.LeaseLeft)
+	byName(s.Certificates, func(of string, left float64) { gauge(certificate, left, of) })
+	gauge(promiseLeft, s.PromiseLeft)
+	counter(fencedReads, float64(s.FencedReads))
+	if s.Balances {
+		gauge(grainLoad, s.GrainLoad, "node")
+		gauge(grainLoad, s.GrainMean, "workers")
+		counter(grainsMoved, float64(s.GrainsMoved))
+	}
+	byName(s.Evictions, func(path string, n float64) { counter(evictions, n, path) })
 	for _, op := range slices.Sorted(maps.Keys(s.Store)) {
 		ch <- prometheus.MustNewConstSummary(storeSeconds, s.Store[op].Count, s.Store[op].Seconds, nil, Printed(op))
 		counter(storeErrors, float64(s.Store[op].Errors), op)
@@ -237,17 +290,17 @@ func one(b bool) float64 {
 // limits are the upper bounds of the buckets that are shown, in seconds: the tally's own are more than a scrape should have.
 var limits = []float64{1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1, 5, 10, 60, 600, 3600}
 
-func histogram(r tally.Row, kind string) prometheus.Metric {
-	buckets := make(map[float64]uint64, len(limits))
+func histogram(d *prometheus.Desc, t tally.Times, limits []float64, kind, name string) prometheus.Metric {
+	buckets, n := make(map[float64]uint64, len(limits)), uint64(0)
+	left := t.Buckets
 	for _, l := range limits {
-		buckets[l] = 0
-		for _, b := range r.Times.Buckets {
-			if b.Below.Seconds() <= l {
-				buckets[l] += b.N
-			}
+		for len(left) > 0 && left[0].Below.Seconds() <= l {
+			n += left[0].N
+			left = left[1:]
 		}
+		buckets[l] = n
 	}
-	return prometheus.MustNewConstHistogram(runSeconds, r.Times.Count(), r.Times.Sum.Seconds(), buckets, kind, Printed(r.Name))
+	return prometheus.MustNewConstHistogram(d, t.Count(), t.Sum.Seconds(), buckets, kind, Printed(name))
 }
 
 // bounded adds up the functions beyond MaxNames, of which those stay that come first by name: the choice must not change from scrape to
@@ -266,7 +319,7 @@ func bounded(rows []tally.Row) []tally.Row {
 }
 
 // byName shows the values of one label, those beyond MaxNames added up.
-func byName[V int | float64](m map[string]V, show func(name string, v float64)) {
+func byName[V int | uint64 | float64](m map[string]V, show func(name string, v float64)) {
 	var rest float64
 	for i, name := range slices.Sorted(maps.Keys(m)) {
 		if i >= MaxNames-1 && len(m) > MaxNames {

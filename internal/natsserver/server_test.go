@@ -81,9 +81,9 @@ func (c *client) ask(subject, body string) string {
 	return c.line("")
 }
 
-// askAgain repeats a request, which changes nothing, until it is answered: a stream that has just elected its leader may not
-// answer yet.
-func (c *client) askAgain(subject string) string {
+// askAgain repeats a request until it is answered, by what client sends of it: a stream that has just elected its leader may not answer yet, and the
+// server of this client may not know yet that somebody hears its subject. The request changes nothing, or nothing the second time.
+func (c *client) askAgain(request string) string {
 	c.t.Helper()
 	done := make(chan struct{})
 	defer close(done)
@@ -92,7 +92,7 @@ func (c *client) askAgain(subject string) string {
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			if _, err := fmt.Fprintf(c.conn, "PUB %s inbox 0\r\n\r\n", subject); err != nil {
+			if _, err := io.WriteString(c.conn, request+"\r\n"); err != nil {
 				return // the reader says why
 			}
 			select {
@@ -175,15 +175,16 @@ func TestThree(t *testing.T) {
 	if c.info.Cluster == "" {
 		t.Error("the first server is in no cluster")
 	}
-	created := ""
-	for !strings.Contains(created, `"did_create":true`) {
+	request, created := `{"name":"kept","subjects":["kept"],"num_replicas":3}`, ""
+	for !strings.Contains(created, `"num_replicas":3`) {
 		// A leader refuses three replicas until each server has told it of its room: no port of the monitor shows that.
 		if created != "" && !strings.Contains(created, `"err_code":10005`) {
 			t.Fatal(created)
 		}
-		created = c.ask("$JS.API.STREAM.CREATE.kept", `{"name":"kept","subjects":["kept"],"num_replicas":3}`)
+		created = dial(t, s, 1, "").askAgain(fmt.Sprintf("PUB $JS.API.STREAM.CREATE.kept inbox %d\r\n%s", len(request), request))
 	}
-	if got := c.ask("kept", "hello"); !strings.Contains(got, `"seq":1`) {
+	id := "NATS/1.0\r\nNats-Msg-Id: hello\r\n\r\n"
+	if got := dial(t, s, 1, "").askAgain(fmt.Sprintf("HPUB kept inbox %d %d\r\n%shello", len(id), len(id+"hello"), id)); !strings.Contains(got, `"seq":1`) {
 		t.Fatal(got)
 	}
 	if err := errors.Join(s.Process(1).Kill(), s.Serving(t.Context())); err != nil { // two are enough
@@ -192,7 +193,7 @@ func TestThree(t *testing.T) {
 	if err := errors.Join(s.Start(t.Context(), 1), s.Serving(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if got := dial(t, s, 3, "").askAgain("$JS.API.STREAM.INFO.kept"); !strings.Contains(got, `"messages":1,`) {
+	if got := dial(t, s, 3, "").askAgain("PUB $JS.API.STREAM.INFO.kept inbox 0\r\n"); !strings.Contains(got, `"messages":1,`) {
 		t.Errorf("what was acknowledged is gone: %s", got)
 	}
 }

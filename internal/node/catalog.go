@@ -40,7 +40,7 @@ func sayOnAgent(c *Cluster) {
 		return
 	}
 	if err := in.OnAgent(); err != nil {
-		c.Log.Warn("the session lies on the node of Consul's agent: an agent that is no server and stops in good order ends it, and fences this node; allow node and session write as in docs/operating.md, or set leave_on_terminate = false", zap.Error(err))
+		c.Log.Warn("the session lies on the node of Consul's agent: an agent that is no server and stops in good order ends it, and fences this node; allow node and session write as in docs/operating/consul.md, or set leave_on_terminate = false", zap.Error(err))
 	}
 }
 

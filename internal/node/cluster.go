@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/goroutines"
@@ -53,8 +54,10 @@ type Config struct {
 	Listen, Advertise string
 	Cert, CA          string // the files of TLS; empty without
 	TTL               time.Duration
+	Silence           time.Duration // see member.Config
 	JoinTimeout       time.Duration // 0: the join goes on trying until its context ends
 	Durable           bool          // recipes of tasks are recorded (see package lineage)
+	Rebalance         time.Duration // see system.Config; 0 and less: no grain moves
 	Supervisor        io.Writer     // nil: there is none
 	Parts             standins.Parts
 
@@ -91,6 +94,7 @@ type Parts struct {
 type Decisions interface {
 	placing.Decisions
 	PlacedIn(id graindir.ID, in core.Bundle, at core.NodeKey)
+	Moved(id graindir.ID, to raysys.NodeID, why string)
 }
 
 // Operator answers what operators ask.
@@ -132,8 +136,9 @@ type Cluster struct {
 	operator Operator
 	killed   atomic.Pointer[error] // the cause that Kill was given; else nil
 	departed atomic.Int64          // when a worker that had drained left last; 0: none has
-	wake     chan struct{}         // capacity 1: wakes duties
-	ctx      context.Context       // the runner's
+	balance  grainBalance
+	wake     chan struct{}   // capacity 1: wakes duties
+	ctx      context.Context // the runner's
 
 	mu   sync.Mutex // guards jobs
 	jobs map[wire.JobKey]*core.Job
@@ -146,7 +151,7 @@ func New(cfg Config, parts Parts) *Cluster {
 		jobs: map[wire.JobKey]*core.Job{},
 	}
 	c.Shards = shards{c: c, writers: shardlog.NewWriters(shardWriters), working: map[int]bool{}}
-	c.entry = entry{cfg: &c.cfg, log: c.Log}
+	c.entry = entry{cfg: &c.cfg, log: c.Log, pause: backoff.Doubling{First: 5 * time.Second, Longest: time.Minute}}
 	parts.Drain.c = c
 	c.ctx = c.Runner.Context()
 	c.Mesh = c.newMesh()
@@ -154,7 +159,7 @@ func New(cfg Config, parts Parts) *Cluster {
 	c.actors = remote.New(remote.Config{Mesh: c.Mesh, System: parts.Actors, Log: c.Log})
 	c.Placer = placing.New(placing.Config{
 		Namespace: cfg.Namespace, Table: cfg.Table, Strategies: cfg.Strategies, Mesh: c.Mesh, Refs: c.Refs, Runner: c.Runner, Wheel: parts.Wheel, Pool: parts.Pool,
-		Decisions: parts.Decisions, Suspended: c.Suspended,
+		Decisions: parts.Decisions, Suspended: c.Suspended, Admit: c.Admit,
 	})
 	return c
 }
@@ -183,7 +188,7 @@ func (c *Cluster) job(k wire.JobKey) *core.Job {
 		}
 		j = &core.Job{
 			ID: k.ID, Run: k.Run, Namespace: k.Namespace, Weight: k.Weight, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
-			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Objects: own.Objects,
+			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Leave: own.Leave, Objects: own.Objects,
 			Prober: own.Prober, Gate: own.Gate, Tasks: own.Tasks,
 		}
 		c.jobs[k] = j
@@ -208,6 +213,19 @@ func (c *Cluster) Suspended() error {
 		return fmt.Errorf("%w: node %s", raysys.ErrFenced, c.cfg.Record.ID)
 	}
 	return raysys.ErrClosed
+}
+
+// Admit returns nil at a moment at which no other node can have been given what this one holds: at once while the
+// lease and the promises of the electors hold, and otherwise after a wait for the store, of a second at most, which
+// waited reports.
+func (c *Cluster) Admit() (waited bool, err error) {
+	if c.Member.Promised() {
+		return false, nil
+	}
+	if err := c.Suspended(); err != nil {
+		return false, err
+	}
+	return true, c.Member.Admit(context.Background()) // it ends with the member, and says why
 }
 
 // Leader returns which node leads a shard, and false while none does.

@@ -13,9 +13,13 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/backoff"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/taskengine"
 )
 
 // ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
@@ -33,11 +37,30 @@ type Drain struct {
 	mu      sync.Mutex // guards the rest
 	wanted  chan struct{}
 	asked   bool                    // an operator asked for a drain, and did not cancel it
+	how     DrainRequest            // what the operator asked for
 	stop    context.CancelCauseFunc // ends the drain in progress; nil when there is none
 	back    bool                    // the drain in progress was cancelled
 	over    bool                    // the drain is over: the node leaves
 	came    inspect.Drained         // the outcome of the last drain
 	waiting []func(inspect.Drained) // operators that wait for the outcome
+}
+
+// DrainRequest is how a node leaves that an operator asks to drain.
+type DrainRequest struct {
+	// Restart: the supervisor of the process starts the program again. Otherwise the end of the process is final.
+	Restart bool `json:"restart"`
+	// KeepJobs: a restart waits for named tasks as a drain does. Otherwise they begin again on another node: see jobs.
+	KeepJobs bool `json:"keep_jobs,omitempty"`
+	// Jobs are the ids of named tasks which this node runs for others: only their submitters know that they have names.
+	Jobs []raysys.TaskID `json:"jobs,omitempty"`
+}
+
+// word is what the supervisor is told of it.
+func (l DrainRequest) word() string {
+	if l.Restart {
+		return toldRestarting
+	}
+	return toldDraining
 }
 
 // Requested returns a channel that is closed when an operator asks this node to drain. After a drain that was cancelled the next
@@ -77,10 +100,13 @@ func (d *Drain) Run(ctx context.Context, requested bool) error {
 		return ErrDrainCancelled
 	}
 	d.stop, d.back, d.over = stop, false, false
+	c.tellSupervisor(d.how.word())
+	how := d.how
 	d.mu.Unlock()
 
-	c.Log.Info("draining")
-	c.tellSupervisor(toldDraining)
+	c.Log.Info("draining", zap.Bool("restarts", how.Restart))
+	end, _ := ctx.Deadline()
+	c.parts.Job.Leave.Begin(end)
 	begin := time.Now()
 	came, err := d.move(ctx, moving, stop)
 	came.Took = time.Since(begin)
@@ -93,6 +119,11 @@ func (d *Drain) Run(ctx context.Context, requested bool) error {
 	if d.back {
 		d.mu.Unlock()
 		return errors.Join(ErrDrainCancelled, d.stay())
+	}
+	if errors.Is(context.Cause(moving), objects.ErrEveryoneLeaves) { // the State of an OnDeactivate gets no leader
+		c.Runner.After(lastCall, func() {
+			c.Registry.Close(fmt.Errorf("%w: every worker of the cluster leaves", raysys.ErrUnreachable))
+		})
 	}
 	d.over, d.came = true, came
 	waiting := d.waiting
@@ -131,12 +162,58 @@ func (d *Drain) move(ctx, moving context.Context, stop context.CancelCauseFunc) 
 }
 
 // drainTasks waits until no task is left here. Its error names those with names: another worker runs them again once this node has left.
+// A restart does not wait for these.
 func (d *Drain) drainTasks(ctx context.Context) error {
-	err := d.c.tasks.Drain(ctx)
+	left, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	d.mu.Lock()
+	how := d.how
+	d.mu.Unlock()
+	if how.Restart && !how.KeepJobs {
+		d.c.Runner.Run(func() { d.leaveJobs(left, how.Jobs, stop) })
+	}
+	err := d.c.tasks.Drain(left)
+	if errors.Is(context.Cause(left), errJobsLeft) {
+		d.c.Log.Info("named tasks begin again on another node",
+			zap.Strings("tasks", d.unsettled()), zap.Stringers("of_others", how.Jobs))
+		return nil
+	}
 	if named := d.unsettled(); err != nil && named != nil {
 		err = fmt.Errorf("%w; a worker that stays begins again: %s", err, strings.Join(named, ", "))
 	}
 	return err
+}
+
+// errJobsLeft ends the wait for tasks of a node that restarts.
+var errJobsLeft = errors.New("only named tasks are left, and what they have submitted")
+
+// leaveJobs calls stop once, after lastCall, only named tasks are left here, or work that they have submitted: those of
+// this node, and jobs, which it runs for others. The records of its own say before that the end of this node is no fault
+// of theirs.
+func (d *Drain) leaveJobs(ctx context.Context, jobs []raysys.TaskID, stop context.CancelCauseFunc) {
+	left := map[raysys.TaskID]bool{}
+	for pause := lastCall; backoff.Wait(ctx, pause); pause = lastCall / 20 {
+		if pause == lastCall && d.c.Lineage != nil {
+			jobs = append(lineage.Excuse(ctx, d.c.Lineage), jobs...)
+		}
+		for _, id := range jobs {
+			left[id] = true
+		}
+		others, inbound := false, 0
+		taskengine.EachTask(d.c.tasks, func(t taskengine.Seen) {
+			switch {
+			case taskengine.JoinedOf(t.Future) != nil: // no drain waits for it
+			case !left[t.Future.ID()] && !core.Under(t.Future.Up(), left):
+				others = true
+			case t.Peer != "" && t.Stage != core.StageSent:
+				inbound++
+			}
+		})
+		if len(left) > 0 && !others && d.c.tasks.Load().Inbound <= inbound { // else an answer is on its way
+			stop(errJobsLeft)
+			return
+		}
+	}
 }
 
 // moveObjects has other nodes keep the objects that they need.
@@ -208,6 +285,7 @@ const departedLately = 30 * time.Second
 // stay ends a cancelled drain: the node takes grains, tasks and shards again, and announces that.
 func (d *Drain) stay() error {
 	d.c.Log.Info("the drain was cancelled")
+	d.c.parts.Job.Leave.TakeBack()
 	d.c.grains.CancelDrain()
 	d.c.tasks.CancelDrain()
 	d.c.groups.Bundles.Leave(nil)
@@ -225,19 +303,42 @@ func (d *Drain) stay() error {
 	}
 }
 
-// Ask closes the channel of Requested; false when the program never called that.
-func (d *Drain) Ask() bool {
+// Ask closes the channel of Requested. A drain that is asked for while a restart goes on makes that the node's end. The
+// error says why the node does not leave, or cannot come back.
+func (d *Drain) Ask(how DrainRequest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.wanted == nil {
-		return false
+	switch {
+	case d.wanted == nil:
+		return errors.New("its program does not drain on request: send it SIGTERM")
+	case how.Restart && d.c.cfg.Supervisor == nil:
+		return errors.New("nothing would start its program again: raysys node does not keep it")
+	case how.Restart && (d.asked || d.stop != nil || d.over):
+		return errors.New("it drains already")
+	}
+	if !d.asked || d.how.Restart {
+		d.how = how
+		d.c.tellSupervisor(how.word())
 	}
 	if !d.asked {
 		d.asked = true
 		close(d.wanted)
-		d.c.tellSupervisor(toldDraining)
 	}
-	return true
+	return nil
+}
+
+// Kept reports whether the node can restart: its program drains on request, and a supervisor would start it again.
+func (d *Drain) Kept() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wanted != nil && d.c != nil && d.c.cfg.Supervisor != nil
+}
+
+// Asked reports whether an operator has asked for the drain, and has not cancelled it.
+func (d *Drain) Asked() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
 }
 
 // Cancel cancels the drain that Ask asked for.
@@ -252,7 +353,7 @@ func (d *Drain) Cancel() error {
 	case !d.asked:
 		return errors.New("it does not drain")
 	}
-	d.asked, d.wanted = false, make(chan struct{})
+	d.asked, d.how, d.wanted = false, DrainRequest{}, make(chan struct{})
 	d.c.tellSupervisor(toldStaying)
 	if d.stop != nil {
 		d.back = true
@@ -311,6 +412,7 @@ const maxHolding = 10
 // What a node tells the supervisor of its process; raysys node has the same words.
 const (
 	toldDraining      = "draining"
+	toldRestarting    = "restarting"
 	toldStaying       = "staying"
 	ToldMisconfigured = "misconfigured"
 )

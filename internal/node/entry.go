@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/store"
@@ -32,18 +33,13 @@ func Refused(err error) error { return configError{err} }
 func (e configError) Is(target error) bool { return target == ErrConfig }
 func (e configError) Unwrap() error        { return e.error }
 
-// The first failure to reach the store is logged at once, the next ones with growing pauses.
-const (
-	attemptPause    = 5 * time.Second
-	maxAttemptPause = time.Minute
-)
-
-// entry is how a node finds its cluster in the store. Only Join uses it.
+// entry is how a node finds its cluster in the store. Only Join uses it. The first failure to reach the store is logged
+// at once, the next ones with growing pauses.
 type entry struct {
 	cfg   *Config
 	log   *zap.Logger
 	next  time.Time // from then on a failed attempt is worth a line
-	pause time.Duration
+	pause backoff.Doubling
 }
 
 // limit ends an attempt to join that takes longer than the node's Config allows.
@@ -60,8 +56,7 @@ func (e *entry) failed(err error) {
 	if now.Before(e.next) {
 		return
 	}
-	e.pause = min(max(2*e.pause, attemptPause), maxAttemptPause)
-	e.next = now.Add(e.pause)
+	e.next = now.Add(e.pause.Next())
 	e.log.Warn("cannot reach the store; trying again", zap.String("consul", e.cfg.Consul), zap.String("error", shortly(err)))
 }
 
@@ -78,21 +73,15 @@ func shortly(err error) string {
 
 // layout reads the layout of the cluster's store, or makes it.
 func (e *entry) layout(ctx context.Context, kv store.KV) (shardlog.Layout, error) {
-	pause := 100 * time.Millisecond
+	pause := backoff.Doubling{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 	for {
 		conf, err := shardlog.OpenLayout(ctx, kv, e.cfg.Cluster, 0)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) {
 			return conf, err
 		}
-		e.failed(err)
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if e.failed(err); !pause.Wait(ctx) {
 			return conf, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		pause = min(2*pause, 5*time.Second)
 	}
 }
 

@@ -6,13 +6,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/mesh"
 )
 
 // seekSessions dials the hosts whose sessions this node needs to become a host, until it is one
 // (internal/member/member.go), and logs what it lacks.
 func (c *Cluster) seekSessions() {
-	pause := c.times.Dial
+	pause := backoff.Doubling{First: c.times.Dial, Longest: 3 * c.cfg.TTL}
 	for {
 		cand, joining := c.Member.Candidacy()
 		if !joining && c.isHost() {
@@ -23,13 +24,12 @@ func (c *Cluster) seekSessions() {
 				c.Mesh.Connect(k, func(*mesh.Peer, error) {})
 			}
 		}
-		if !c.Runner.Pause(pause) {
+		if !pause.Wait(c.ctx) {
 			return
 		}
 		if why := c.WhyNoHost(); why != "" {
 			c.Log.Warn("no host yet: the node leads no shard and has no grains", zap.String("why", why))
 		}
-		pause = min(2*pause, 3*c.cfg.TTL)
 	}
 }
 

@@ -81,7 +81,10 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	if cfg.Parts.Unproven {
 		conf.Secret = nil
 	}
-	if err = c.Mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Secret: conf.Secret, Chaos: cfg.Parts.Chaos}); err != nil {
+	if err = c.Mesh.Listen(link.Config{
+		Self: c.identity, Transport: transport, Listen: cfg.Listen, Secret: conf.Secret, Chaos: cfg.Parts.Chaos,
+		BriskEvery: cfg.Silence / 20,
+	}); err != nil {
 		return err
 	}
 	addr := cfg.Advertise
@@ -91,7 +94,8 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	c.Info = cfg.Record
 	c.Info.Address, c.Info.Functions, c.Info.KeyPrint, c.Info.Started, c.Info.Proves = addr, c.digest(), transport.Print, time.Now(), len(conf.Secret) > 0
 	c.Member, err = member.Join(ctx, member.Config{
-		KV: c.Store, Cluster: cfg.Cluster, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Parts.Clock, Prober: c.Mesh, Ballots: c.Mesh,
+		KV: c.Store, Cluster: cfg.Cluster, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Silence: cfg.Silence,
+		Clock: cfg.Parts.Clock, Prober: c.Mesh.Prober(), Ballots: c.Mesh.Prober(),
 		Self: c.Info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.entry.failed(a.Err) }, OnEvent: c.event, Sweep: sweeper(c),
 	})
 	if err != nil {
@@ -114,6 +118,9 @@ func (c *Cluster) Join(ctx context.Context) (err error) {
 	}
 	if cfg.Record.Works() {
 		c.Runner.Run(c.seekSessions)
+	}
+	if rebalances(c) {
+		c.Runner.Run(func() { rebalance(c) })
 	}
 	if in, ok := c.KV.(catalog); ok && !cfg.Record.Observer {
 		c.Runner.Run(func() { enlist(c, in) })
@@ -228,8 +235,11 @@ func (c *Cluster) stateChanged(s member.State, cause error) {
 
 func (c *Cluster) event(e member.Event) {
 	fields := []zap.Field{zap.String("about", string(e.Node)), zap.Uint64("incarnation", e.Incarnation), zap.Error(e.Err)}
+	if e.Why != "" {
+		fields = append(fields, zap.String("why", e.Why))
+	}
 	switch e.Kind {
-	case member.RenewalFailed, member.WatchFailed, member.VoteFailed, member.Garbage:
+	case member.RenewalFailed, member.WatchFailed, member.VoteFailed, member.Garbage, member.PromiseOut:
 		c.Log.Warn(string(e.Kind), fields...)
 	default:
 		c.Log.Info(string(e.Kind), fields...)

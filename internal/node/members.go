@@ -15,6 +15,7 @@ func (m clusterMembers) Self() core.NodeKey                    { return m.c.Self
 func (m clusterMembers) Leader(shard int) (core.NodeKey, bool) { return m.c.Leader(shard) }
 func (m clusterMembers) Alive(k core.NodeKey) bool             { return m.c.Mesh.Alive(k) }
 func (m clusterMembers) Suspended() error                      { return m.c.Suspended() }
+func (m clusterMembers) Promised() bool                        { return m.c.Member.Promised() }
 
 // Nodes implements registry.Members.
 func (m clusterMembers) Nodes() ([]placement.Node, registry.Moment) { return m.c.Placer.Nodes() }

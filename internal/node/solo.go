@@ -165,6 +165,7 @@ func (s soloMembers) Leader(n int) (core.NodeKey, bool) {
 func (s soloMembers) Self() core.NodeKey { return core.NodeKey{Node: s.cfg.Name} }
 
 func (s soloMembers) Suspended() error { return nil }
+func (s soloMembers) Promised() bool   { return true }
 
 // Nodes is this node as it is now.
 func (s soloMembers) Nodes() ([]placement.Node, registry.Moment) {

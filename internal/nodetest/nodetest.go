@@ -18,6 +18,9 @@ const Patience = 20 * time.Second
 // Start starts a node and closes it with the test. The context is a driver's.
 func Start(t testing.TB, cfg system.Config) (*system.Node, context.Context) {
 	t.Helper()
+	if cfg.MemoryLimit == 0 { // in virtual time a look each second would take the time of years
+		cfg.MemoryLimit = -1
+	}
 	n, err := system.New(cfg)
 	if err != nil {
 		t.Fatal(err)

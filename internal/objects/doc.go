@@ -72,6 +72,7 @@
 //	keys[key of a name]               Publish, or copy with a key   the record of the name stands for another object, or for none
 //	keys[key of a State]              retain                        the next version of the State does not list it; 2 min unwritten
 //	forOwner                          copy                          free by the owner, its end in good order, or 10 min after its death
+//	copying > 0                       copy                          the request is answered
 //
 // Invariants:
 //

@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/refs"
 )
@@ -161,7 +162,7 @@ func (lv *leaving) evacuate(ctx context.Context, e *evacuation) error {
 	}
 	var errs []error
 	for _, k := range targets {
-		err := lv.leaveTo(ctx, k, oid, e)
+		_, err := lv.leaveTo(ctx, k, oid, e)
 		if err == nil {
 			lv.o.mu.Lock()
 			lv.evacuated = append(lv.evacuated, evacuated{k, oid})
@@ -213,30 +214,36 @@ func (lv *leaving) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskI
 	}
 }
 
-func (lv *leaving) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, e *evacuation) error {
+// leaveTo has a node take a copy, and keep it for names and States. With an error, it may keep a copy all the same when
+// doubt is true: a part was done, or the outcome is unknown. A node that refuses all keeps what it kept before.
+func (lv *leaving) leaveTo(
+	ctx context.Context, to core.NodeKey, oid raysys.TaskID, e *evacuation,
+) (doubt bool, err error) {
 	ask := func(op objectOp, key string) error {
-		return lv.o.askWait(ctx, to, op, objectRequest{oid: oid, key: key})
+		err := askToKeep(ctx, lv.o, to, op, objectRequest{oid: oid, key: key})
+		doubt = doubt || err == nil || mesh.Unknown(err) || ctx.Err() != nil
+		return err
 	}
 	// Once without a name, then for each name: a node that has the copy already enters the name only.
 	for _, key := range append([]string{""}, e.names...) {
 		if err := ask(opCopy, key); err != nil {
-			return err
+			return doubt, err
 		}
 	}
 	for _, key := range e.states {
 		if err := ask(opRetain, key); err != nil {
-			return err
+			return doubt, err
 		}
 	}
 	if e.state != "" {
 		if err := ask(opCopyState, e.state); err != nil {
-			return err
+			return doubt, err
 		}
 	}
 	if (len(e.states) > 0 || e.state != "") && len(e.holders) == 0 { // no other node holds it: its States alone say how long the copy stays
-		return ask(opFree, "")
+		err = ask(opFree, "")
 	}
-	return nil
+	return doubt, err
 }
 
 func boolOrder(a, b bool) int {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/registry"
@@ -218,16 +218,7 @@ func (df *diskFiles) findNamed(key string) (registry.Entry, bool) {
 }
 
 // pauseForStore waits for watchPause; false when the node ends before.
-func (df *diskFiles) pauseForStore() bool {
-	t := time.NewTimer(watchPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-df.o.ctx.Done():
-		return false
-	}
-}
+func (df *diskFiles) pauseForStore() bool { return backoff.Wait(df.o.ctx, watchPause) }
 
 // keepFile keeps an object for its name, with a file, and makes this node a location of it. While the directory does not
 // answer it tries again. When the name stands for another object by now the file is deleted.

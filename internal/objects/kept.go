@@ -29,6 +29,7 @@ type keptObjects struct {
 	mu     sync.Mutex // guards the rest
 	byID   map[raysys.TaskID]*reasons
 	copies map[*pendingCopy]struct{} // copies that are about to be kept
+	frees  map[copyAt]*freeing       // those that the other node has not answered yet
 	byName map[string]raysys.TaskID  // in a process without a cluster
 }
 
@@ -42,6 +43,7 @@ type reasons struct {
 	keys         map[string]uint64
 	pending      map[string]*pendingName // of the names in keys: those that the directory is not known to have yet
 	forOwner     bool                    // the owner asked this node to keep a copy
+	copying      int                     // requests for a copy that this node is answering
 	replicas     []core.NodeKey          // the nodes that keep copies for this one: at the owner, and at its caretaker; replaced, never changed
 	want         int                     // how many of them there should be
 	caretaker    core.NodeKey            // of an object with a name whose owner is dead: the node that sees to the copies
@@ -52,7 +54,7 @@ type reasons struct {
 }
 
 // wanted reports whether the object still has a reason to be kept. The caller holds keptObjects.mu.
-func (k *reasons) wanted() bool { return k.forOwner || len(k.keys) > 0 }
+func (k *reasons) wanted() bool { return k.forOwner || k.copying > 0 || len(k.keys) > 0 }
 
 // keep enters a reason for an object; false when the object has left the store already.
 func (kept *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bool {
@@ -176,6 +178,7 @@ func (o *Objects) endCollected(k *reasons) {
 	listed := o.listed[oid]
 	delete(o.listed, oid)
 	o.mu.Unlock()
+	frees := o.kept.beginFrees(k)
 	o.refs.AtTick(func() {
 		o.mu.Lock()
 		anew := o.listed[oid]
@@ -183,24 +186,58 @@ func (o *Objects) endCollected(k *reasons) {
 		if listed && !anew {
 			o.removeFromDirectory(oid)
 		}
-		o.release(k)
+		for _, f := range frees {
+			f.send(o)
+		}
 	})
 }
 
 // release tells the nodes with replicas that these may go.
 func (o *Objects) release(k *reasons) {
-	for _, at := range k.replicas {
-		o.free(at, k.object.ID())
+	for _, f := range o.kept.beginFrees(k) {
+		f.send(o)
 	}
 }
 
-// free tells a node that its copy may go, until that node has answered or is dead.
+// beginFree enters a freeing, in place of an earlier one of the same copy.
+func (kept *keptObjects) beginFree(c copyAt) *freeing {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.frees == nil {
+		kept.frees = map[copyAt]*freeing{}
+	}
+	f := &freeing{c}
+	kept.frees[c] = f
+	return f
+}
+
+// beginFrees is beginFree for the replicas of an object.
+func (kept *keptObjects) beginFrees(k *reasons) (list []*freeing) {
+	for _, at := range k.replicas {
+		list = append(list, kept.beginFree(copyAt{at, k.object.ID()}))
+	}
+	return list
+}
+
+// freeUnanswered returns the freeing of a copy that goes on, nil when there is none.
+func (kept *keptObjects) freeUnanswered(c copyAt) *freeing {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	return kept.frees[c]
+}
+
+// endFree ends a freeing.
+func (kept *keptObjects) endFree(f *freeing) {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.frees[f.copyAt] == f {
+		delete(kept.frees, f.copyAt)
+	}
+}
+
+// free tells a node that its copy may go.
 func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
-	o.askNode(at, opFree, objectRequest{oid: oid}, func(_ objectReply, err error) {
-		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // a dead node keeps nothing
-			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
-		}
-	})
+	o.kept.beginFree(copyAt{at, oid}).send(o)
 }
 
 // NodeGone ends, after orphanGrace, what this node kept for a dead node, unless a name or a State keeps it too. It
@@ -239,12 +276,13 @@ func (o *Objects) orphan(oid raysys.TaskID, dead core.NodeKey) {
 	}
 	k.forOwner = false // from now on its names and States say how long it stays
 	keys := slices.Collect(maps.Keys(k.keys))
-	if len(keys) == 0 {
+	ends := !k.wanted()
+	if ends {
 		delete(o.kept.byID, oid)
 		k.object.SetPrimary(false)
 	}
 	o.kept.mu.Unlock()
-	if len(keys) == 0 {
+	if ends {
 		o.release(k)
 		o.log.Debug("a copy of a dead node's object may be evicted from now on", zap.Stringer("object", oid))
 	}
@@ -264,18 +302,6 @@ func (o *Objects) removeName(key string, oid raysys.TaskID) {
 		}
 	})
 }
-
-// pendingCopy is a copy that an owner asked this node to keep, until this node has answered. An owner that does not
-// wait any more sends opFree, which may arrive before the copy is made.
-type pendingCopy struct {
-	request objectRequest
-	owner   core.NodeKey
-	ctx     context.Context
-	stop    context.CancelCauseFunc // called with keptObjects.mu held
-}
-
-// errUnwanted: the owner sent opFree while the copy was being made.
-var errUnwanted = fmt.Errorf("%w: its owner does not want the copy any more", raysys.ErrCancelled)
 
 // copyAsked enters a pending copy.
 func (kept *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, request objectRequest) *pendingCopy {
@@ -305,22 +331,10 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	oid := c.request.oid
-	var had reasons // as they were before
-	enter := func(k *reasons) {
-		had.forOwner = k.forOwner
-		// A node that drains leaves its copy to others, to the owner too: that keeps the object as before, for itself.
-		if k.owner != o.self() && o.futureOf(oid) == nil {
-			k.owner, k.forOwner = c.owner, c.ctx.Err() == nil
-		}
-		k.unreferenced = o.needed(oid) == 0
-		if c.request.key != "" {
-			had.keys = map[string]uint64{c.request.key: k.keys[c.request.key]}
-			k.keys[c.request.key] = 1
-		}
-	}
+	oid, key := c.request.oid, c.request.key
 	var obj *objectstore.Object
-	for kept := false; !kept; kept = o.kept.keep(obj, enter) { // not kept: a copy for a reference left the store with that reference
+	// Not kept: a copy for a reference left the store with that reference.
+	for kept := false; !kept; kept = c.begin(o, obj) {
 		var err error
 		// o.ctx, not c.ctx: a fetch that was stopped half way might still enter the copy, with nothing to remove it.
 		obj, err = o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
@@ -329,42 +343,44 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 		}
 		defer obj.Unpin()
 	}
+	var named registry.Entry
 	var err error
 	if c.request.file {
-		err = o.files.persist(c.ctx, obj, c.request.key)
+		err = o.files.persist(c.ctx, obj, key)
 	}
 	if err == nil {
-		err = o.enterCopy(c, obj)
+		named, err = o.enterCopy(c, obj)
 	}
-	if err == nil {
-		return nil
-	}
-	// The reasons that an earlier request entered stay.
-	o.unkeep(oid, func(k *reasons) {
-		k.forOwner = k.forOwner && had.forOwner
-		for key, n := range had.keys {
-			if n == 0 {
-				delete(k.keys, key)
-			}
+	switch err = c.end(o, err); {
+	case err != nil:
+		if o.store.Lookup(oid) == nil {
+			o.removeFromDirectory(oid) // enterCopy may have entered it after withdraw had removed it
 		}
-	})
-	if o.store.Lookup(oid) == nil {
-		o.removeFromDirectory(oid) // the change above may have entered it after withdraw had removed it
+		return err
+	case key == "":
+	case named.Refused:
+		o.follow(key, oid)
+	default:
+		o.kept.noteFiles(oid, &named.Record)
+		o.watch(key, oid, named.Version)
 	}
-	return err
+	if !o.mesh.Alive(c.owner) { // it died before NodeGone could see that this node has a copy
+		o.ownerDied(oid, c.owner)
+		o.recopying.recopy([]raysys.TaskID{oid})
+	}
+	return nil
 }
 
 // enterCopy enters a kept copy in the directory: in the object's record, and in that of its name.
-func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
+func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) (named registry.Entry, err error) {
 	v, err := obj.Version(c.ctx)
 	if err != nil {
-		return err
+		return named, err
 	}
 	oid, key := c.request.oid, c.request.key
 	o.markListed(oid)
 	rec := registry.Record{ID: v.ID, Owner: c.owner, Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce}
 	_, err = o.dir.ChangeWait(c.ctx, registry.AddCopy(rec, true))
-	var named registry.Entry
 	if err == nil && key != "" {
 		// Where the name stands for the object already, this copy is added; else the owner enters the name with this
 		// copy.
@@ -374,30 +390,23 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 		}
 		named, err = o.dir.ChangeWait(c.ctx, add(key, rec))
 	}
-	switch {
-	case err != nil || c.ctx.Err() != nil:
-		return errors.Join(err, context.Cause(c.ctx))
-	case key == "":
-	case named.Refused:
-		o.follow(key, oid)
-	default:
-		o.kept.noteFiles(oid, &named.Record)
-		o.watch(key, oid, named.Version)
-	}
-	return nil
+	return named, err
 }
 
-// dropCopy ends a copy that the owner does not need any more, also one that is being made.
-func (o *Objects) dropCopy(oid raysys.TaskID) {
+// dropCopy ends a copy that the node which asked for it does not need any more, also one that is being made.
+func (o *Objects) dropCopy(oid raysys.TaskID, owner core.NodeKey) {
 	kept := &o.kept
 	kept.mu.Lock()
 	for c := range kept.copies {
-		if c.request.oid == oid {
+		if c.request.oid == oid && c.owner == owner {
 			c.stop(errUnwanted)
 		}
 	}
 	kept.mu.Unlock()
 	o.unkeep(oid, func(k *reasons) {
+		if keptForOther(o, k, owner) {
+			return
+		}
 		k.forOwner = false
 		if r := k.state; r != nil && !r.written.Load() { // its owner knows that no record will list it
 			r.over.Store(true)

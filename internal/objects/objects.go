@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
@@ -199,7 +200,7 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		cp := o.kept.copyAsked(o.ctx, p.Key(), request)
 		o.runner.Background(func() { answer(to, objectReply{}, o.states.keepStateCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
-		o.dropCopy(request.oid)
+		o.dropCopy(request.oid, p.Key())
 		answer(to, objectReply{}, nil)
 	case opLeft:
 		ownerLeft(o, request, p.Key())
@@ -605,11 +606,7 @@ func (o *Objects) pressure() {
 	queued := counts[0].Value.Uint64()
 	ctx, cancel := context.WithTimeout(o.ctx, pressureLimit)
 	defer cancel()
-	for pause := time.Microsecond; counts[1].Value.Uint64() < queued && ctx.Err() == nil; pause *= 2 {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+	for pause := time.Microsecond; counts[1].Value.Uint64() < queued && backoff.Wait(ctx, pause); pause *= 2 {
 		metrics.Read(counts[1:])
 	}
 }
@@ -640,7 +637,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 		if len(kept) == want {
 			break
 		}
-		err := o.askWait(ctx, k, op, objectRequest{oid: obj.ID(), key: key})
+		err := askToKeep(ctx, o, k, op, objectRequest{oid: obj.ID(), key: key})
 		if err == nil {
 			kept = append(kept, k)
 			continue
@@ -918,14 +915,7 @@ func (o *Objects) underWay(ctx context.Context, dead core.NodeKey) bool {
 	if left <= 0 {
 		return false
 	}
-	t := time.NewTimer(left)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Wait(ctx, left)
 }
 
 // FindCopies ends a wait for an owner that cannot be asked. When the value was an object and a node has a copy, done gets

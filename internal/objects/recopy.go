@@ -14,7 +14,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
-	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/registry"
 )
 
@@ -173,14 +172,14 @@ func (r *recopying) recopyOne(oid raysys.TaskID) error {
 		if len(e.copies) >= want && !(anew && keeps(k)) {
 			break
 		}
-		if err := o.leaves.leaveTo(o.ctx, k, oid, e); err != nil {
-			if !keeps(k) && !mesh.Undelivered(err) {
+		if doubt, err := o.leaves.leaveTo(o.ctx, k, oid, e); err != nil {
+			if doubt { // also where keeps(k): from now on it may keep that copy for this node
 				o.free(k, oid)
 			}
 			errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
 			continue
 		}
-		if e.copies = append(e.copies, k); !r.noteCopies(e) { // nothing here needs the object by now
+		if e.copies = append(e.copies, k); !r.noteCopies(e) {
 			o.free(k, oid)
 			return nil
 		}
@@ -201,21 +200,25 @@ func (r *recopying) replicasOf(oid raysys.TaskID) (*evacuation, int) {
 	o.kept.mu.Lock()
 	defer o.kept.mu.Unlock()
 	k := o.kept.byID[oid]
-	if k == nil || len(k.files) > 0 || k.want == 0 && k.caretaker != o.self() {
+	if k == nil || len(k.files) > 0 || !k.copiesSeenTo(o.self()) {
 		return nil, 0
 	}
 	alive := slices.DeleteFunc(slices.Clone(k.replicas), func(at core.NodeKey) bool { return !o.mesh.Alive(at) })
 	return &evacuation{object: k.object, names: k.names(), copies: alive}, k.want
 }
 
-// noteCopies notes which nodes keep copies, and forgets the dead; false where this node keeps the object no more, and
-// has freed those that it knew of.
+// copiesSeenTo reports whether self, whose reasons these are, sees to the copies: as the owner, or as the caretaker
+// while the object has a name. keptObjects.mu is held.
+func (k *reasons) copiesSeenTo(self core.NodeKey) bool { return k.want > 0 || k.caretaker == self }
+
+// noteCopies notes which nodes keep copies, and forgets the dead; false where this node does not see to the copies any
+// more, and has freed those that it knew of.
 func (r *recopying) noteCopies(e *evacuation) bool {
 	kept := &r.o.kept
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	k := kept.byID[e.object.ID()]
-	if k == nil || k.object != e.object {
+	if k == nil || k.object != e.object || !k.copiesSeenTo(r.o.self()) {
 		return false
 	}
 	k.addReplicas(e.copies)
@@ -259,11 +262,15 @@ func (r *recopying) takeOver(oid raysys.TaskID) error {
 			return nil
 		}
 		o.kept.mu.Lock()
-		if k.caretaker = at[0].Node; k.caretaker == o.self() {
+		named := k.keys[names[0]] != 0 // still: what is made for a name that has ended would stay
+		if named {
+			k.caretaker = at[0].Node
+		}
+		if named && k.caretaker == o.self() {
 			k.want = max(a.Record.Replicas, 1) - 1
 		}
 		o.kept.mu.Unlock()
-		if o.mesh.Alive(at[0].Node) { // else NodeGone may have come before k.caretaker named that node
+		if !named || o.mesh.Alive(at[0].Node) { // else NodeGone may have come before k.caretaker named that node
 			return nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -315,10 +316,20 @@ func (r *retaining) retain(d *refs.Description) error {
 	return nil
 }
 
-// retainAt has another node retain an object.
-func (r *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
-	return r.o.askWait(r.o.ctx, at, opRetain, objectRequest{oid: oid, key: r.key})
+// retainAt has another node retain an object. It asks again when a connection ends before the answer: to retain twice is
+// to retain once. The node may also have died, which the next question finds out.
+func (r *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) (err error) {
+	for range maxAsked {
+		err = r.o.askWait(r.o.ctx, at, opRetain, objectRequest{oid: oid, key: r.key})
+		if !mesh.Unknown(err) || !r.o.mesh.Alive(at) {
+			break
+		}
+	}
+	return err
 }
+
+// maxAsked bounds how often retainAt asks a node whose connections end.
+const maxAsked = 8
 
 // retainCopy has a copy of a dead node's object retained: on this node if it has one, else on a node that the directory
 // names, first on those that keep a copy as a replica.

@@ -94,29 +94,16 @@ const stateTries = 30
 
 // replicateState has another node make a file of the object. There is none where no other worker stays in the cluster.
 func (so *stateObjects) replicateState(key string, oid raysys.TaskID) ([]core.NodeKey, error) {
-	asked := map[core.NodeKey]bool{} // nodes that may have a copy, or still be making one
-	defer func() {
-		for k, may := range asked {
-			if may {
-				so.o.free(k, oid)
-			}
-		}
-	}()
 	for try := 1; ; try++ {
 		var errs []error
 		later := false
 		for _, k := range so.o.candidates(oid) {
-			var err error
-			if asked[k] { // an opFree on its way would end the new copy
-				err = so.o.askWait(so.o.ctx, k, opFree, objectRequest{oid: oid})
-			}
+			err := askToKeep(so.o.ctx, so.o, k, opCopyState, objectRequest{oid: oid, key: key})
 			if err == nil {
-				err = so.o.askWait(so.o.ctx, k, opCopyState, objectRequest{oid: oid, key: key})
-				asked[k] = err != nil && !mesh.Undelivered(err)
-			}
-			if err == nil {
-				delete(asked, k)
 				return []core.NodeKey{k}, nil
+			}
+			if !mesh.Undelivered(err) {
+				so.o.free(k, oid) // the node may have a copy, or still be making one
 			}
 			errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
 			later = later || !errors.Is(err, raysys.ErrNoStore) && !errors.Is(err, raysys.ErrStoreFull)

@@ -208,12 +208,20 @@ func (o *Object) unlist() {
 	}
 }
 
+// awaitDone waits until done is closed, which ends work on o or its arrival. The mutex is given up meanwhile.
+func awaitDone(ctx context.Context, o *Object, done chan struct{}) error {
+	if err := o.store.await(ctx, done); err != nil {
+		return fmt.Errorf("wait for object %s: %w", o.id, err)
+	}
+	return nil
+}
+
 // begin takes the one slot for work on o that moves bytes; it waits for its turn. The store's mutex is held, but for
 // the wait.
 func (o *Object) begin(ctx context.Context) error {
 	for o.op != nil {
-		if err := o.store.await(ctx, o.op); err != nil {
-			return fmt.Errorf("wait for object %s: %w", o.id, err)
+		if err := awaitDone(ctx, o, o.op); err != nil {
+			return err
 		}
 	}
 	o.op = make(chan struct{})
@@ -374,14 +382,11 @@ func (o *Object) Map(ctx context.Context) (*Mapping, error) {
 	}
 	defer s.busy.Done()
 	for {
-		if err := o.gone(); err != nil {
-			return nil, err
-		}
+		err := o.gone()
 		switch {
+		case err != nil:
 		case o.in != nil:
-			if err := s.await(ctx, o.in.done); err != nil {
-				return nil, fmt.Errorf("wait for object %s: %w", o.id, err)
-			}
+			err = awaitDone(ctx, o, o.in.done)
 		case o.seg != nil:
 			o.touch()
 			o.use()
@@ -395,11 +400,12 @@ func (o *Object) Map(ctx context.Context) (*Mapping, error) {
 		case o.file != nil && o.file.plain:
 			return o.mapBuffer(ctx)
 		case o.file != nil:
-			if err := o.mapFile(ctx); err != nil && err != errOtherForm {
-				return nil, err
-			}
+			err = o.mapFile(ctx)
 		default:
 			return o.mapBuffer(ctx)
+		}
+		if err != nil && err != errOtherForm {
+			return nil, err
 		}
 	}
 }
@@ -418,10 +424,7 @@ func (o *Object) mapBuffer(ctx context.Context) (*Mapping, error) {
 func (o *Object) mapFile(ctx context.Context) error {
 	s := o.store
 	if o.op != nil {
-		if err := s.await(ctx, o.op); err != nil {
-			return fmt.Errorf("wait for object %s: %w", o.id, err)
-		}
-		return nil
+		return awaitDone(ctx, o, o.op)
 	}
 	if err := o.begin(ctx); err != nil {
 		return err
@@ -527,12 +530,12 @@ func (o *Object) Persist(ctx context.Context, label string) error {
 		}
 		switch {
 		case o.in != nil:
-			if err := s.await(ctx, o.in.done); err != nil {
-				return fmt.Errorf("wait for object %s: %w", o.id, err)
+			if err := awaitDone(ctx, o, o.in.done); err != nil {
+				return err
 			}
 		case o.op != nil:
-			if err := s.await(ctx, o.op); err != nil {
-				return fmt.Errorf("wait for object %s: %w", o.id, err)
+			if err := awaitDone(ctx, o, o.op); err != nil {
+				return err
 			}
 		case o.file != nil && o.file.label == label:
 			return nil
@@ -672,14 +675,11 @@ func (o *Object) Share(ctx context.Context) (Shared, error) {
 	}
 	defer s.busy.Done()
 	for {
-		if err := o.gone(); err != nil {
-			return Shared{}, err
-		}
+		err := o.gone()
 		switch {
+		case err != nil:
 		case o.in != nil:
-			if err := s.await(ctx, o.in.done); err != nil {
-				return Shared{}, fmt.Errorf("wait for object %s: %w", o.id, err)
-			}
+			err = awaitDone(ctx, o, o.in.done)
 		case o.seg != nil:
 			if o.seg.foreign {
 				return Shared{}, fmt.Errorf("%w: object %s is mapped from another process: ask that one", ErrNotShareable, o.id)
@@ -694,17 +694,14 @@ func (o *Object) Share(ctx context.Context) (Shared, error) {
 		case s.noSegments:
 			return Shared{}, fmt.Errorf("%w: %w", ErrNotShareable, errNoSegments)
 		case o.op != nil:
-			if err := s.await(ctx, o.op); err != nil {
-				return Shared{}, fmt.Errorf("wait for object %s: %w", o.id, err)
-			}
+			err = awaitDone(ctx, o, o.op)
 		case o.parts() == nil && o.file == nil:
-			if err := o.encoded(ctx); err != nil {
-				return Shared{}, err
-			}
+			err = o.encoded(ctx)
 		default:
-			if err := o.segmented(ctx); err != nil && err != errOtherForm {
-				return Shared{}, err
-			}
+			err = o.segmented(ctx)
+		}
+		if err != nil && err != errOtherForm {
+			return Shared{}, err
 		}
 	}
 }

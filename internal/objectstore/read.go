@@ -37,8 +37,8 @@ func (o *Object) Whole(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.unlock()
 	for o.in != nil {
-		if err := s.await(ctx, o.in.done); err != nil {
-			return fmt.Errorf("wait for object %s: %w", o.id, err)
+		if err := awaitDone(ctx, o, o.in.done); err != nil {
+			return err
 		}
 	}
 	return o.gone()
@@ -49,10 +49,7 @@ func (o *Object) Whole(ctx context.Context) error {
 func (o *Object) encoded(ctx context.Context) error {
 	s := o.store
 	if o.op != nil {
-		if err := s.await(ctx, o.op); err != nil {
-			return fmt.Errorf("wait for object %s: %w", o.id, err)
-		}
-		return nil
+		return awaitDone(ctx, o, o.op)
 	}
 	if err := o.begin(ctx); err != nil {
 		return err
@@ -96,38 +93,30 @@ func (o *Object) Bytes(ctx context.Context) ([]byte, error) {
 
 // bytes is Bytes with the mutex held.
 func (o *Object) bytes(ctx context.Context) ([]byte, error) {
-	s := o.store
 	for {
-		if err := o.gone(); err != nil {
-			return nil, err
-		}
+		err := o.gone()
 		switch {
+		case err != nil:
 		case o.heap != nil:
 			o.touch()
 			return o.heap.bytes, nil
 		case o.in != nil:
-			if err := s.await(ctx, o.in.done); err != nil {
-				return nil, fmt.Errorf("wait for object %s: %w", o.id, err)
-			}
-			continue
+			err = awaitDone(ctx, o, o.in.done)
 		case o.op != nil:
-			if err := s.await(ctx, o.op); err != nil {
-				return nil, fmt.Errorf("wait for object %s: %w", o.id, err)
-			}
-			continue
+			err = awaitDone(ctx, o, o.op)
 		case o.file == nil && o.seg == nil && o.encoding == nil:
-			if err := o.encoded(ctx); err != nil {
-				return nil, err
+			err = o.encoded(ctx)
+		default:
+			if err = o.begin(ctx); err == nil {
+				b, err := o.gather(ctx)
+				o.end()
+				if err != errOtherForm {
+					return b, err
+				}
 			}
-			continue
 		}
-		if err := o.begin(ctx); err != nil {
+		if err != nil {
 			return nil, err
-		}
-		b, err := o.gather(ctx)
-		o.end()
-		if err != errOtherForm {
-			return b, err
 		}
 	}
 }

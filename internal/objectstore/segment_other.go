@@ -8,9 +8,6 @@ func segmentLimit() int { return 0 }
 
 func (s *segment) destroy() {}
 
-// memory is assumed where the system is not asked: give Config.Budget.
-func memory() int64 { return 4 << 30 }
-
 // Reserve leaves it to the writes to notice a full disk.
 func (f diskFile) Reserve(int64) error { return nil }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/hostmemory"
 )
 
 // ErrPresent is returned for an object that the store has already, or is receiving: Lookup finds it.
@@ -306,10 +307,10 @@ type Hooks struct {
 }
 
 // AvailableMemory is the memory that this process may have, in bytes: the least limit of its cgroups, or the machine's.
-func AvailableMemory() int64 { return memory() }
+func AvailableMemory() int64 { return hostmemory.Read().Limit }
 
 // DefaultBudget is the Budget where none is given.
-func DefaultBudget() int64 { return memory() / 10 * 3 }
+func DefaultBudget() int64 { return AvailableMemory() / 10 * 3 }
 
 func (c *Config) fill() error {
 	if c.Budget < 0 || c.Disk < 0 {

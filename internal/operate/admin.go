@@ -16,45 +16,39 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/internal/worklog"
 )
 
-// adminOp is an operation that an operator asks of a node. The numbers are on the wire.
+// adminOp is what an operator asks of a node. The numbers are on the wire. What changes nothing and is answered at once
+// is a question (ask.go).
 type adminOp byte
 
 const (
-	adminStatus adminOp = 1
-	adminDrain  adminOp = 2
-	adminWays   adminOp = 3
-	adminMemory adminOp = 4
-	adminAwait  adminOp = 5 // answered when the drain in progress is over
-	adminStay   adminOp = 6 // cancel the drain
-	adminWhy    adminOp = 7 // explain the values with an id
-	// adminExplain asks where the work with an id waits.
-	adminExplain adminOp = 8
-	adminGroups  adminOp = 9  // the placement groups of the shards that the node leads
-	adminAsk     adminOp = 11 // a question of those in ask.go
+	adminDrain adminOp = 2
+	// adminRestart is a drain after which the supervisor of the process starts the program again. A version that
+	// does not know it refuses it.
+	adminRestart adminOp = 7
+	adminAwait   adminOp = 5 // answered when the drain in progress is over
+	adminStay    adminOp = 6 // cancel the drain
+	adminAsk     adminOp = 11
 	adminLines   adminOp = 30 // a driver asks for what its work writes; answered when there is something
 )
 
 // adminRequest is an operation with its parameters.
 type adminRequest struct {
 	op    adminOp
-	limit int    // memory, groups: how many objects or groups to list
-	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group; ask: its name
-	query []byte // ask, lines: as JSON
+	name  string // ask: of the question
+	query []byte // ask, lines, restart: as JSON
 }
 
 func (q adminRequest) append(dst []byte) []byte {
 	dst = append(dst, byte(q.op))
-	if q.op == adminMemory || q.op == adminGroups {
-		dst = wire.AppendUvarint(dst, uint64(max(q.limit, 0)))
+	if q.op == adminAsk {
+		dst = wire.AppendBytes(dst, q.name)
 	}
-	if q.named() {
-		dst = wire.AppendBytes(dst, q.id)
-	}
-	if q.op == adminAsk || q.op == adminLines {
+	if q.queries() {
 		dst = wire.AppendBytes(dst, q.query)
 	}
 	return dst
@@ -62,43 +56,36 @@ func (q adminRequest) append(dst []byte) []byte {
 
 func readAdminRequest(r *wire.Reader) adminRequest {
 	q := adminRequest{op: adminOp(r.Byte())}
-	if q.op == adminMemory || q.op == adminGroups {
-		q.limit = int(min(r.Uvarint(), maxHeld))
+	if q.op == adminAsk {
+		q.name = r.String()
 	}
-	if q.named() {
-		q.id = r.String()
-	}
-	if q.op == adminAsk || q.op == adminLines {
+	if q.queries() {
 		q.query = []byte(r.String())
 	}
 	return q
 }
 
-func (q adminRequest) named() bool {
-	return q.op == adminWhy || q.op == adminExplain || q.op == adminGroups || q.op == adminAsk
+func (q adminRequest) queries() bool {
+	return q.op == adminAsk || q.op == adminLines || q.op == adminRestart
 }
 
 // patience is how long the answer may take.
-func (op adminOp) patience() time.Duration {
-	if op == adminWays {
+func (q adminRequest) patience() time.Duration {
+	switch q.name {
+	case "ways":
 		return statusPatience + 2*wayPatience
+	case "start":
+		return statusPatience + startPatience
 	}
 	return statusPatience
 }
 
 // adminAnswer is sent as JSON: people read it, and versions that know more fields or fewer.
 type adminAnswer struct {
-	Status inspect.NodeStatus  `json:"status"`
-	Ways   []inspect.Way       `json:"ways,omitempty"`
-	Memory *inspect.NodeMemory `json:"memory,omitempty"`
-	Drain  *inspect.Drained    `json:"drain,omitempty"`
-
-	Why     []core.Explanation  `json:"why,omitempty"`
-	Explain []raysys.Scheduling `json:"explain,omitempty"`
-	Groups  *ledGroups          `json:"groups,omitempty"`
-	List    json.RawMessage     `json:"list,omitempty"`
-	Lines   *worklog.Batch      `json:"lines,omitempty"`
-	Error   string              `json:"error,omitempty"`
+	Drain *inspect.Drained `json:"drain,omitempty"`
+	List  json.RawMessage  `json:"list,omitempty"` // to a question
+	Lines *worklog.Batch   `json:"lines,omitempty"`
+	Error string           `json:"error,omitempty"`
 }
 
 // adminResult is the outcome of a request to one node.
@@ -133,7 +120,7 @@ func patiently(ctx context.Context) context.Context {
 // askAll asks all of members at once, and performs the operation where this node is among them. A node that does not answer in
 // time has an error.
 func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
-	ctx, cancel := context.WithTimeoutCause(ctx, q.op.patience(), fmt.Errorf("no answer within %v", q.op.patience()))
+	ctx, cancel := context.WithTimeoutCause(ctx, q.patience(), fmt.Errorf("no answer within %v", q.patience()))
 	defer cancel()
 	type from struct {
 		core.NodeKey
@@ -161,7 +148,8 @@ func (o *Operator) askAll(ctx context.Context, members []member.Node, q adminReq
 			}
 			answers <- from{k, adminResult{a, err}}
 		})
-		if q.op == adminDrain { // right behind: a node with nothing to move may be gone before its first answer is here
+		if q.op == adminDrain || q.op == adminRestart {
+			// Right behind: a node with nothing to move may be gone before its first answer is here.
 			o.reports.Store(k, o.report(k))
 		}
 	}
@@ -201,10 +189,16 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	if q.op == adminAsk && q.id == "cancel" {
+	if q.op == adminAsk && q.name == "cancel" {
 		o.asked("cancel task "+string(q.query), p.Key())
 	}
-	if verb := map[adminOp]string{adminDrain: "drain this node", adminStay: "cancel the drain of this node"}[q.op]; verb != "" {
+	if q.op == adminAsk && q.name == "start" {
+		o.asked(startOf(q.query), p.Key())
+	}
+	verbs := map[adminOp]string{
+		adminDrain: "drain this node", adminRestart: "restart this node", adminStay: "cancel the drain of this node",
+	}
+	if verb := verbs[q.op]; verb != "" {
 		o.asked(verb, p.Key())
 	}
 	reply := func(a adminAnswer, err error) {
@@ -220,7 +214,7 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	}
 	c := o.Node.Cluster()
 	switch q.op {
-	case adminStatus, adminWays, adminMemory, adminWhy, adminExplain, adminGroups, adminAsk:
+	case adminAsk:
 		c.Runner.Run(func() { reply(o.perform(c.Runner.Context(), q)) }) // it waits for other nodes, lists many objects, or reads a file
 	case adminLines:
 		giveLines(o, p.Key(), q, reply)
@@ -245,24 +239,14 @@ func (o *Operator) Asked(what string, by core.NodeKey) { o.asked(what, by) }
 // perform does an operation on this node.
 func (o *Operator) perform(ctx context.Context, q adminRequest) (a adminAnswer, err error) {
 	switch q.op {
-	case adminMemory:
-		m := ownMemory(o, q.limit)
-		a.Memory = &m
-	case adminWhy:
-		a.Why = ownExplain(o, ctx, q.id)
-	case adminExplain:
-		a.Explain = ownScheduling(o, q.id)
-	case adminGroups:
-		a.Groups = ownLedGroups(o, q.id, q.limit)
 	case adminAsk:
 		a.List, err = ownAnswerTo(o, ctx, q)
-	case adminStatus:
-		a.Status = ownReport(o)
-	case adminWays:
-		a.Ways, err = o.ways()
 	case adminDrain:
-		if !o.Node.AskDrain() {
-			return a, errors.New("its program does not drain on request: send it SIGTERM")
+		err = o.Node.AskDrain(node.DrainRequest{})
+	case adminRestart:
+		how := node.DrainRequest{Restart: true}
+		if err = json.Unmarshal(q.query, &how); err == nil {
+			err = o.Node.AskDrain(how)
 		}
 	case adminStay:
 		err = o.Node.CancelDrain()

@@ -37,9 +37,34 @@ func asked[Q, A any](f func(*Operator, context.Context, Q) (A, error)) question 
 	}
 }
 
+// exact is a text of which each byte counts, such as the key of a grain: as a string of JSON one that is no UTF-8
+// would be another text.
+type exact string
+
+func (e exact) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(e)) }
+
+func (e *exact) UnmarshalJSON(text []byte) error {
+	var raw []byte
+	err := json.Unmarshal(text, &raw)
+	*e = exact(raw)
+	return err
+}
+
 // questionOf returns what answers a question, nil where this version knows none of that name.
 func questionOf(name string) question {
 	switch name {
+	case "status":
+		return asked(ownReport)
+	case "ways":
+		return asked(ownWays)
+	case "memory":
+		return asked(ownMemory)
+	case "why":
+		return asked(ownExplain)
+	case "explain":
+		return asked(ownScheduling)
+	case "groups":
+		return asked(ownLedGroups)
 	case "tasks":
 		return asked(ownTasks)
 	case "work":
@@ -54,10 +79,16 @@ func questionOf(name string) question {
 		return asked(ownStates)
 	case "decode":
 		return asked(ownDecode)
+	case "start":
+		return asked(ownStart)
+	case "job":
+		return asked(ownJob)
 	case "cancel":
 		return asked(ownCancel)
 	case "stack":
 		return asked(ownStack)
+	case "profile":
+		return asked(ownProfile)
 	case "waits":
 		return asked(ownWaits)
 	case "logs":
@@ -76,15 +107,35 @@ func questionOf(name string) question {
 
 // ownAnswerTo answers a question.
 func ownAnswerTo(o *Operator, ctx context.Context, q adminRequest) (json.RawMessage, error) {
-	f := questionOf(q.id)
+	f := questionOf(q.name)
 	if f == nil {
-		return nil, fmt.Errorf("the question %q is unknown to this version", q.id)
+		return nil, fmt.Errorf("the question %q is unknown to this version", q.name)
 	}
 	a, err := f(o, ctx, q.query)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(a)
+}
+
+// told is what one node answers.
+type told[A any] struct {
+	answer A
+	err    error
+}
+
+// askMembers asks members, each of which has its answer or its error then.
+func askMembers[A any](ctx context.Context, o *Operator, members []member.Node, name string, query any) map[core.NodeKey]told[A] {
+	q, bad := json.Marshal(query)
+	all := map[core.NodeKey]told[A]{}
+	for k, r := range o.askAll(ctx, members, adminRequest{op: adminAsk, name: name, query: q}) {
+		t := told[A]{err: cmp.Or(bad, r.err)}
+		if t.err == nil {
+			t.err = json.Unmarshal(r.answer.List, &t.answer)
+		}
+		all[k] = t
+	}
+	return all
 }
 
 // ask asks the node, or all where that is "", and gives each answer to add. silent are the nodes that do not answer, and why.
@@ -97,17 +148,12 @@ func ask[A any](ctx context.Context, o *Operator, node raysys.NodeID, name strin
 	if err != nil {
 		return nil, err
 	}
-	for k, r := range o.askAll(ctx, members, adminRequest{op: adminAsk, id: name, query: q}) {
-		var a A
-		err := r.err
-		if err == nil {
-			err = json.Unmarshal(r.answer.List, &a)
-		}
-		if err != nil {
-			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, err))
+	for k, t := range askMembers[A](ctx, o, members, name, json.RawMessage(q)) {
+		if t.err != nil {
+			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, t.err))
 			continue
 		}
-		add(k, a)
+		add(k, t.answer)
 	}
 	slices.Sort(silent)
 	if ctx.Err() != nil {

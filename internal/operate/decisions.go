@@ -30,12 +30,15 @@ type decided struct {
 	grain graindir.ID
 	in    core.Bundle // where it was placed in a bundle; zero else
 	any   bool        // it might have been in any of the group
+	why   string      // of a grain that has moved; "" else
 	placement.Decision
 }
 
 // reasons are why it is where it is.
 func (d *decided) reasons() []string {
 	switch {
+	case d.why != "":
+		return []string{d.why}
 	case d.in.Group == "":
 		return d.Scores(d.grain.Key)
 	case d.in.Index == core.AnyBundle: // of a grain, whose leader knows no more
@@ -64,6 +67,11 @@ func (d *Decisions) PlacedIn(id graindir.ID, in core.Bundle, at core.NodeKey) {
 // Placed notes where a grain goes.
 func (d *Decisions) Placed(id graindir.ID, to placement.Decision) {
 	d.enter(decided{at: time.Now(), grain: id, Decision: to})
+}
+
+// Moved notes where a grain of this node has gone.
+func (d *Decisions) Moved(id graindir.ID, to raysys.NodeID, why string) {
+	d.enter(decided{at: time.Now(), grain: id, why: why, Decision: placement.Decision{Node: to}})
 }
 
 func (d *Decisions) enter(n decided) {

@@ -72,9 +72,11 @@ func ownGroupDemand(o *Operator) (list []inspect.GroupDemand) {
 			d.Gathering = 1
 		}
 		for _, b := range g.Record.Bundles {
-			d.Bundles = append(d.Bundles, b.Needs)
 			if b.Held {
+				d.Bundles = slices.Insert(d.Bundles, d.Held, raysys.Resources(b.Needs))
 				d.Held++
+			} else {
+				d.Bundles = append(d.Bundles, b.Needs)
 			}
 		}
 		list = append(list, d)

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -23,7 +24,12 @@ var ErrNoSuchNode = errors.New("no such node")
 // DrainNode asks a node to drain and leave. It returns when the drain has begun, with the node's incarnation, for AwaitDrained.
 // The error matches ErrNoSuchNode when the cluster has no node of that name.
 func (o *Operator) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
-	m, err := o.operate(ctx, "drain", name, adminDrain)
+	return o.leave(ctx, "drain", name, adminRequest{op: adminDrain})
+}
+
+// leave asks a node to leave.
+func (o *Operator) leave(ctx context.Context, verb string, name raysys.NodeID, q adminRequest) (uint64, error) {
+	m, err := o.operate(ctx, verb, name, q)
 	if err != nil {
 		o.reports.Delete(mesh.KeyOf(m))
 	}
@@ -42,10 +48,32 @@ func (o *Operator) report(k core.NodeKey) <-chan *inspect.Drained {
 	return came
 }
 
+// RestartNode is that of a system.Node. The named tasks that run on the node for others are looked for, since the
+// node does not know their names.
+func RestartNode(ctx context.Context, o *Operator, name raysys.NodeID, keepJobs bool) (incarnation uint64, err error) {
+	how := node.DrainRequest{Restart: true, KeepJobs: keepJobs}
+	if !keepJobs {
+		list, err := Tasks(ctx, o, inspect.TaskQuery{Detached: true, Limit: maxRows})
+		if err != nil {
+			return 0, fmt.Errorf("restart %s: %w", name, err)
+		}
+		for _, t := range list.Tasks {
+			if id, ok := readID(t.ID); ok && t.Name != "" && t.Node == name && t.Of != "" {
+				how.Jobs = append(how.Jobs, id)
+			}
+		}
+	}
+	query, err := json.Marshal(how)
+	if err != nil {
+		return 0, err
+	}
+	return o.leave(ctx, "restart", name, adminRequest{op: adminRestart, query: query})
+}
+
 // CancelDrain cancels a drain that DrainNode asked for, and returns when the node is active again. The error says why the node
 // cannot stay; it matches ErrNoSuchNode when the node has left.
 func (o *Operator) CancelDrain(ctx context.Context, name raysys.NodeID) error {
-	m, err := o.operate(ctx, "cancel the drain of", name, adminStay)
+	m, err := o.operate(ctx, "cancel the drain of", name, adminRequest{op: adminStay})
 	if err != nil {
 		return err
 	}
@@ -57,7 +85,7 @@ func (o *Operator) CancelDrain(ctx context.Context, name raysys.NodeID) error {
 }
 
 // operate asks one node for an operation.
-func (o *Operator) operate(ctx context.Context, verb string, name raysys.NodeID, op adminOp) (member.Node, error) {
+func (o *Operator) operate(ctx context.Context, verb string, name raysys.NodeID, q adminRequest) (member.Node, error) {
 	c := o.Node.Cluster()
 	if c == nil {
 		return member.Node{}, fmt.Errorf("%s %s: %w", verb, name, errInNoCluster)
@@ -66,7 +94,7 @@ func (o *Operator) operate(ctx context.Context, verb string, name raysys.NodeID,
 	if !ok || m.Info.Observer {
 		return m, fmt.Errorf("%s %s: %w: raysys status lists the nodes", verb, name, ErrNoSuchNode)
 	}
-	if a := o.askAll(ctx, []member.Node{m}, adminRequest{op: op})[mesh.KeyOf(m)]; a.err != nil {
+	if a := o.askAll(ctx, []member.Node{m}, q)[mesh.KeyOf(m)]; a.err != nil {
 		return m, fmt.Errorf("%s %s: %w", verb, name, a.err)
 	}
 	return m, nil
@@ -124,8 +152,8 @@ func (o *Operator) Holding(ctx context.Context, name raysys.NodeID) ([]string, e
 	if !ok {
 		return nil, ErrNoSuchNode
 	}
-	a := o.askAll(ctx, []member.Node{m}, adminRequest{op: adminStatus})[mesh.KeyOf(m)]
-	return a.answer.Status.Holding, a.err
+	t := askMembers[inspect.NodeStatus](ctx, o, []member.Node{m}, "status", struct{}{})[mesh.KeyOf(m)]
+	return t.answer.Holding, t.err
 }
 
 // await waits until done returns true for the view.

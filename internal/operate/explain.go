@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -15,14 +16,14 @@ import (
 // schedulings are all answers, by id.
 func schedulings(ctx context.Context, o *Operator, id string) (all map[string]*raysys.Scheduling, silent []string) {
 	var list []raysys.Scheduling
-	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminExplain, id: id}) {
-		if a.err != nil {
-			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
-		}
-		list = append(list, a.answer.Explain...)
-	}
+	silent, _ = ask(ctx, o, "", "explain", exact(id), func(_ core.NodeKey, own []raysys.Scheduling) {
+		list = append(list, own...)
+	})
 	all = map[string]*raysys.Scheduling{}
 	for _, s := range list {
+		if !utf8.ValidString(id) { // the key of a grain, which JSON has changed
+			s.ID = id
+		}
 		one := all[s.ID]
 		if one == nil {
 			one = &raysys.Scheduling{ID: s.ID, Name: s.Name}
@@ -31,7 +32,6 @@ func schedulings(ctx context.Context, o *Operator, id string) (all map[string]*r
 		one.Name = cmp.Or(one.Name, s.Name)
 		one.Waits, one.Placed = append(one.Waits, s.Waits...), append(one.Placed, s.Placed...)
 	}
-	slices.Sort(silent)
 	for _, s := range all {
 		ownOrder(o, s)
 	}
@@ -62,8 +62,9 @@ func ownOrder(o *Operator, s *raysys.Scheduling) {
 	}
 }
 
-// ownScheduling is what this node knows of the work.
-func ownScheduling(o *Operator, id string) (list []raysys.Scheduling) {
+// ownScheduling is what this node knows of the work. The key of a grain may be no text.
+func ownScheduling(o *Operator, _ context.Context, work exact) (list []raysys.Scheduling, err error) {
+	id := string(work)
 	add := func(id, name string, w raysys.Waiting) {
 		w.Node = o.Name
 		list = append(list, raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{w}})
@@ -89,5 +90,5 @@ func ownScheduling(o *Operator, id string) (list []raysys.Scheduling) {
 		}
 		add(w.ID.String(), "grain", w.Waiting)
 	}
-	return append(list, o.Decisions.of(id, o.Name)...)
+	return append(list, o.Decisions.of(id, o.Name)...), nil
 }

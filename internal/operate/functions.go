@@ -34,7 +34,8 @@ func Functions(ctx context.Context, o *Operator, limit int) (inspect.Functions, 
 	var list []inspect.Function
 	for _, r := range by {
 		f := inspect.Function{
-			Name: r.Name, Kind: string(r.Kind), Runs: r.Outcomes.Runs(), Errors: r.Outcomes.Failed(), P50: r.Times.P50(), P99: r.Times.P99(),
+			Name: r.Name, Kind: string(r.Kind), Runs: r.Outcomes.Runs(), Errors: r.Outcomes.Failed(),
+			Left: r.Left, P50: r.Times.P50(), P99: r.Times.P99(), WaitP50: r.Waited.P50(), WaitP99: r.Waited.P99(),
 			Running: r.Running, Waiting: r.Waiting, Oldest: r.Oldest, Ended: map[string]uint64{},
 		}
 		for _, o := range tally.Outcomes() {
@@ -79,7 +80,8 @@ func Failures(ctx context.Context, o *Operator, limit int) (inspect.Failures, er
 // failureOf is the row of a failure.
 func failureOf(k core.NodeKey, f *tally.Failure) inspect.Failure {
 	return inspect.Failure{
-		Node: k.Node, Function: f.Function, Kind: string(f.Kind), Panic: f.Panic, Count: f.Count, First: f.First, Last: f.Last, Text: f.Text, ID: f.ID,
+		Node: k.Node, Function: f.Function, Kind: string(f.Kind), Panic: f.Panic, Count: f.Count, Left: f.Left,
+		First: f.First, Last: f.Last, Text: f.Text, ID: f.ID,
 		Work: f.Work, Stack: f.Stack,
 	}
 }
@@ -88,7 +90,7 @@ func failureOf(k core.NodeKey, f *tally.Failure) inspect.Failure {
 type failureQuery struct {
 	Prefix string   `json:"prefix,omitempty"` // how the id begins
 	Tasks  []string `json:"tasks,omitempty"`  // functions
-	Grain  string   `json:"grain,omitempty"`  // kind/key
+	Grain  string   `json:"grain,omitempty"`  // kind/key, as failures show it
 }
 
 func (q *failureQuery) fits(f *tally.Failure) bool {

@@ -12,7 +12,6 @@ import (
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/due"
-	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/objects"
@@ -74,6 +73,9 @@ func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
 		t.Kind, t.Name, t.Namespace = n.kind, text, n.namespace
 		if n.value != nil {
 			t.Value = n.value
+		}
+		if n.kind == inspect.ThingJob {
+			showJob(f.ctx, f.o, t)
 		}
 		// An object has an id of its own beside that of the work which has made it, and is known by both.
 		if ids := f.work(n.id); n.kind == inspect.ThingObject && len(ids) == 1 && ids[0] != n.id {
@@ -171,7 +173,7 @@ func (f *finding) failures(digits bool) {
 	case digits:
 		q.Prefix = f.text
 	case strings.Contains(f.text, "/"):
-		q.Grain = f.text
+		q.Grain = grainengine.Shown(grainOf(exact(f.text)))
 	}
 	for _, t := range f.things {
 		if t.Kind == inspect.ThingTask || t.Kind == inspect.ThingJob {
@@ -190,7 +192,7 @@ func (f *finding) failures(digits bool) {
 			case own:
 				f.thing(inspect.ThingTask, x.ID)
 			case q.Grain != "" && callOf(x.Work, x.Function, q.Grain):
-				f.thing(inspect.ThingGrain, q.Grain)
+				f.thing(inspect.ThingGrain, f.text)
 			}
 			for _, t := range f.things {
 				if fails(t, &x) && (t.Failure == nil || later(t.ID, &x, t.Failure)) {
@@ -206,7 +208,7 @@ func (f *finding) failures(digits bool) {
 func fails(t *inspect.Thing, x *inspect.Failure) bool {
 	switch t.Kind {
 	case inspect.ThingGrain:
-		return callOf(x.Work, x.Function, t.ID)
+		return callOf(x.Work, x.Function, grainengine.Shown(grainOf(exact(t.ID))))
 	case inspect.ThingTask, inspect.ThingJob:
 		return x.ID == t.ID || x.Kind == string(tally.TaskKind) && x.Function == functionOf(t)
 	}
@@ -300,16 +302,16 @@ func (f *finding) named() (list []named, err error) {
 
 // ownGrain finds the grain of a KIND/KEY.
 func (f *finding) grain() {
-	var rows pages[inspect.Grain]
+	var rows pages[grainRow]
 	var waits map[string]*raysys.Scheduling
 	var turns []inspect.Task
 	var states []inspect.State
 	var silent [3][]string
 	var wg sync.WaitGroup
 	wg.Go(func() { waits, silent[0] = schedulings(f.ctx, f.o, f.text) })
-	wg.Go(func() { turns, silent[1], _ = findWork(f.ctx, f.o, workQuery{Grains: []string{f.text}}) })
-	wg.Go(func() { silent[2], _ = ask(f.ctx, f.o, "", "grain", f.text, rows.add) })
-	wg.Go(func() { states = storedStates(f.ctx, f.o, stateQuery{f.text, f.spaces()}) })
+	wg.Go(func() { turns, silent[1], _ = findWork(f.ctx, f.o, workQuery{Grains: []exact{exact(f.text)}}) })
+	wg.Go(func() { silent[2], _ = ask(f.ctx, f.o, "", "grain", exact(f.text), rows.add) })
+	wg.Go(func() { states = storedStates(f.ctx, f.o, stateQuery{exact(f.text), f.spaces()}) })
 	wg.Wait()
 	for _, s := range silent {
 		f.unheard(s)
@@ -318,13 +320,12 @@ func (f *finding) grain() {
 		return
 	}
 	g := f.thing(inspect.ThingGrain, f.text)
-	g.Scheduling, g.Tasks, g.Grains, g.States = waits[f.text], turns, rows.Rows, states
+	g.Scheduling, g.Tasks, g.Grains, g.States = waits[f.text], turns, grainsOf(rows.Rows), states
 }
 
 // ownGrainOf lists the activations of one grain on this node.
-func ownGrainOf(o *Operator, _ context.Context, name string) (p page[inspect.Grain], err error) {
-	kind, key, _ := strings.Cut(name, "/")
-	for _, g := range grainengine.FindActive(o.Grains, graindir.ID{Kind: kind, Key: key}) {
+func ownGrainOf(o *Operator, _ context.Context, name exact) (p page[grainRow], err error) {
+	for _, g := range grainengine.FindActive(o.Grains, grainOf(name)) {
 		p.Rows = append(p.Rows, ownGrain(o, &g))
 	}
 	return p, nil

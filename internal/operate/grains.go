@@ -11,17 +11,38 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // Grains asks all nodes, or one, for the grains that they have in memory, for up to 3 s or as long as ctx lasts.
 func Grains(ctx context.Context, o *Operator, q inspect.GrainQuery) (inspect.Grains, error) {
 	all := inspect.Grains{Cluster: o.clusterName(), Grains: []inspect.Grain{}}
-	p, silent, err := listPages[inspect.Grain](ctx, o, q.Node, "grains", q, "kind of grain", q.Kind)
+	p, silent, err := listPages[grainRow](ctx, o, q.Node, "grains", grainsQuery{q, exact(q.Key)}, "kind of grain", q.Kind)
 	if all.Silent = silent; err != nil {
 		return all, err
 	}
-	all.Count, all.Grains = p.Count, sorted(p.Rows, q.Limit, deepest)
+	all.Count, all.Grains = p.Count, sorted(grainsOf(p.Rows), q.Limit, deepest)
 	return all, nil
+}
+
+// grainsQuery is inspect.GrainQuery between nodes.
+type grainsQuery struct {
+	inspect.GrainQuery
+	Key exact `json:"key,omitempty"`
+}
+
+// grainRow is inspect.Grain between nodes.
+type grainRow struct {
+	inspect.Grain
+	Key exact `json:"key"`
+}
+
+func grainsOf(rows []grainRow) (list []inspect.Grain) {
+	for _, r := range rows {
+		r.Grain.Key = string(r.Key)
+		list = append(list, r.Grain)
+	}
+	return list
 }
 
 // deepest is the order of grains in lists.
@@ -30,8 +51,8 @@ func deepest(a, b *inspect.Grain) int {
 }
 
 // ownGrains lists the grains that this node has in memory.
-func ownGrains(o *Operator, _ context.Context, q inspect.GrainQuery) (page[inspect.Grain], error) {
-	var p page[inspect.Grain]
+func ownGrains(o *Operator, _ context.Context, q grainsQuery) (page[grainRow], error) {
+	var p page[grainRow]
 	if q.Kind != "" && o.Job.Table.Lookup("grain", q.Kind) == nil {
 		p.Unknown, p.Names = true, ownNamesIn(o, "grain")
 		return p, nil
@@ -40,7 +61,7 @@ func ownGrains(o *Operator, _ context.Context, q inspect.GrainQuery) (page[inspe
 		return cmp.Or(b.Mailbox-a.Mailbox, strings.Compare(a.ID.Kind, b.ID.Kind), strings.Compare(a.ID.Key, b.ID.Key))
 	}}
 	grainengine.EachActive(o.Grains, q.Kind, func(g grainengine.Active) {
-		if strings.HasPrefix(g.ID.Key, q.Key) {
+		if strings.HasPrefix(g.ID.Key, string(q.Key)) {
 			rows.add(g)
 		}
 	})
@@ -53,9 +74,15 @@ func ownGrains(o *Operator, _ context.Context, q inspect.GrainQuery) (page[inspe
 	return p, nil
 }
 
+// grainOf is the grain of a KIND/KEY.
+func grainOf(name exact) graindir.ID {
+	kind, key, _ := strings.Cut(string(name), "/")
+	return graindir.ID{Kind: kind, Key: key}
+}
+
 // ownGrain is the row of a grain.
-func ownGrain(o *Operator, g *grainengine.Active) inspect.Grain {
-	row := inspect.Grain{Kind: g.ID.Kind, Key: g.ID.Key, Node: o.Name, Mailbox: g.Mailbox, Waits: g.Waits}
+func ownGrain(o *Operator, g *grainengine.Active) grainRow {
+	row := grainRow{inspect.Grain{Kind: g.ID.Kind, Node: o.Name, Mailbox: g.Mailbox, Waits: g.Waits}, exact(g.ID.Key)}
 	if turns := g.Turns(); len(turns) > 0 {
 		row.Turn, row.Lasts, row.Late = turns[0].Name, turns[0].Since, turns[0].Late
 	}
@@ -81,12 +108,16 @@ func Unload(ctx context.Context, o *Operator, id graindir.ID) error {
 		if err != nil {
 			return fmt.Errorf("unload %s/%s: %w", id.Kind, id.Key, err)
 		}
+		if at == (graindir.Place{}) && looks == 0 {
+			return endAlwaysOn(ctx, o, id)
+		}
 		if at == (graindir.Place{}) || last != (graindir.Place{}) && at.Token != last.Token {
 			return nil // what was there when this was called is gone
 		}
 		last = at
 		was := false
-		silent, err := ask(ctx, o, at.Node, "unload", id, func(_ core.NodeKey, here bool) { was = here })
+		told := func(_ core.NodeKey, here bool) { was = here }
+		silent, err := ask(ctx, o, at.Node, "unload", exact(id.String()), told)
 		switch {
 		case was:
 			return nil
@@ -102,6 +133,22 @@ func Unload(ctx context.Context, o *Operator, id graindir.ID) error {
 		}
 	}
 	return nil
+}
+
+// endAlwaysOn has a grain woken no more that is not active.
+func endAlwaysOn(ctx context.Context, o *Operator, id graindir.ID) error {
+	r, err := o.Node.Registry()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	registry.End(r, id, graindir.Token{}, func(err error) { ended <- err })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // placeOf asks where a grain is, without placing it.
@@ -125,6 +172,6 @@ func placeOf(ctx context.Context, o *Operator, id graindir.ID) (graindir.Place, 
 }
 
 // ownUnload answers whether the grain was here. It is gone then.
-func ownUnload(o *Operator, ctx context.Context, id graindir.ID) (bool, error) {
-	return grainengine.UnloadHere(ctx, o.Grains, id)
+func ownUnload(o *Operator, ctx context.Context, name exact) (bool, error) {
+	return grainengine.UnloadHere(ctx, o.Grains, grainOf(name))
 }

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -24,8 +25,15 @@ const (
 	maxBundlesListed = 10_000
 )
 
-// ownLedGroups lists the oldest groups of the shards that this node leads, of those with the name, or whose id begins so; "" for all.
-func ownLedGroups(o *Operator, id string, limit int) *ledGroups {
+// groupQuery asks for the groups with the name, or whose id begins so; "" for all.
+type groupQuery struct {
+	ID    exact `json:"id"`
+	Limit int   `json:"limit"`
+}
+
+// ownLedGroups lists the oldest groups of the shards that this node leads.
+func ownLedGroups(o *Operator, _ context.Context, q groupQuery) (*ledGroups, error) {
+	id := string(q.ID)
 	list := slices.DeleteFunc(o.Node.LedGroups(), func(g registry.LedGroup) bool {
 		return id != "" && groupengine.NameIn(g.Key) != id && !strings.HasPrefix(g.Record.ID.String(), id)
 	})
@@ -34,14 +42,14 @@ func ownLedGroups(o *Operator, id string, limit int) *ledGroups {
 	})
 	led := &ledGroups{Count: len(list), Groups: []inspect.GroupStatus{}}
 	bundles := 0
-	for _, g := range list[:min(max(limit, 0), maxGroupsListed, len(list))] {
+	for _, g := range list[:min(max(q.Limit, 0), maxGroupsListed, len(list))] {
 		if bundles += len(g.Record.Bundles); bundles > maxBundlesListed {
 			break
 		}
 		led.Groups = append(led.Groups, groupStatus(g))
 	}
 	led.Groups = bounded(led.Groups)
-	return led
+	return led, nil
 }
 
 func groupStatus(g registry.LedGroup) inspect.GroupStatus {

@@ -25,6 +25,7 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/node"
 	"github.com/raysys/raysys/internal/objects"
+	"github.com/raysys/raysys/internal/pressure"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -39,7 +40,9 @@ type Config struct {
 	Namespace string
 	Version   string // of raysys
 	Resources raysys.Resources
-	Devices   devices.Source // nil where there is none
+	Grace     time.Duration   // of its drain
+	Devices   devices.Source  // nil where there is none
+	Pressure  *pressure.Watch // nil where none looks
 	Job       *core.Job
 	Tasks     *taskengine.Engine
 	Grains    *grainengine.Engine
@@ -50,7 +53,8 @@ type Config struct {
 	Lines     *worklog.Lines
 	Runner    *runner.Runner // that of the cluster, or of the node without one
 	Log       *zap.Logger
-	Listed    any // what functions of package listed are given: the *system.Node
+	Context   func(context.Context) context.Context // a driver's
+	Listed    any                                   // what functions of package listed are given: the *system.Node
 }
 
 // Node is what an operator asks of the node.
@@ -60,7 +64,8 @@ type Node interface {
 	Objects() *objects.Objects // nil before Start
 	LedGroups() []registry.LedGroup
 	Registry() (*registry.Registry, error)
-	AskDrain() bool // false where its program does not drain on request
+	AskDrain(how node.DrainRequest) error // says why the node does not leave, or cannot come back
+	Kept() bool                           // its program is started again after a restart
 	CancelDrain() error
 	AwaitDrain(tell func(inspect.Drained)) error
 	Holding() []string // of a node that drains: what keeps it
@@ -85,12 +90,14 @@ type Cluster struct {
 	Registry *registry.Registry
 	Lineage  *lineage.Lineage // nil where that is not durable
 	Store    *node.StoreTimes
+	Balance  func() *inspect.GrainBalance // nil where grains do not move
+	Expires  func() (own, ca time.Time)   // of the TLS certificates of node and authority; nil without TLS
 }
 
 // Operator answers what operators ask of a node, and asks other nodes for one.
 type Operator struct {
 	Config
-	trying    atomic.Bool  // see ways
+	trying    atomic.Bool  // see ownWays
 	watch     atomic.Int32 // see watchDrivers
 	Hearing   Hearing
 	recording recording
@@ -216,14 +223,12 @@ func (o *Operator) Groups(ctx context.Context, id string, limit int) (inspect.Gr
 		}
 		leaders = slices.DeleteFunc(leaders, func(m member.Node) bool { return !leads[m.ID] })
 	}
-	for k, a := range o.askAll(ctx, leaders, adminRequest{op: adminGroups, id: id, limit: limit}) {
-		switch led := a.answer.Groups; {
-		case a.err != nil:
-			all.Silent = append(all.Silent, fmt.Sprintf("%s: %v", k.Node, a.err))
-		case led != nil:
-			all.Count += led.Count
-			all.Groups = append(all.Groups, led.Groups...)
+	for k, led := range askMembers[ledGroups](ctx, o, leaders, "groups", groupQuery{exact(id), limit}) {
+		if led.err != nil {
+			all.Silent = append(all.Silent, fmt.Sprintf("%s: %v", k.Node, led.err))
 		}
+		all.Count += led.answer.Count
+		all.Groups = append(all.Groups, led.answer.Groups...)
 	}
 	slices.Sort(all.Silent)
 	slices.SortFunc(all.Groups, func(a, b inspect.GroupStatus) int { return cmp.Or(a.Made.Compare(b.Made), strings.Compare(a.ID, b.ID)) })
@@ -271,17 +276,12 @@ func (o *Operator) Memory(ctx context.Context, name raysys.NodeID, limit int) (i
 	if c != nil {
 		all.Cluster = c.Name
 	}
-	answers := o.askAll(ctx, members, adminRequest{op: adminMemory, limit: limit})
+	answers := askMembers[inspect.NodeMemory](ctx, o, members, "memory", limit)
 	for _, m := range members {
 		a := answers[mesh.KeyOf(m)]
-		one := inspect.NodeMemory{}
-		switch {
-		case a.err != nil:
-			one.Error = a.err.Error()
-		case a.answer.Memory == nil:
-			one.Error = "its version has no object store"
-		default:
-			one = *a.answer.Memory
+		one := a.answer
+		if a.err != nil {
+			one = inspect.NodeMemory{Error: a.err.Error()}
 		}
 		one.Name, one.Incarnation = m.ID, m.Incarnation
 		all.Nodes = append(all.Nodes, one)
@@ -300,7 +300,7 @@ func (o *Operator) Status(ctx context.Context) (inspect.Status, error) {
 		st.Cluster, st.ID, st.Format, st.Shards = c.Name, c.Registry.Layout().ID, c.Registry.Layout().Format, c.shards()
 	}
 	members := o.Members()
-	answers := o.askAll(ctx, members, adminRequest{op: adminStatus})
+	answers := askMembers[report](ctx, o, members, "status", struct{}{})
 	for _, m := range members {
 		s := Known(m)
 		switch k := mesh.KeyOf(m); {
@@ -309,13 +309,13 @@ func (o *Operator) Status(ctx context.Context) (inspect.Status, error) {
 		case answers[k].err != nil:
 			s.State, s.Error = inspect.NodeUnknown, answers[k].err.Error()
 		default:
-			s = with(s, answers[k].answer.Status)
+			s = with(s, answers[k].answer)
 		}
 		st.Nodes = append(st.Nodes, s)
 		st.Demand = append(st.Demand, s.Demand...)
 		st.Groups = append(st.Groups, s.Groups...)
 	}
-	st.Demand, st.Groups = summed(st.Demand), summedGroups(st.Groups)
+	st.Demand, st.Groups, st.Mixed = summed(st.Demand), summedGroups(st.Groups), mixedAmong(o, members)
 	slices.SortFunc(st.Nodes, func(a, b inspect.NodeStatus) int {
 		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
@@ -339,20 +339,16 @@ func (o *Operator) Ways(ctx context.Context) ([]inspect.Way, error) {
 		return nil, fmt.Errorf("ways between nodes: %w", errInNoCluster)
 	}
 	var ways []inspect.Way
-	for _, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminWays}) {
-		if a.err == nil {
-			ways = append(ways, a.answer.Ways...)
-		}
-	}
+	_, _ = ask(ctx, o, "", "ways", struct{}{}, func(_ core.NodeKey, own []inspect.Way) { ways = append(ways, own...) })
 	if ctx.Err() != nil {
 		return ways, fmt.Errorf("ways between nodes: %w", context.Cause(ctx))
 	}
 	return ways, nil
 }
 
-// ways tries the ways from this node. It leaves out drivers, which other nodes may be unable to dial: drivers dial
+// ownWays tries the ways from this node. It leaves out drivers, which other nodes may be unable to dial: drivers dial
 // themselves.
-func (o *Operator) ways() ([]inspect.Way, error) {
+func ownWays(o *Operator, _ context.Context, _ struct{}) ([]inspect.Way, error) {
 	if !o.trying.CompareAndSwap(false, true) { // one question at a time bounds the connections
 		return nil, errors.New("it is trying its ways for another request: ask again")
 	}
@@ -421,11 +417,11 @@ func (o *Operator) explainHeld(ctx context.Context, c *core.Future) (e core.Expl
 // askSubmitter adds what the node that has the task of a value knows of it.
 func (o *Operator) askSubmitter(ctx context.Context, e core.Explanation, at core.NodeKey, id string) (core.Explanation, error) {
 	members := slices.DeleteFunc(slices.Clone(o.Node.Cluster().Member.View().Nodes()), func(m member.Node) bool { return mesh.KeyOf(m) != at })
-	for _, a := range o.askAll(ctx, members, adminRequest{op: adminWhy, id: id}) {
+	for _, a := range askMembers[[]core.Explanation](ctx, o, members, "why", id) {
 		if a.err != nil {
 			return e, fmt.Errorf("ask node %s, which has the task: %w", at.Node, a.err)
 		}
-		for _, of := range a.answer.Why {
+		for _, of := range a.answer {
 			if of.ID != id {
 				continue
 			}

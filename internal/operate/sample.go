@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"cmp"
 	"errors"
+	"time"
 
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/member"
@@ -13,9 +15,15 @@ import (
 // Sample is what the node, which has started, says of itself to metrics.
 func Sample(o *Operator) (metrics.Sample, error) {
 	s := metrics.Sample{
-		Tasks: taskengine.Functions(o.Tasks), Calls: grainengine.Functions(o.Grains), Grains: o.Grains.Kinds(), Mailboxes: map[string]int{},
+		Tasks: taskengine.Functions(o.Tasks), Calls: grainengine.Functions(o.Grains), Grains: o.Grains.Kinds(),
+		Mailboxes: map[string]int{}, Late: map[string]int{},
 	}
 	grainengine.EachActive(o.Grains, "", func(a grainengine.Active) { s.Mailboxes[a.ID.Kind] += a.Mailbox })
+	for _, g := range grainengine.LateTurns(o.Grains) {
+		s.Late[g.ID.Kind]++
+	}
+	use := ownMemoryUse(o)
+	s.Memory = metrics.Memory{Limit: float64(use.Limit), Used: float64(cmp.Or(use.Used, use.Resident)), Unloaded: float64(use.Unloaded), Refused: float64(use.Refused)}
 	total, free := o.Resources, o.Tasks.Free()
 	s.Resources = []metrics.Resource{{Name: "CPU", Total: total.CPU, Free: free.CPU}}
 	if total.GPU > 0 {
@@ -50,6 +58,16 @@ func Sample(o *Operator) (metrics.Sample, error) {
 		return s, nil
 	}
 	s.Clustered, s.LeaseLeft = true, c.Member.Lease().Seconds()
+	if c.Expires != nil {
+		own, ca := c.Expires()
+		s.Certificates = map[string]float64{"node": time.Until(own).Seconds(), "ca": time.Until(ca).Seconds()}
+	}
+	m := member.StatsOf(c.Member)
+	s.PromiseLeft, s.FencedReads = m.PromiseLeft.Seconds(), m.FencedReads
+	s.Evictions = map[string]uint64{"fast": m.EvictedFast, "slow": m.EvictedSlow}
+	if b := c.Balance(); b != nil {
+		s.Balances, s.GrainLoad, s.GrainMean, s.GrainsMoved = true, b.Load, b.Mean, b.Moved
+	}
 	for _, p := range c.Mesh.Connected() {
 		if s.Links++; p.Relayed() {
 			s.Relayed++

@@ -52,7 +52,7 @@ type statesAnswer struct {
 
 // stateQuery asks for the States of a grain, a KIND/KEY, of the programs with the namespaces.
 type stateQuery struct {
-	Grain  string   `json:"grain"`
+	Grain  exact    `json:"grain"`
 	Spaces []string `json:"spaces"`
 }
 
@@ -95,8 +95,8 @@ func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspec
 
 // ownStates are the stored States of a grain, of the shards that this node leads.
 func ownStates(o *Operator, ctx context.Context, q stateQuery) (a statesAnswer, err error) {
-	kind, key, _ := strings.Cut(q.Grain, "/")
-	id := graindir.ID{Kind: kind, Key: key}
+	id := grainOf(q.Grain)
+	kind := id.Kind
 	a.Knows, a.Namespace = o.Job.Table.Lookup("grain", kind) != nil, o.Namespace
 	names := grainengine.StatesOf(o.Job.Table, kind)
 	if o.Node.Cluster() == nil && len(names) == 0 {
@@ -143,8 +143,13 @@ func ownDecode(o *Operator, ctx context.Context, s storedState) (inspect.State, 
 		}
 		return shown, nil
 	}
+	return shownAs(ctx, shown, v, maxStateShown)
+}
+
+// shownAs adds the value as JSON, by the program's own code.
+func shownAs(ctx context.Context, shown inspect.State, v any, limit int) (inspect.State, error) {
 	made := make(chan inspect.State, 1)
-	go func() { made <- asJSON(shown, v) }()
+	go func() { made <- asJSON(shown, v, limit) }()
 	late := time.NewTimer(decodePatience)
 	defer late.Stop()
 	select {
@@ -158,7 +163,7 @@ func ownDecode(o *Operator, ctx context.Context, s storedState) (inspect.State, 
 }
 
 // asJSON adds the value, as JSON where that can be.
-func asJSON(s inspect.State, v any) (shown inspect.State) {
+func asJSON(s inspect.State, v any, limit int) (shown inspect.State) {
 	shown = s
 	defer func() {
 		if p := recover(); p != nil { // of the program's own code
@@ -171,11 +176,11 @@ func asJSON(s inspect.State, v any) (shown inspect.State) {
 	case err != nil:
 		shown.Why = "it is no JSON: " + err.Error()
 		text = fmt.Appendf(nil, "%+v", reflect.ValueOf(v).Elem().Interface())
-	case len(text) <= maxStateShown:
+	case len(text) <= limit:
 		shown.JSON = text
 		return shown
 	}
-	shown.Cut = max(len(text)-maxStateShown, 0)
+	shown.Cut = max(len(text)-limit, 0)
 	shown.Text = strings.ToValidUTF8(string(text[:len(text)-shown.Cut]), "")
 	return shown
 }

@@ -1,18 +1,26 @@
 package operate
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 )
 
 // errInNoCluster is the error of an operator's request to a node that runs everything in one process.
@@ -39,7 +47,7 @@ func (c *Cluster) shards() (list []inspect.ShardStatus) {
 func Known(m member.Node) inspect.NodeStatus {
 	s := inspect.NodeStatus{
 		Name: m.ID, Incarnation: m.Incarnation, Address: m.Info.Address, Role: RoleOf(m.Info), Version: m.Info.Version,
-		Resources: m.Info.Resources, Labels: m.Info.Labels, State: inspect.NodeActive,
+		Resources: m.Info.Resources, Labels: m.Info.Labels, State: inspect.NodeActive, TTL: m.TTL,
 	}
 	switch {
 	case m.Info.Draining:
@@ -52,13 +60,38 @@ func Known(m member.Node) inspect.NodeStatus {
 	return s
 }
 
+// report is inspect.NodeStatus between nodes.
+type report struct {
+	inspect.NodeStatus
+	Late []grainRow `json:"late,omitempty"`
+}
+
+// maxLate bounds the late turns that a node reports.
+const maxLate = 10
+
+// ownLate lists this node's late turns, the longest first.
+func ownLate(o *Operator) (rows []grainRow) {
+	for _, g := range grainengine.LateTurns(o.Grains) {
+		rows = append(rows, ownGrain(o, &g))
+	}
+	slices.SortFunc(rows, func(a, b grainRow) int {
+		return cmp.Or(cmp.Compare(b.Lasts, a.Lasts), cmp.Compare(a.Key, b.Key))
+	})
+	return rows[:min(len(rows), maxLate)]
+}
+
 // ownReport is this node's status by itself.
-func ownReport(o *Operator) inspect.NodeStatus {
+func ownReport(o *Operator, _ context.Context, _ struct{}) (report, error) {
+	return report{ownStatus(o), ownLate(o)}, nil
+}
+
+func ownStatus(o *Operator) inspect.NodeStatus {
 	k := o.Self()
 	l := o.Tasks.Load()
 	s := inspect.NodeStatus{
-		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Build: build(), Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
-		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
+		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Build: build(), Memory: ownMemoryUse(o),
+		Free: o.Tasks.Free(), Up: time.Since(o.Node.Started()),
+		Queued: l.Queued, Shaped: l.Shaped, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: o.Grains.Kinds(), Devices: ownDevices(o), Demand: ownDemand(o), Groups: ownGroupDemand(o),
 	}
 	if o.Job.Tasks != nil {
@@ -70,7 +103,13 @@ func ownReport(o *Operator) inspect.NodeStatus {
 	if c == nil {
 		return s
 	}
+	s.Balance = c.Balance()
 	s.Up, s.Held, s.LeaseLeft, s.Holding = time.Since(c.Started), c.Refs.Exported(), c.Member.Lease(), o.Node.Holding()
+	if o.Node.Kept() {
+		s.Grace = o.Grace
+	}
+	stats := member.StatsOf(c.Member)
+	s.Electors, s.PromiseLeft = stats.Electors, stats.PromiseLeft
 	if c.Member.State() == member.Suspended {
 		s.State = inspect.NodeSuspended
 	}
@@ -86,11 +125,15 @@ func ownReport(o *Operator) inspect.NodeStatus {
 }
 
 // with adds the fields that the node itself reported.
-func with(s, own inspect.NodeStatus) inspect.NodeStatus {
-	s.PID, s.Build = own.PID, own.Build
+func with(s inspect.NodeStatus, own report) inspect.NodeStatus {
+	s.Late = grainsOf(own.Late)
+	s.PID, s.Build, s.Memory, s.Shaped = own.PID, own.Build, own.Memory, own.Shaped
 	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
+	s.Balance = own.Balance
+	s.Electors, s.PromiseLeft = own.Electors, own.PromiseLeft
 	s.NamedTasks, s.Holding, s.Devices, s.Demand, s.Groups = own.NamedTasks, own.Holding, own.Devices, own.Demand, own.Groups
+	s.Grace = own.Grace
 	if own.State != "" {
 		s.State, s.Error = own.State, own.Error
 	}
@@ -122,4 +165,67 @@ func buildOf(file string) string {
 		return ""
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)[:4])
+}
+
+// maxMixed bounds the functions of Status.Mixed.
+const maxMixed = 200
+
+// mixedAmong are the functions in which members differ that run one program, by the tables that they told when they
+// were connected.
+func mixedAmong(o *Operator, members []member.Node) (list []inspect.Mixed) {
+	type build struct{ space, digest string }
+	type key struct{ space, function string }
+	programs, nodes := map[string][]raysys.NodeID{}, map[build][]raysys.NodeID{}
+	tables, all := map[build][]link.Function{}, map[key]map[string][]raysys.NodeID{}
+	for _, m := range members {
+		if space, table, ok := tableOf(o, mesh.KeyOf(m)); ok {
+			b := build{space, m.Info.Functions}
+			nodes[b], tables[b] = append(nodes[b], m.ID), table
+			programs[space] = append(programs[space], m.ID)
+		}
+	}
+	for b, table := range tables {
+		for _, f := range table {
+			k := key{b.space, f.Kind + " " + f.Name}
+			if all[k] == nil {
+				all[k] = map[string][]raysys.NodeID{}
+			}
+			version := fmt.Sprintf("%016x", f.Fingerprint)
+			all[k][version] = append(all[k][version], nodes[b]...)
+		}
+	}
+	for k, versions := range all {
+		have := slices.Concat(slices.Collect(maps.Values(versions))...)
+		for _, n := range programs[k.space] {
+			if len(have) < len(programs[k.space]) && !slices.Contains(have, n) {
+				versions[""] = append(versions[""], n)
+			}
+		}
+		if len(versions) > 1 {
+			list = append(list, inspect.Mixed{Namespace: k.space, Function: k.function, Versions: versions})
+		}
+	}
+	slices.SortFunc(list, func(a, b inspect.Mixed) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Function, b.Function))
+	})
+	return list[:min(len(list), maxMixed)]
+}
+
+// tableOf returns the functions of a node that is connected, and the namespace of its program.
+func tableOf(o *Operator, k core.NodeKey) (space string, table []link.Function, ok bool) {
+	c := o.Node.Cluster()
+	switch {
+	case c == nil:
+		return "", nil, false
+	case k == o.Self():
+		for _, e := range c.Mesh.Entries() {
+			table = append(table, link.Function{Kind: e.Kind, Name: e.Name, Fingerprint: e.Fingerprint})
+		}
+		return o.Namespace, table, true
+	}
+	p := c.Mesh.Peer(k)
+	if p == nil {
+		return "", nil, false
+	}
+	return p.Namespace(), mesh.FunctionsOf(p), true
 }

@@ -134,7 +134,10 @@ func openWork(o *Operator) (w stillWork) {
 
 // sayStill logs what has lasted longest of that work, as the nodes that have it say.
 func sayStill(o *Operator, w *stillWork, still time.Duration) {
-	q := workQuery{IDs: w.busy, Grains: w.calls}
+	q := workQuery{IDs: w.busy}
+	for _, grain := range w.calls {
+		q.Grains = append(q.Grains, exact(grain))
+	}
 	if len(q.IDs)+len(q.Grains) == 0 {
 		q.IDs = w.queued
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/taskengine"
 )
@@ -52,7 +51,7 @@ func follow(ctx context.Context, o *Operator, from []inspect.Task) (waits, ends 
 					continue
 				}
 				if asked[id] = true; on.Grain != "" {
-					q.Grains = append(q.Grains, on.Grain)
+					q.Grains = append(q.Grains, exact(on.Grain))
 				} else {
 					q.IDs = append(q.IDs, on.ID)
 				}
@@ -139,7 +138,7 @@ func waitsOn(t *core.Turn) (list []inspect.WaitsOn, open int) {
 type workQuery struct {
 	IDs    []string `json:"ids,omitempty"`
 	Prefix string   `json:"prefix,omitempty"`
-	Grains []string `json:"grains,omitempty"`
+	Grains []exact  `json:"grains,omitempty"`
 }
 
 // findWork asks all nodes for work. What a node has sent to another is told by that one only, where it answers.
@@ -180,8 +179,7 @@ func ownWork(o *Operator, _ context.Context, q workQuery) (p page[inspect.Task],
 		}
 	}
 	for _, name := range q.Grains {
-		kind, key, _ := strings.Cut(name, "/")
-		for _, g := range grainengine.FindActive(o.Grains, graindir.ID{Kind: kind, Key: key}) {
+		for _, g := range grainengine.FindActive(o.Grains, grainOf(name)) {
 			for _, t := range g.Turns() {
 				p.Rows = append(p.Rows, ownTurn(o, &g, &t))
 			}

@@ -31,12 +31,9 @@ func merged(e, submitter core.Explanation) core.Explanation {
 // explanations are all answers, by id.
 func explanations(ctx context.Context, o *Operator, prefix string) (byID map[string]core.Explanation, silent []string) {
 	var list []core.Explanation
-	for k, a := range o.askAll(ctx, o.Members(), adminRequest{op: adminWhy, id: prefix}) {
-		if a.err != nil {
-			silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
-		}
-		list = append(list, a.answer.Why...)
-	}
+	silent, _ = ask(ctx, o, "", "why", prefix, func(_ core.NodeKey, own []core.Explanation) {
+		list = append(list, own...)
+	})
 	// Who has the value, or its task, knows more than who holds a reference, and of those one that has looked for the value.
 	rank := func(e core.Explanation) int {
 		switch {
@@ -62,7 +59,6 @@ func explanations(ctx context.Context, o *Operator, prefix string) (byID map[str
 		}
 		byID[e.ID] = one
 	}
-	slices.Sort(silent)
 	return byID, silent
 }
 
@@ -101,7 +97,7 @@ func namedTasks(ctx context.Context, o *Operator, name string, spaces []string) 
 const explainLimit = 2 * time.Second
 
 // ownExplain says what this node knows of the values whose ids begin with prefix.
-func ownExplain(o *Operator, ctx context.Context, prefix string) []core.Explanation {
+func ownExplain(o *Operator, ctx context.Context, prefix string) ([]core.Explanation, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainLimit)
 	defer cancel()
 	wanted := func(id raysys.TaskID) bool { return strings.HasPrefix(id.String(), prefix) }
@@ -124,7 +120,7 @@ func ownExplain(o *Operator, ctx context.Context, prefix string) []core.Explanat
 			list = append(list, e)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // explanation is e as the program sees it.

@@ -2,6 +2,7 @@
 //
 //	GET /api/KIND, /api/get/ID  ──► access ──► answers ──► Source: a *system.Node, which asks its cluster
 //	GET /debug/pprof/           ──► access ──► Config.Others: of package metrics
+//	GET /metrics/cluster        ──► answers, for everybody: numbers alone
 //	GET /metrics, /healthz ...  ──► Config.Others, for everybody
 //
 // The nouns:

@@ -155,6 +155,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch path := r.URL.Path; {
+	case path == "/metrics/cluster":
+		s.cluster(w, r)
+		return
 	case path == "/metrics", path == "/healthz", path == "/readyz":
 		s.Others.ServeHTTP(w, r)
 		return

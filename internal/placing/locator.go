@@ -33,13 +33,14 @@ func (l Locator) Elsewhere(id graindir.ID, want graindir.Wanted, waits bool) gra
 	if waits && errors.Is(err, placement.ErrNoNode) {
 		l.pl.askForRoom(l.grainRequest(id, want))
 	}
-	if err != nil || d.Node == self {
+	at := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
+	if err != nil || d.Node == self || startsNone(l.pl, at) {
 		return graindir.Place{}
 	}
 	if call { // nothing else says where it goes
 		l.pl.Decisions.Placed(id, d)
 	}
-	return graindir.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}
+	return graindir.Place{NodeKey: at}
 }
 
 // Confirm implements graindir.Cluster.
@@ -48,16 +49,21 @@ func (l Locator) Confirm(id graindir.ID, token graindir.Token, done func(graindi
 }
 
 // Release implements graindir.Cluster.
-func (l Locator) Release(id graindir.ID, token graindir.Token, done func(error)) {
+func (l Locator) Release(id graindir.ID, token graindir.Token, to core.NodeKey, done func(graindir.Place, error)) {
 	began := l.pl.Wheel.Now()
 	most := began + int64(grainFor)
 	l.arrives(id, most)
-	l.pl.Registry.Release(id, token, func(err error) {
+	l.pl.Registry.Release(id, token, to, func(p graindir.Place, err error) {
 		if now := l.pl.Wheel.Now(); err == nil {
 			l.arrives(id, min(most, now+now-began+int64(givenBackFor)))
 		}
-		done(err)
+		done(p, err)
 	})
+}
+
+// End implements graindir.Cluster. The grain goes nowhere, but for calls that wait.
+func (l Locator) End(id graindir.ID, token graindir.Token, done func(error)) {
+	registry.End(l.pl.Registry, id, token, done)
 }
 
 // arrives notes until when a grain that was placed here, and leaves, is on its way to where it goes, if it was seen off.
@@ -90,6 +96,9 @@ func (l Locator) Self() core.NodeKey { return l.pl.self() }
 
 // Suspended implements graindir.Cluster.
 func (l Locator) Suspended() error { return l.pl.Suspended() }
+
+// Admit implements graindir.Cluster.
+func (l Locator) Admit() (waited bool, err error) { return l.pl.Admit() }
 
 // anywhere chooses a node for a call that any worker can serve, or a grain that is seen off.
 func (l Locator) anywhere(id graindir.ID, want graindir.Wanted) (placement.Decision, error) {

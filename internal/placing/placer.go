@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
@@ -47,7 +48,8 @@ type Config struct {
 	Wheel      *wheel.Wheel
 	Pool       *goroutines.Pool
 	Decisions  Decisions
-	Suspended  func() error // why calls to named grains fail now; nil while the lease is good
+	Admit      func() (waited bool, err error) // see graindir.Cluster
+	Suspended  func() error                    // why calls to named grains fail now; nil while the lease is good
 }
 
 // Placer chooses the nodes of a node's work in a cluster.
@@ -64,20 +66,26 @@ type Placer struct {
 	Homeless atomic.Int64  // stateless calls that wait for a worker
 	Looks    atomic.Int32  // calls of MoveWaiting since its last look; 0: none is under way
 	draws    atomic.Uint64 // random choices made here
-	tell     chan struct{} // capacity 1: wakes TellLoad
+	tell     chan struct{} // capacity 1: has TellLoad tell all
+	word     chan struct{} // capacity 1: has TellLoad tell those in to
 	rest     chan struct{} // capacity 1: the same, soon
 	short    chan struct{} // capacity 1: has TellLoad look after what waits for resources
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex  // guards the rest
+	to      []wire.Peer // for which Tell was called
 	loads   map[core.NodeKey]loadreport.Load
 	reports reports
-	members uint64 // grows with every change that placement depends on, but for loads
+	// What SetGrainLoad was told; balances: it was.
+	grainTime   time.Duration
+	grainStands int
+	balances    bool
+	members     uint64 // grows with every change that placement depends on, but for loads
 }
 
 // New makes the placer of a node. NewGroups makes it whole, and Groups.Engines gives it the engines.
 func New(c Config) *Placer {
 	pl := &Placer{
-		Config: c, tell: make(chan struct{}, 1), rest: make(chan struct{}, 1), short: make(chan struct{}, 1), loads: map[core.NodeKey]loadreport.Load{},
+		Config: c, tell: make(chan struct{}, 1), word: make(chan struct{}, 1), rest: make(chan struct{}, 1), short: make(chan struct{}, 1), loads: map[core.NodeKey]loadreport.Load{},
 	}
 	pl.Affinity.pl = pl
 	return pl
@@ -172,13 +180,14 @@ func (pl *Placer) reachesWorker() bool {
 	return false
 }
 
-// TellLoad sends the load to all peers when it has changed: at each tick, and at once when the task engine calls
-// LoadChanged, and soon after it calls RestChanged. While work waits for resources it looks where there is room for that.
+// TellLoad sends the load to all peers when it has changed: now and then (forwarding.ReportEvery), at once when the
+// task engine calls LoadChanged, and soon after it calls RestChanged. It sends it to one peer at once when the task
+// engine calls Tell. While work waits for resources it looks where there is room for that.
 func (pl *Placer) TellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
 	var last loadreport.Load
-	lastRooms := ""
+	lastRooms, lastAt := "", time.Time{}
 	rest, pause := pl.rest, (<-chan time.Time)(nil)
 	short, look := pl.short, (<-chan time.Time)(nil)
 	for {
@@ -188,6 +197,12 @@ func (pl *Placer) TellLoad() {
 			pl.tasks.Tick()
 			pl.forgetSent()
 			pl.MoveWaiting()
+			if every := forwarding.ReportEvery(len(pl.Mesh.Connected()) + 1); time.Since(lastAt) < every-loadEvery/2 {
+				continue
+			}
+		case <-pl.word:
+			tellSome(pl)
+			continue
 		case <-pl.tell:
 		case <-rest:
 			rest, pause = nil, time.After(restEvery)
@@ -212,21 +227,52 @@ func (pl *Placer) TellLoad() {
 		for i, p := range peers {
 			of[i] = refs.Of(p)
 		}
-		now, rooms, received, news := pl.tasks.Report(of)
+		now, rooms, received, news := reportTo(pl, of)
 		if now == last && !news && rooms == lastRooms {
 			continue
 		}
-		last, lastRooms = now, rooms
-		for i, p := range peers {
-			if p.Send(wire.Control, wire.KindLoad, loadreport.Append(nil, now, rooms, received[i])) == nil { // a peer that is gone needs no load
-				p.Flush()
-			}
+		last, lastRooms, lastAt = now, rooms, time.Now()
+		for i, p := range of {
+			sendLoad(p, wire.Control, now, rooms, received[i])
 		}
 		pl.learnLoad(pl.self(), now, nil, 0)
 	}
 }
 
-// LoadChanged wakes TellLoad.
+// Tell has TellLoad send the load to one peer at once.
+func (pl *Placer) Tell(p wire.Peer) {
+	pl.mu.Lock()
+	if !slices.Contains(pl.to, p) {
+		pl.to = append(pl.to, p)
+	}
+	pl.mu.Unlock()
+	select {
+	case pl.word <- struct{}{}:
+	default:
+	}
+}
+
+// tellSome sends the load to those for which Tell was called. It goes with the answers, behind those that give tasks
+// back: a node that hears of room first, and then that a task comes back, leaves this one alone.
+func tellSome(pl *Placer) {
+	pl.mu.Lock()
+	of := pl.to
+	pl.to = nil
+	pl.mu.Unlock()
+	now, rooms, received, _ := reportTo(pl, of)
+	for i, p := range of {
+		sendLoad(p, wire.Replies, now, rooms, received[i])
+	}
+}
+
+func sendLoad(p wire.Peer, c wire.Class, l loadreport.Load, rooms string, received loadreport.Received) {
+	frame := loadreport.Append(nil, l, rooms, received)
+	if p.Send(c, wire.KindLoad, frame) == nil { // a peer that is gone needs no load
+		p.Flush()
+	}
+}
+
+// LoadChanged has TellLoad send the load to all at once.
 func (pl *Placer) LoadChanged() {
 	select {
 	case pl.tell <- struct{}{}:
@@ -274,7 +320,8 @@ func (pl *Placer) OnLoad(p *refs.Session, frame []byte) error {
 func (pl *Placer) learnLoad(k core.NodeKey, l loadreport.Load, p *refs.Session, received uint64) {
 	pl.view.mu.Lock() // what is counted is taken from what is free by one change
 	pl.mu.Lock()
-	news, freer := pl.loads[k].Rest != l.Rest, l.Free > pl.loads[k].Free
+	was := pl.loads[k]
+	news, freer := was.Rest != l.Rest, l.Free > was.Free || l.Memory != was.Memory
 	pl.loads[k] = l
 	pl.reports.add(k)
 	pl.mu.Unlock()
@@ -292,6 +339,13 @@ func (pl *Placer) learnLoad(k core.NodeKey, l loadreport.Load, p *refs.Session, 
 	if k != pl.self() {
 		pl.MoveWaiting()
 	}
+}
+
+// startsNone reports whether a node has said that it starts no grain.
+func startsNone(pl *Placer, k core.NodeKey) bool {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	return pl.loads[k].Memory == loadreport.Full
 }
 
 // Locator returns how the grain engine finds grains.

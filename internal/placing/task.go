@@ -17,7 +17,7 @@ func balanced(o *core.Options) bool { return o.Strategy == "" || o.Strategy == s
 
 // EnterLoad enters the load that a node reported, which counts all but so many of the tasks of this node.
 func EnterLoad(n *placement.Node, l *loadreport.Load, since int) {
-	n.MeanTask, n.Line, n.Bandwidth = l.Mean, l.Line, l.Bandwidth
+	n.MeanTask, n.Line, n.Bandwidth, n.Crowded = l.Mean, l.Line, l.Bandwidth, l.Memory != loadreport.Roomy
 	there := l.Busy + float64(l.Inbound-l.InboundShaped-l.Parked+since) // of the shaped ones, Busy counts those that run and Queued those that wait
 	run := float64(l.InboundShaped - min(l.InboundShaped, l.Shaped))
 	n.Running = int(max(min(max(there, run), math.Ceil(n.Total.CPU)), 0)) // those that have no CPU run, too

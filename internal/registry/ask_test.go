@@ -14,7 +14,7 @@ func kinds(token graindir.Token) map[string]func(e *elsewhere, done func(error))
 	return map[string]func(e *elsewhere, done func(error)){
 		"locate":  asking[graindir.Placed](locateAlice()),
 		"confirm": asking[graindir.Placed](confirmAlice(token)),
-		"release": asking[struct{}](releaseAlice(token)),
+		"release": asking[graindir.Place](releaseAlice(token)),
 		"load":    asking[[]graindir.Record](loadAlice(token)),
 		"save":    asking[graindir.ETag](saveAlice(token)),
 		"changes": asking[[]Entry](&changes{[]Change{RemoveName("n/x")}}),

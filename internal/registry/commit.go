@@ -206,6 +206,9 @@ func readConditions(r *wire.Reader) ([]placement.Condition, error) {
 	if n > maxConditions {
 		return nil, fmt.Errorf("%w: %d conditions", wire.ErrCorrupt, n)
 	}
+	if n == 0 {
+		return nil, r.Err()
+	}
 	list := make([]placement.Condition, n)
 	for i := range list {
 		flags := r.Uvarint()

@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -29,7 +31,57 @@ func commitAlice(token graindir.Token, after graindir.ETag, turn uint64, calls .
 	return o
 }
 
-func restoreAlice(token graindir.Token) *restore { return &restore{*loadAlice(token)} }
+func restoreAlice(token graindir.Token) *restore { return &restore{load: *loadAlice(token)} }
+
+// TestRestorePages: what is stored of a grain comes in answers of about pageBytes, each State and each reply once.
+func TestRestorePages(t *testing.T) {
+	e := served(t)
+	now := place(t, e, aliveNode)
+	names, after := []string{}, graindir.ETag{}
+	for i := range 6 { // a commit each, of 250 KB
+		o := commitAlice(now.Token, after, uint64(i+1))
+		names = append(names, fmt.Sprint("s", i))
+		o.States = append(o.States, graindir.StateChange{Name: names[i], Data: bytes.Repeat([]byte{byte(i)}, 120_000)})
+		for j := range 120 {
+			call := raysys.TaskID{Hi: 7, Lo: uint64(i*120 + j)}
+			o.Replies = append(o.Replies, graindir.StoredReply{Call: call, Data: append(replyOf(aliveNode), make([]byte, 1000)...)})
+		}
+		a := says(e, aliveNode, o)
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		after = a.value
+	}
+	next := restore{load: load{alice(now.Token), names}}
+	states, pages, replies := 0, 0, map[raysys.TaskID]bool{}
+	for more := true; more; pages++ {
+		a := says(e, aliveNode, &next)
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		size := 0
+		for _, s := range a.value.States {
+			if !s.Exists || s.Data[0] != byte(states) {
+				t.Errorf("State %d is another", states)
+			}
+			states, size = states+1, size+len(s.Data)
+		}
+		for _, p := range a.value.Replies {
+			if replies[p.Call] {
+				t.Errorf("reply %s comes twice", p.Call)
+			}
+			replies[p.Call], size = true, size+len(p.Data)
+			next.after = p.Call
+		}
+		if size > pageBytes+128<<10 {
+			t.Errorf("page %d has %d bytes", pages, size)
+		}
+		next.names, more = names[states:], a.value.more
+	}
+	if states != len(names) || len(replies) != 720 || pages < 3 {
+		t.Errorf("%d States and %d replies in %d pages", states, len(replies), pages)
+	}
+}
 
 // TestCommit: the States, the counter and the replies of a turn are stored together or not at all, under the current token
 // and behind the turn that they name.

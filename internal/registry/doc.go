@@ -21,7 +21,8 @@
 //   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object
 //     and at which nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under
 //     "o/", names under "n/"; of durable grains, counters under "d/" and replies under "c/"; tasks under "t/", by run
-//     and id; placement groups under "p/"; what is due at a time under "r/" (package due).
+//     and id; placement groups under "p/"; what is due at a time under "r/" (package due); which grains
+//     are always on under "a/".
 //   - A [TaskRecord] has the recipe of a task to which other nodes than its submitter's refer, its submitter, and its
 //     outcome. Its attempt counts the submitters. When the submitter dies another node claims the task: of all that
 //     wait for it, the first.
@@ -31,6 +32,7 @@
 //   - Reaping removes dead nodes from the records. A leader reaps when a node dies, and each new leader reaps once. The
 //     files of a record stay: they are entered by the names of nodes, which may come back. The record of a task goes
 //     when nobody has claimed it 30 s after the death, or after the next leader began; a detached one stays.
+//   - A sleeper is a grain that is always on and has no placement on a living node. Its leader has a worker call it.
 //   - [Members] is what the registry needs to know of the cluster.
 //
 // The operations:
@@ -38,7 +40,7 @@
 //	operation  question                  answer              who may ask                       outcome unknown
 //	locate     which grain, what node    place               every node                        asked again
 //	confirm    which grain               place, or none      every node                        asked again
-//	release    token                     -                   the node of the placement         asked again
+//	release    token, new node or none   place, or none      the node of the placement         asked again
 //	load       token, names              data and ETags      the node of the placement         asked again
 //	save       token, name, ETag, data   ETag                the node of the placement         the asker reads the State
 //	restore    token, names              States, replies     the node of the placement         asked again
@@ -49,19 +51,23 @@
 //	group      verb, key, record         entry               every node                        asked again
 //	dues       changes of one shard, or page  records        every node                        asked again
 //
-// A node whose lease is out asks for nothing but release, and leads nothing: its leaders refuse.
+// A node whose lease is out asks for nothing but release, and leads nothing: its leaders refuse. One whose electors do
+// not answer may have been replaced: its leaders commit an empty batch before a locate, confirm, find or group.
 //
 // Invariants (rules C19, C20, C22):
 //
 //	Token, ETag, shardlog.Version     three types; a token is the version of a placement, an ETag that of a State, neither stands for the other
 //	a placement on a living node   is moved by release alone; locate returns it
 //	load, save, restore, commit    only under the current token, from the node that has it: else raysys.ErrMoved, and nothing was done
+//	release with a new node        one batch on condition of the token; the version of the new record is the new token
 //	release                        the same, but that a token which is not current releases nothing, without an error
 //	save                           one batch with two conditions: the token of the placement, the ETag of the State
 //	commit                         one batch with two conditions: the token of the placement, the version of the grain's counter
 //	load                           answered after an empty batch was committed: this node led the shard after it read
 //	restore                        reads behind an empty batch that was committed
+//	an answer of load, restore     has about pageBytes; for the rest the asker asks again
 //	grain and State                one shard; a batch lies in one shard
+//	a grain that is always on      has its record "a/" from the batch of its first placement to a release that says so
 //	errNotLeader                   the next leader is asked; nothing was done, or it was a locate, changes or tasks, which may be done twice
 //	tasks                          each change in one batch on condition of the version of its record; without a change, answered after an empty batch
 //	an attempt of a task           has one submitter; the next begins when that one is dead

@@ -300,6 +300,23 @@ func wall(r *Registry) time.Time {
 // dueRang is the message that an alarm has rung.
 type dueRang int64
 
+// dueFenced is the same after an empty batch was committed: this node led the shard when the alarm had rung.
+type dueFenced dueRang
+
+// ringFenced has what is due given to workers once this node has shown that it leads: another may, and may have paused a
+// schedule.
+func ringFenced(l *leader, m dueRang) {
+	l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) {
+		switch {
+		case l.shard.Err() != nil: // the next leader has a table of its own
+		case err == nil:
+			l.post(dueFenced(m))
+		default:
+			l.reg.cfg.Runner.After(time.Second, func() { l.post(m) })
+		}
+	})
+}
+
 // dueWorld implements due.World for a leader.
 type dueWorld struct{ *leader }
 

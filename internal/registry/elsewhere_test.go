@@ -27,6 +27,7 @@ type elsewhere struct {
 	asked func(request) // what that node does
 	away  atomic.Bool   // the store is, and the lease out
 	leads atomic.Bool   // this node is about to lead the shard
+	mute  atomic.Bool   // the electors of this node are
 	dead  sync.Map      // incarnations
 	hosts atomic.Pointer[[]placement.Node]
 	looks atomic.Uint64
@@ -63,6 +64,8 @@ func (e *elsewhere) Suspended() error {
 	}
 	return nil
 }
+
+func (e *elsewhere) Promised() bool { return !e.mute.Load() }
 
 func (e *elsewhere) Alive(k core.NodeKey) bool {
 	e.aliveAsked.Add(1)

@@ -25,6 +25,9 @@ func (g *grain) shardKey() string { return g.name() }
 
 func (g *grain) placementKey() string { return "g/" + g.name() }
 
+// alwaysKey is that of the record which says that the grain is always on.
+func (g *grain) alwaysKey() string { return alwaysPrefix + g.name() }
+
 func (g *grain) stateKey(name string) string { return StateKey(g.ns, g.id, name) }
 
 // StateKey is the key of the record of a grain's State.

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -90,7 +91,7 @@ func alice(token graindir.Token) grain {
 
 func locateAlice() *locate                       { return &locate{grain: alice(graindir.Token{})} }
 func confirmAlice(token graindir.Token) *confirm { return &confirm{grain: alice(token)} }
-func releaseAlice(token graindir.Token) *release { return &release{alice(token)} }
+func releaseAlice(token graindir.Token) *release { return &release{grain: alice(token)} }
 func loadAlice(token graindir.Token) *load       { return &load{alice(token), []string{"n"}} }
 func saveAlice(token graindir.Token) *save {
 	return &save{grain: alice(token), name: "n", data: []byte("x")}
@@ -120,6 +121,66 @@ func TestLateRelease(t *testing.T) {
 	}
 	if a := says(e, aliveNode, confirmAlice(now.Token)); a.value.Place != now {
 		t.Errorf("a late release with token %v removed the placement %+v that followed: now it is %+v", old.Token, now, a.value)
+	}
+}
+
+// TestReleaseToANode: a release that names a node puts the grain there in one step, under a token that is newer, and nobody finds it
+// anywhere else meanwhile. Where that node is dead, drains, joins or is of another incarnation the grain is nowhere, as after a release
+// that names none; and a release by a token that is not current changes nothing.
+func TestReleaseToANode(t *testing.T) {
+	target, driver := core.NodeKey{Node: "target", Incarnation: 8}, core.NodeKey{Node: "driver", Incarnation: 9}
+	for name, c := range map[string]struct {
+		change func(*elsewhere, *placement.Node)
+		to     core.NodeKey
+		moves  bool
+	}{
+		"a worker":            {func(*elsewhere, *placement.Node) {}, target, true},
+		"none":                {func(*elsewhere, *placement.Node) {}, core.NodeKey{}, false},
+		"dead":                {func(e *elsewhere, _ *placement.Node) { e.dead.Store(target, true) }, target, false},
+		"draining":            {func(_ *elsewhere, n *placement.Node) { n.Draining = true }, target, false},
+		"joining":             {func(_ *elsewhere, n *placement.Node) { n.Joining = true }, target, false},
+		"suspect":             {func(_ *elsewhere, n *placement.Node) { n.Suspect = true }, target, false},
+		"another incarnation": {func(*elsewhere, *placement.Node) {}, core.NodeKey{Node: "target", Incarnation: 7}, false},
+		"unknown":             {func(*elsewhere, *placement.Node) {}, core.NodeKey{Node: "nobody", Incarnation: 7}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := served(t)
+			old := place(t, e, aliveNode)
+			nodes := []placement.Node{host(target, "test"), host(aliveNode, "test")}
+			c.change(e, &nodes[0])
+			e.hosts.Store(&nodes)
+			a := says(e, aliveNode, &release{grain: alice(old.Token), to: c.to})
+			now := says(e, driver, confirmAlice(old.Token))
+			switch {
+			case a.err != nil || now.err != nil || a.value != now.value.Place:
+				t.Fatalf("released to %+v, found at %+v", a, now)
+			case !c.moves && !a.value.IsZero():
+				t.Fatalf("it goes to %+v", a)
+			case c.moves && (a.value.NodeKey != target || !a.value.Token.Newer(old.Token)):
+				t.Fatalf("it goes to %+v, and was at %+v", a, old)
+			}
+			if again := says(e, aliveNode, &release{grain: alice(old.Token), to: c.to}); again.err != nil || !again.value.IsZero() {
+				t.Errorf("asked again: %+v", again)
+			}
+			if after := says(e, driver, confirmAlice(old.Token)); after.value != now.value {
+				t.Errorf("a late release moved it from %+v to %+v", now.value, after.value)
+			}
+		})
+	}
+}
+
+// TestLocateWhileMoving: who asks for a grain while it moves gets the place that it moves to.
+func TestLocateWhileMoving(t *testing.T) {
+	target, driver := core.NodeKey{Node: "target", Incarnation: 8}, core.NodeKey{Node: "driver", Incarnation: 9}
+	e := served(t)
+	old := place(t, e, aliveNode)
+	e.hosts.Store(&[]placement.Node{host(target, "test"), host(aliveNode, "test")})
+	moved, found := make(chan answer[graindir.Place], 1), make(chan answer[graindir.Placed], 1)
+	askFrom(e, aliveNode, &release{grain: alice(old.Token), to: target}, func(p graindir.Place, err error) { moved <- answer[graindir.Place]{p, err} })
+	askFrom(e, driver, locateAlice(), func(p graindir.Placed, err error) { found <- answer[graindir.Placed]{p, err} })
+	m, f := <-moved, <-found
+	if m.err != nil || f.err != nil || f.value.Place != m.value || m.value.NodeKey != target {
+		t.Errorf("moved to %+v, located at %+v", m, f)
 	}
 }
 
@@ -159,6 +220,34 @@ func TestLoadIsFenced(t *testing.T) {
 	}
 	if a := says(e, aliveNode, restoreAlice(p.Token)); a.err != errNotLeader {
 		t.Errorf("a leader that was deposed answers a restore: %+v, want that the next one is asked", a)
+	}
+}
+
+// TestLookIsFenced: a leader whose electors do not answer may have been replaced: it tells of its memory only what it
+// still led behind the question.
+func TestLookIsFenced(t *testing.T) {
+	e := served(t)
+	p := place(t, e, aliveNode)
+	looks := func() map[string]error {
+		return map[string]error{
+			"locate":  says(e, aliveNode, locateAlice()).err,
+			"confirm": says(e, aliveNode, confirmAlice(p.Token)).err,
+			"find":    says(e, aliveNode, &find{key: "o/x"}).err,
+			"wait":    says(e, aliveNode, &find{key: "o/x", wait: true, seen: shardlog.Version{Epoch: 1}}).err,
+			"group":   says(e, aliveNode, &group{groupengine.Question{Op: groupengine.Check, Key: "p/x"}}).err,
+		}
+	}
+	e.mute.Store(true)
+	for name, err := range looks() {
+		if err != nil {
+			t.Errorf("%s at a leader that leads: %v", name, err)
+		}
+	}
+	depose(t, e)
+	for name, err := range looks() {
+		if err != errNotLeader {
+			t.Errorf("%s at a leader that was deposed: %v, want that the next one is asked", name, err)
+		}
 	}
 }
 
@@ -250,7 +339,7 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 			t.Errorf("%s of the other program's grain: %v, want ErrMoved", name, err)
 		}
 	}
-	says(e, one, &release{other})
+	says(e, one, &release{grain: other})
 	if a := says(e, two, &confirm{grain: grain{"b", id, tokens[2]}}); a.value.NodeKey != two {
 		t.Errorf("the grain of program b: %+v", a)
 	}

@@ -37,6 +37,7 @@ type leader struct {
 	handing  map[string]bool // by key: the tasks that wait for a worker (handOver); nil when none does
 	groups   grouping
 	due      due.Table
+	sleepers sleepers
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.
@@ -56,8 +57,11 @@ func newLeader(r *Registry, s *shardlog.Shard) *leader {
 // *reapRefused, *reapAgain, *reapUnclaimed, *handOverAgain,
 // *groupAnswered, groupAgain, dueRang and due.Refused.
 type (
-	released   struct{ node core.NodeKey } // a placement record is gone
-	stateSaved string                      // the State with this key was stored or removed
+	released struct { // a placement record is gone
+		node core.NodeKey
+		name string
+	}
+	stateSaved string // the State with this key was stored or removed
 )
 
 // Receive implements actor.Actor.
@@ -71,12 +75,21 @@ func (l *leader) Receive(ctx actor.Context) {
 			m.fail(err)
 			return
 		}
+		if m.code().fromMemory() && !l.reg.cfg.Members.Promised() {
+			l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) { serveFenced(l, m, outcome(err)) })
+			return
+		}
 		m.serveAt(l)
+	case fenced:
+		m.q.serveAt(l)
 	case *placed:
 		l.placed(m)
 		l.reapRest(m.key)
 	case *released:
 		l.uncount(m.node)
+		placementEnded(l, m.name, m.node)
+	case wakeSleepers:
+		callSleepers(l)
 	case *reap:
 		l.reap()
 	case *reapRefused:
@@ -93,6 +106,12 @@ func (l *leader) Receive(ctx actor.Context) {
 		delete(l.groups.pause, string(m))
 		l.drive(string(m))
 	case dueRang:
+		if l.reg.cfg.Members.Promised() {
+			l.due.Rang(int64(m))
+		} else {
+			ringFenced(l, m)
+		}
+	case dueFenced:
 		l.due.Rang(int64(m))
 	case due.Refused:
 		l.due.Refused(m)
@@ -115,6 +134,26 @@ func (l *leader) Receive(ctx actor.Context) {
 		for key := range l.groups.by {
 			l.reg.ledGroups.note(key, nil, 0, false)
 		}
+	}
+}
+
+// fenced is a request after an empty batch was committed: this node led the shard when the request was there.
+type fenced struct{ q request }
+
+// serveFenced has q served, unless there is an error.
+func serveFenced(l *leader, q request, err error) {
+	l.reg.mu.Lock()
+	led := l.reg.led[q.who().shard]
+	leads := led != nil && led.shard == l.shard
+	if err == nil && leads {
+		l.post(fenced{q}) // under mu: the leader ends behind it
+	}
+	l.reg.mu.Unlock()
+	switch {
+	case err != nil:
+		q.fail(err)
+	case !leads:
+		q.fail(errNotLeader)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// load reads records of a grain's State. The current activation may ask.
+// load reads records of a grain's State, of as many names as a page has room for. The current activation may ask.
 type load struct {
 	grain
 	names []string
@@ -19,6 +19,9 @@ func (*load) code() code { return codeLoad }
 
 // maxNames bounds the States of one request.
 const maxNames = 256
+
+// pageBytes is about the size of an answer: what does not fit its asker asks for in the next one.
+const pageBytes = 512 << 10
 
 func (o *load) append(dst []byte) []byte {
 	dst = wire.AppendUvarint(o.grain.append(dst), uint64(len(o.names)))
@@ -56,7 +59,7 @@ func (*load) appendAnswer(dst []byte, records []graindir.Record) []byte {
 
 func (o *load) readAnswer(r *wire.Reader) (records []graindir.Record, err error) {
 	n := r.Count(1)
-	if n != len(o.names) {
+	if n > len(o.names) || n == 0 && len(o.names) > 0 {
 		return nil, fmt.Errorf("%w: %d records for %d names", wire.ErrCorrupt, n, len(o.names))
 	}
 	records = make([]graindir.Record, n)
@@ -73,7 +76,7 @@ func (o *load) serve(l *leader, q *asked[[]graindir.Record]) {
 		q.fail(err)
 		return
 	}
-	records := o.records(l)
+	records, _ := o.records(l)
 	// The records are current if this node leads the shard after they were read: an empty batch that commits proves
 	// that.
 	l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) {
@@ -85,15 +88,31 @@ func (o *load) serve(l *leader, q *asked[[]graindir.Record]) {
 	})
 }
 
-// records reads the States from the shard's table.
-func (o *load) records(l *leader) []graindir.Record {
-	records := make([]graindir.Record, len(o.names))
-	for i, n := range o.names {
-		if rec, ok := l.shard.Get(o.stateKey(n)); ok {
-			records[i] = graindir.Record{Data: rec.Value, ETag: graindir.ETag(rec.Version), Exists: true}
+// records reads the States from the shard's table: the first ones, of size bytes, where they are too large for a page.
+func (o *load) records(l *leader) (records []graindir.Record, size int) {
+	for _, n := range o.names {
+		if size >= pageBytes {
+			break
+		}
+		rec, ok := l.shard.Get(o.stateKey(n))
+		if records = append(records, graindir.Record{}); ok {
+			records[len(records)-1] = graindir.Record{Data: rec.Value, ETag: graindir.ETag(rec.Version), Exists: true}
+			size += len(rec.Value)
 		}
 	}
-	return records
+	return records, size
+}
+
+// loadPages asks for the records of o's names, behind those of earlier pages.
+func loadPages(r *Registry, o load, earlier []graindir.Record, done func([]graindir.Record, error)) {
+	ask(r, &o, func(page []graindir.Record, err error) {
+		all := append(earlier, page...)
+		if err != nil || len(page) == len(o.names) {
+			done(all, err)
+			return
+		}
+		loadPages(r, load{o.grain, o.names[len(page):]}, all, done)
+	})
 }
 
 // EachState shows the States of a grain that are in shards which this node leads, as they are now.

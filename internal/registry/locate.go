@@ -22,6 +22,7 @@ type locate struct {
 	labels   map[string]string // the node must have them all
 	needs    raysys.Resources  // what the grain holds
 	avoid    graindir.Place    // a placement that the asker could not use
+	always   bool              // it is woken where its placement ends by itself
 	bundle   core.Bundle       // what it holds that of; zero for the node
 	at       core.NodeKey      // the node that has the bundle, as far as the asker knows
 
@@ -40,20 +41,25 @@ func (o *locate) append(dst []byte) []byte {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, k), v)
 	}
 	dst = appendPlace(dst, o.avoid)
-	if !o.holds() && o.bundle.Group == "" && len(o.conditions) == 0 { // most grains: what follows would only take room
-		return dst
+	if !o.holds() && o.bundle.Group == "" && len(o.conditions) == 0 && !o.always {
+		return dst // most grains: what follows would only take room
 	}
 	needs, err := json.Marshal(o.needs)
 	if err != nil {
 		panic(err) // its amounts are valid, or the kind is not defined
 	}
-	if dst = wire.AppendBytes(dst, needs); o.bundle.Group == "" && len(o.conditions) == 0 {
+	if dst = wire.AppendBytes(dst, needs); o.bundle.Group == "" && len(o.conditions) == 0 && !o.always {
 		return dst
 	}
 	if o.bundle.Group != "" { // it decides on the node: there are no conditions
-		return appendBundle(wire.AppendNode(dst, o.at), o.bundle)
+		dst = appendBundle(wire.AppendNode(dst, o.at), o.bundle)
+	} else {
+		dst = appendConditions(wire.AppendNode(dst, core.NodeKey{}), o.conditions)
 	}
-	return appendConditions(wire.AppendNode(dst, core.NodeKey{}), o.conditions)
+	if o.always { // a leader of a version before passes over it
+		dst = append(dst, 1)
+	}
+	return dst
 }
 
 func (o *locate) holds() bool { return !reflect.DeepEqual(o.needs, raysys.Resources{}) }
@@ -84,12 +90,13 @@ func (o *locate) read(r *wire.Reader) error {
 	if r.Len() == 0 {
 		return nil
 	}
+	var err error
 	if o.at = wire.ReadNode(r); o.at.Node != "" {
 		o.bundle = readBundle(r)
-		return nil
+	} else {
+		o.conditions, err = readConditions(r)
 	}
-	var err error
-	o.conditions, err = readConditions(r)
+	o.always = r.Len() > 0 && r.Byte() == 1
 	return err
 }
 
@@ -125,6 +132,9 @@ func (o *locate) serve(l *leader, q *asked[graindir.Placed]) {
 	l.placing[key] = []*asked[graindir.Placed]{q}
 	l.counts[to]++
 	b := shardlog.Batch{Checks: []shardlog.Check{{Key: key, Version: rec.Version}}, Puts: []shardlog.Put{{Key: key, Value: appendPlacement(next)}}}
+	if _, there := l.shard.Get(o.alwaysKey()); o.always && !there {
+		b.Puts = append(b.Puts, shardlog.Put{Key: o.alwaysKey(), Value: []byte{alwaysVersion}})
+	}
 	l.propose(b, func(res shardlog.Result, err error) {
 		if err == nil {
 			next.Token = graindir.Token(res.Version(0))
@@ -191,14 +201,50 @@ func (o *locate) inBundle(l *leader, v *placement.View) (core.NodeKey, error) {
 	return o.at, nil
 }
 
-// release removes the placement of a grain if the token is current. The node that the grain is placed on may ask.
-type release struct{ grain }
+// release removes the placement of a grain if the token is current, or puts it on another node. The node that the grain
+// is placed on may ask. The answer is the new place; none where the record was removed, or the token is not current.
+type release struct {
+	grain
+	to   core.NodeKey // zero: nowhere. A leader of a version before does not read it, and removes the record.
+	ends bool         // the grain, which is always on, is woken no more
+}
 
-func (*release) code() code                                         { return codeRelease }
-func (*release) appendAnswer(dst []byte, _ struct{}) []byte         { return dst }
-func (*release) readAnswer(*wire.Reader) (none struct{}, err error) { return none, nil }
+func (*release) code() code { return codeRelease }
 
-func (o *release) serve(l *leader, q *asked[struct{}]) {
+func (o *release) append(dst []byte) []byte {
+	if dst = o.grain.append(dst); o.to.Node == "" && !o.ends {
+		return dst
+	}
+	if dst = wire.AppendNode(dst, o.to); o.ends {
+		dst = append(dst, 1)
+	}
+	return dst
+}
+
+func (o *release) read(r *wire.Reader) error {
+	if err := o.grain.read(r); err != nil || r.Len() == 0 {
+		return err
+	}
+	o.to = wire.ReadNode(r)
+	o.ends = r.Len() > 0 && r.Byte() == 1
+	return r.Err()
+}
+
+func (*release) appendAnswer(dst []byte, p graindir.Place) []byte {
+	if p.IsZero() {
+		return dst
+	}
+	return appendPlace(dst, p)
+}
+
+func (*release) readAnswer(r *wire.Reader) (p graindir.Place, err error) {
+	if r.Len() > 0 {
+		p = readPlace(r)
+	}
+	return p, nil
+}
+
+func (o *release) serve(l *leader, q *asked[graindir.Place]) {
 	key := o.placementKey()
 	if rec, ok := l.shard.Get(key); ok && graindir.Token(rec.Version) == o.token {
 		if p, err := readPlacement(rec); err == nil && p.NodeKey != q.from {
@@ -206,16 +252,45 @@ func (o *release) serve(l *leader, q *asked[struct{}]) {
 			return
 		}
 	}
-	b := shardlog.Batch{Checks: []shardlog.Check{{Key: key, Version: shardlog.Version(o.token)}}, Deletes: []string{key}}
-	l.propose(b, func(_ shardlog.Result, err error) {
-		switch {
-		case errors.Is(err, shardlog.ErrConflict): // another placement is current: there is nothing to release
-			err = nil
-		case err == nil:
-			l.post(&released{q.from})
+	b := shardlog.Batch{Checks: []shardlog.Check{{Key: key, Version: shardlog.Version(o.token)}}}
+	next := graindir.Placed{Place: graindir.Place{NodeKey: o.to}}
+	_, busy := l.placing[key]
+	moves := !busy && takesGrains(l, o.to)
+	if moves {
+		l.placing[key] = nil // who locates the grain meanwhile gets the new place
+		l.counts[o.to]++
+		b.Puts = []shardlog.Put{{Key: key, Value: appendPlacement(next)}}
+	} else {
+		b.Deletes = []string{key}
+	}
+	if o.ends {
+		b.Deletes = append(b.Deletes, o.alwaysKey())
+	}
+	l.propose(b, func(res shardlog.Result, err error) {
+		if moves {
+			if err == nil {
+				next.Token = graindir.Token(res.Version(0))
+			}
+			l.post(&placed{key, next, err})
 		}
-		q.answer(struct{}{}, outcome(err))
+		if err == nil {
+			l.post(&released{q.from, o.name()})
+		}
+		if err != nil || !moves {
+			next = graindir.Placed{}
+		}
+		if errors.Is(err, shardlog.ErrConflict) { // another placement is current: there is nothing to release
+			err = nil
+		}
+		q.answer(next.Place, outcome(err))
 	})
+}
+
+// takesGrains reports whether a grain may be put on a node, as this leader sees it.
+func takesGrains(l *leader, k core.NodeKey) bool {
+	n := l.view().Find(k.Node)
+	return n != nil && n.Incarnation == k.Incarnation && l.alive(k) && n.Worker &&
+		!n.Joining && !n.Draining && !n.Suspect
 }
 
 // confirm asks where a grain is, without placing it. A node that gets a call for the grain asks, and compares the

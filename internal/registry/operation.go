@@ -152,6 +152,11 @@ func requestFor[A any](op operation[A]) request { return &asked[A]{operation: op
 // answer. A save and a commit are not: they may have been committed, and their asker reads what is stored to find out.
 func (c code) repeatable() bool { return c != codeSave && c != codeCommit }
 
+// fromMemory reports whether an operation may be answered without a commit.
+func (c code) fromMemory() bool {
+	return c == codeLocate || c == codeConfirm || c == codeFind || c == codeGroup
+}
+
 // needsLease reports whether a node whose lease is out must not ask. A release gives up a placement, which such a node
 // must not use anyway.
 func (c code) needsLease() bool { return c != codeRelease }

@@ -90,8 +90,11 @@ func TestFramesOfVersion1(t *testing.T) {
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place.Place,
 		}},
 		example[graindir.Placed]{name: "locate-bundle", value: inBundle, op: &locate{grain: unplaced, bundle: inBundle.Bundle, at: place.NodeKey}},
+		example[graindir.Placed]{name: "locate-always", value: place, op: &locate{grain: unplaced, always: true}},
 		example[graindir.Placed]{name: "confirm", op: &confirm{grain: g}, value: place},
-		example[struct{}]{name: "release", op: &release{g}},
+		example[graindir.Place]{name: "release", op: &release{grain: g}},
+		example[graindir.Place]{name: "release-to", op: &release{grain: g, to: place.NodeKey}, value: place.Place},
+		example[graindir.Place]{name: "release-ends", op: &release{grain: g, ends: true}},
 		example[[]graindir.Record]{name: "load", op: &load{g, []string{"balance", "log"}}, value: []graindir.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}}},
 		example[graindir.ETag]{name: "save", op: &save{g, "balance", etag, []byte("money")}, value: graindir.ETag{Epoch: 300, Seq: 13}},
 		example[graindir.ETag]{name: "clear", op: &save{g, "balance", etag, nil}, err: errNotLeader},
@@ -110,10 +113,13 @@ func TestFramesOfVersion1(t *testing.T) {
 			After: etag, Counter: counter, States: []graindir.StateChange{{Name: "balance", Data: []byte("money")}, {Name: "log"}},
 			Replies: []graindir.StoredReply{{Call: rec.ID, Data: []byte("reply")}}, Forget: []raysys.TaskID{rec.ID},
 		}}},
-		example[graindir.Restored]{name: "restore", op: &restore{load{g, []string{"balance", "log"}}}, value: graindir.Restored{
+		example[restored]{name: "restore", op: &restore{load: load{g, []string{"balance", "log"}}}, value: restored{Restored: graindir.Restored{
 			States:  []graindir.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}},
 			Version: etag, Counter: counter, Replies: []graindir.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
-		}},
+		}}},
+		example[restored]{name: "restore-page", op: &restore{load: load{g, nil}, after: rec.ID}, value: restored{more: true, Restored: graindir.Restored{
+			States: []graindir.Record{}, Version: etag, Counter: counter, Replies: []graindir.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
+		}}},
 		example[[]taskAnswer]{name: "tasks", op: &taskChanges{[]TaskChange{
 			EnterTask(taskOne, task), EnterTask(taskOne, TaskRecord{Digest: 9}), ClaimTask(taskOne), SettleTask(taskOne, 2, []byte("outcome")), ForgetTask(taskOne),
 		}}, value: []taskAnswer{

@@ -63,6 +63,7 @@ func (l *leader) reap() {
 	r.flush()
 	r.forgetClaiming()
 	l.due.Reap(r.alive)
+	findSleepers(l)
 	for k := range l.counts {
 		if !r.alive(k) {
 			delete(l.counts, k)

@@ -31,6 +31,8 @@ type Members interface {
 	Alive(core.NodeKey) bool
 	// Suspended is the error for calls to named grains while this node's lease is out, else nil.
 	Suspended() error
+	// Promised reports whether this node may answer from memory: until then no other leads what it leads.
+	Promised() bool
 	// Nodes lists the nodes for placement as they are at a moment. The list is the caller's.
 	Nodes() ([]placement.Node, Moment)
 	// Since calls reported with each incarnation that has reported its load since a moment, and returns that of now.
@@ -368,7 +370,7 @@ func (r *Registry) Groups() []LedGroup {
 
 // Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
 func (r *Registry) Load(id graindir.ID, names []string, token graindir.Token, done func([]graindir.Record, error)) {
-	ask(r, &load{grain{r.cfg.Namespace, id, token}, names}, done)
+	loadPages(r, load{grain{r.cfg.Namespace, id, token}, names}, nil, done)
 }
 
 // Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
@@ -376,19 +378,29 @@ func (r *Registry) Load(id graindir.ID, names []string, token graindir.Token, do
 func (r *Registry) Locate(id graindir.ID, want graindir.Wanted, avoid graindir.Place, done func(graindir.Placed, error)) {
 	ask(r, &locate{
 		grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid,
-		bundle: want.Bundle, at: want.At, conditions: Conditions(want.Nodes),
+		bundle: want.Bundle, at: want.At, conditions: Conditions(want.Nodes), always: want.Always,
 	}, done)
 }
 
-// Release removes the placement of a grain if token is current. A token that is not current is no error.
-func (r *Registry) Release(id graindir.ID, token graindir.Token, done func(error)) {
-	ask(r, &release{grain{r.cfg.Namespace, id, token}}, func(_ struct{}, err error) { done(err) })
+// Release removes the placement of a grain if token is current, or puts it on the node to, and returns the new place:
+// none where to is zero, or takes no grains, or this node has no lease. A token that is not current is no error.
+func (r *Registry) Release(id graindir.ID, token graindir.Token, to core.NodeKey, done func(graindir.Place, error)) {
+	if r.cfg.Members.Suspended() != nil {
+		to = core.NodeKey{}
+	}
+	ask(r, &release{grain{r.cfg.Namespace, id, token}, to, false}, done)
+}
+
+// End is Release of a grain that is always on, and is woken no more: with the zero token of one that has no place.
+func End(r *Registry, id graindir.ID, token graindir.Token, done func(error)) {
+	op := &release{grain: grain{r.cfg.Namespace, id, token}, ends: true}
+	ask(r, op, func(_ graindir.Place, err error) { done(err) })
 }
 
 // Restore reads the named States of a durable grain, in that order, its counter and its replies. It fails with
 // raysys.ErrMoved when token is not current.
 func (r *Registry) Restore(id graindir.ID, names []string, token graindir.Token, done func(graindir.Restored, error)) {
-	ask(r, &restore{load{grain{r.cfg.Namespace, id, token}, names}}, done)
+	restorePages(r, restore{load: load{grain{r.cfg.Namespace, id, token}, names}}, names, graindir.Restored{}, done)
 }
 
 // Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See

@@ -88,27 +88,89 @@ func (o *save) serve(l *leader, q *asked[graindir.ETag]) {
 	})
 }
 
-// restore reads what is stored of a durable grain: States, the counter of its turns, and the replies that are kept. The
-// current activation may ask.
-type restore struct{ load }
+// restore reads what is stored of a durable grain: States, the counter of its turns, and the replies that are kept, as
+// much as a page has room for. The current activation may ask.
+type restore struct {
+	load
+	after raysys.TaskID // earlier pages had the replies up to this one; zero for none
+}
+
+// restored is a page of what is stored.
+type restored struct {
+	graindir.Restored
+	more bool
+}
 
 func (*restore) code() code { return codeRestore }
 
-func (o *restore) appendAnswer(dst []byte, s graindir.Restored) []byte {
-	dst = s.Counter.Append(wire.AppendStamp(o.load.appendAnswer(dst, s.States), s.Version))
-	return appendReplies(dst, s.Replies)
+func (o *restore) append(dst []byte) []byte {
+	if dst = o.load.append(dst); o.after.IsZero() {
+		return dst
+	}
+	return wire.AppendID(dst, o.after)
 }
 
-func (o *restore) readAnswer(r *wire.Reader) (s graindir.Restored, err error) {
+func (o *restore) read(r *wire.Reader) error {
+	err := o.load.read(r)
+	if r.Len() > 0 {
+		o.after = r.ID()
+	}
+	return err
+}
+
+func (o *restore) appendAnswer(dst []byte, s restored) []byte {
+	dst = s.Counter.Append(wire.AppendStamp(o.load.appendAnswer(dst, s.States), s.Version))
+	if dst = appendReplies(dst, s.Replies); s.more {
+		dst = append(dst, 1)
+	}
+	return dst
+}
+
+func (o *restore) readAnswer(r *wire.Reader) (s restored, err error) {
 	if s.States, err = o.load.readAnswer(r); err != nil {
 		return s, err
 	}
 	s.Version, s.Counter = wire.ReadStamp[graindir.ETag](r), graindir.ReadCounter(r)
 	s.Replies = readReplies(r)
+	if r.Len() > 0 {
+		s.more = r.Byte() == 1
+	}
+	if s.more && len(s.States)+len(s.Replies) == 0 {
+		return s, fmt.Errorf("%w: an empty page of what is stored", wire.ErrCorrupt)
+	}
 	return s, nil
 }
 
-func (o *restore) serve(l *leader, q *asked[graindir.Restored]) {
+// restorePages asks for what is stored beside what earlier pages had. The asker commits nothing meanwhile. So where the
+// counter has another version than before, an earlier commit came late, and all is read anew.
+func restorePages(
+	r *Registry, o restore, names []string, earlier graindir.Restored, done func(graindir.Restored, error),
+) {
+	ask(r, &o, func(page restored, err error) {
+		first := len(earlier.States) == 0 && len(earlier.Replies) == 0
+		switch {
+		case err != nil:
+			done(graindir.Restored{}, err)
+			return
+		case !first && page.Version != earlier.Version:
+			restorePages(r, restore{load: load{o.grain, names}}, names, graindir.Restored{}, done)
+			return
+		}
+		page.States = append(earlier.States, page.States...)
+		page.Replies = append(earlier.Replies, page.Replies...)
+		if !page.more {
+			done(page.Restored, nil)
+			return
+		}
+		next := restore{load: load{o.grain, names[len(page.States):]}}
+		if n := len(page.Replies); n > 0 {
+			next.after = page.Replies[n-1].Call
+		}
+		restorePages(r, next, names, page.Restored, done)
+	})
+}
+
+func (o *restore) serve(l *leader, q *asked[restored]) {
 	if err := l.authorize(&o.grain, q.from); err != nil {
 		q.fail(err)
 		return
@@ -130,20 +192,30 @@ func (o *restore) serve(l *leader, q *asked[graindir.Restored]) {
 }
 
 // stored reads the records from the shard's table.
-func (o *restore) stored(l *leader) (s graindir.Restored, err error) {
-	s.States = o.records(l)
+func (o *restore) stored(l *leader) (s restored, err error) {
+	var size int
+	s.States, size = o.records(l)
 	if rec, ok := l.shard.Get(o.counterKey()); ok {
 		s.Version = graindir.ETag(rec.Version)
 		if s.Counter, err = readCounter(rec.Value); err != nil {
 			return s, fmt.Errorf("%s: %w", o.id, err)
 		}
 	}
-	prefix := o.replyKey(raysys.TaskID{})
+	if s.more = len(s.States) < len(o.names); s.more {
+		return s, nil
+	}
+	prefix, after := o.replyKey(raysys.TaskID{}), o.replyKey(o.after)
 	prefix = prefix[:len(prefix)-16]
 	l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
-		if id := wire.NewReader([]byte(key[len(prefix):])); len(key) == len(prefix)+16 {
-			s.Replies = append(s.Replies, graindir.StoredReply{Call: id.ID(), Data: rec.Value})
+		id := wire.NewReader([]byte(key[len(prefix):]))
+		if len(key) != len(prefix)+16 || !o.after.IsZero() && key <= after {
+			return true
 		}
+		if s.more = size >= pageBytes; s.more {
+			return false
+		}
+		s.Replies = append(s.Replies, graindir.StoredReply{Call: id.ID(), Data: rec.Value})
+		size += len(key) + len(rec.Value)
 		return true
 	})
 	return s, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/internal/core"
 )
 
@@ -87,16 +88,7 @@ func (r *Runner) Background(f func(), ended func(error)) {
 }
 
 // Pause waits for d; false when the Runner ends first.
-func (r *Runner) Pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.ctx.Done():
-		return false
-	}
-}
+func (r *Runner) Pause(d time.Duration) bool { return backoff.Wait(r.ctx, d) }
 
 // Now is the node's clock, in nanoseconds.
 func (r *Runner) Now() int64 { return r.clock.Now() }

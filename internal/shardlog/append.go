@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/store"
 )
 
@@ -110,7 +111,7 @@ func (s *Shard) append(b *block, with []store.Op) (size int, err error) {
 	key := segmentKey(s.cfg.Shard, b.seq)
 	value := b.encode()
 	ops := append(append(append([]store.Op{}, s.fence...), store.CheckNotExists(key), store.Set(key, value)), with...)
-	pause := backoff{}
+	pause := newPauses()
 	sent := false // it may be in the log
 	for {
 		err := s.try(func(ctx context.Context) error {
@@ -139,8 +140,8 @@ func (s *Shard) append(b *block, with []store.Op) (size int, err error) {
 				return 0, fmt.Errorf("%w: %s", ErrDeposed, clip(err))
 			}
 		}
-		if err := pause.waitForRetry(s.ctx); err != nil {
-			return 0, s.unfinished(sent, err)
+		if !pause.Wait(s.ctx) {
+			return 0, s.unfinished(sent, store.ErrClosed)
 		}
 	}
 }
@@ -155,7 +156,7 @@ func (s *Shard) unfinished(sent bool, err error) error {
 
 // readBack reports whether the segment in the log is b, and asks until the store answers.
 func (s *Shard) readBack(key string, b *block) (ours bool, err error) {
-	pause := backoff{}
+	pause := newPauses()
 	for {
 		var p store.Pair
 		err := s.try(func(ctx context.Context) (err error) {
@@ -172,15 +173,15 @@ func (s *Shard) readBack(key string, b *block) (ours bool, err error) {
 			return false, err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("read back segment %d of shard %d: %w", b.seq, s.cfg.Shard, err))
-		if err := pause.waitForRetry(s.ctx); err != nil {
-			return false, err
+		if !pause.Wait(s.ctx) {
+			return false, store.ErrClosed
 		}
 	}
 }
 
 // checkFence asks whether the shard is still led from here, until the store answers.
 func (s *Shard) checkFence() error {
-	pause := backoff{}
+	pause := newPauses()
 	for {
 		err := s.try(func(ctx context.Context) error {
 			_, err := s.cfg.KV.Txn(ctx, s.fence)
@@ -195,8 +196,8 @@ func (s *Shard) checkFence() error {
 			return err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("fence of shard %d: %w", s.cfg.Shard, err))
-		if err := pause.waitForRetry(s.ctx); err != nil {
-			return err
+		if !pause.Wait(s.ctx) {
+			return store.ErrClosed
 		}
 	}
 }
@@ -215,24 +216,8 @@ func (s *Shard) try(f func(ctx context.Context) error) error {
 	return f(ctx)
 }
 
-// backoff doubles the pause between attempts: the first is short, because most trouble is, and the last is shorter than
+// newPauses has the pauses between attempts: the first is short, because most trouble is, and the last is shorter than
 // a lease, so that work goes on soon after the store is back.
-type backoff struct{ d time.Duration }
-
-const (
-	firstPause = 2 * time.Millisecond
-	lastPause  = 500 * time.Millisecond
-)
-
-// waitForRetry returns ErrClosed when ctx ended.
-func (b *backoff) waitForRetry(ctx context.Context) error {
-	b.d = min(max(2*b.d, firstPause), lastPause)
-	t := time.NewTimer(b.d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return store.ErrClosed
-	}
+func newPauses() backoff.Doubling {
+	return backoff.Doubling{First: 2 * time.Millisecond, Longest: 500 * time.Millisecond}
 }

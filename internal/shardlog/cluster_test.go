@@ -123,20 +123,6 @@ func TestOneConfig(t *testing.T) {
 	if err != nil || again.ID != got[0].ID || again.Shards != shardlog.DefaultShards {
 		t.Fatalf("opened again: %+v, %v", again, err)
 	}
-	if err := shardlog.CheckLayout(within(t), kv, again.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := shardlog.CheckLayout(within(t), kv, "other"); !errors.Is(err, shardlog.ErrStoreReplaced) {
-		t.Fatalf("another cluster's store: %v", err)
-	}
-	if err := shardlog.CheckLayout(within(t), memory(t), again.ID); !errors.Is(err, shardlog.ErrStoreReplaced) {
-		t.Fatalf("an empty store: %v", err)
-	}
-	down := flaky.Wrap(kv)
-	down.Down(true)
-	if err := shardlog.CheckLayout(within(t), down, again.ID); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, shardlog.ErrStoreReplaced) {
-		t.Fatalf("a store that is away: %v", err)
-	}
 }
 
 func TestConfigIsChecked(t *testing.T) {

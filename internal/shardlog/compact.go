@@ -103,7 +103,7 @@ func (s *Shard) compactions() {
 
 // compacted compacts, and tries again while the store is in trouble; false when the shard is led from here no more.
 func (s *Shard) compacted() bool {
-	pause := backoff{}
+	pause := newPauses()
 	for {
 		err := s.compact()
 		if err == nil {
@@ -114,7 +114,7 @@ func (s *Shard) compacted() bool {
 			return false // the committer notices by itself
 		}
 		s.cfg.OnTrouble(fmt.Errorf("compact shard %d: %w", s.cfg.Shard, err))
-		if pause.waitForRetry(s.ctx) != nil {
+		if !pause.Wait(s.ctx) {
 			return false
 		}
 	}
@@ -229,7 +229,7 @@ func (s *Shard) sweep(next uint64, folder string) error {
 // fenced runs operations that may be repeated, under the fence, a few times while the store is in trouble. It returns
 // their pairs.
 func (s *Shard) fenced(ops ...store.Op) (pairs []store.Pair, err error) {
-	pause := backoff{}
+	pause := newPauses()
 	for range 5 {
 		err = s.try(func(ctx context.Context) (err error) {
 			pairs, err = s.cfg.KV.Txn(ctx, append(append([]store.Op{}, s.fence...), ops...))
@@ -238,7 +238,7 @@ func (s *Shard) fenced(ops ...store.Op) (pairs []store.Pair, err error) {
 		if err == nil {
 			return pairs[len(s.fence):], nil
 		}
-		if errors.Is(err, store.ErrRefused) || pause.waitForRetry(s.ctx) != nil {
+		if errors.Is(err, store.ErrRefused) || !pause.Wait(s.ctx) {
 			return nil, err
 		}
 	}

@@ -11,10 +11,6 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// ErrStoreReplaced: the store belongs to another cluster than this node, or to none: it was replaced, or came back
-// empty. What the node knows must not be written to it (C15).
-var ErrStoreReplaced = errors.New("store replaced")
-
 // ErrOtherCluster: the keys belong to a cluster of another name.
 var ErrOtherCluster = errors.New("keys of another cluster")
 
@@ -156,19 +152,4 @@ func readLayout(ctx context.Context, kv store.KV) (c Layout, p store.Pair, err e
 		return c, p, fmt.Errorf("read the cluster's layout: %w", err)
 	}
 	return c, p, nil
-}
-
-// CheckLayout returns nil while the store is the one of the cluster with this id, and ErrStoreReplaced when it has
-// another, or none. A node asks whenever it reached the store again.
-func CheckLayout(ctx context.Context, kv store.KV, id string) error {
-	c, _, err := readLayout(ctx, kv)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("%w: it has no cluster, this node is of %s: bring the store's data back, or restart all nodes to begin anew", ErrStoreReplaced, id)
-	case err != nil:
-		return err
-	case c.ID != id:
-		return fmt.Errorf("%w: it is of cluster %s, this node of %s: point the node at its own store, or restart it to join the other cluster", ErrStoreReplaced, c.ID, id)
-	}
-	return nil
 }

@@ -96,7 +96,7 @@ func seize(ctx context.Context, cfg LeadConfig) (epoch uint64, err error) {
 		return 0, err
 	}
 	key := LeaderKey(cfg.Shard)
-	pause := backoff{}
+	pause := newPauses()
 	for {
 		pairs, err := limited(ctx, cfg, func(ctx context.Context) ([]store.Pair, error) {
 			return cfg.KV.Txn(ctx, []store.Op{store.CheckNotExists(key), store.Lock(key, value, cfg.Session)})
@@ -111,7 +111,7 @@ func seize(ctx context.Context, cfg LeadConfig) (epoch uint64, err error) {
 		if epoch != 0 || rerr != nil {
 			return epoch, rerr
 		}
-		if pause.waitForRetry(ctx) != nil {
+		if !pause.Wait(ctx) {
 			return 0, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}

@@ -160,14 +160,14 @@ func (s *Shard) read(ops []store.Op) (pairs []store.Pair, err error) {
 
 // patiently repeats a read while the store is unavailable, until ctx ends.
 func (s *Shard) patiently(f func(ctx context.Context) error) error {
-	pause := backoff{}
+	pause := newPauses()
 	for {
 		err := s.try(f)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("load shard %d: %w", s.cfg.Shard, err))
-		if pause.waitForRetry(s.ctx) != nil {
+		if !pause.Wait(s.ctx) {
 			return fmt.Errorf("%w: %w", context.Cause(s.ctx), err)
 		}
 	}

@@ -29,4 +29,6 @@ var (
 	Inspector func(cfg any) *core.Inspector
 	// Fakes returns where a *system.Config has what stands in for functions.
 	Fakes func(cfg any) *map[*core.Entry]detour.Fake
+	// MemoryUsed returns where a *system.Config has what says how much of its MemoryLimit is used, in bytes.
+	MemoryUsed func(cfg any) *func() int64
 )

@@ -56,7 +56,9 @@ type Function struct {
 	outcomes [numOutcomes]atomic.Uint64 // but what is in stripes
 	short    atomic.Bool                // the last that was timed took little
 	texts    texts
+	left     atomic.Uint64 // failures whose texts were not looked at
 	times    histogram
+	waits    *histogram // of calls; nil of a task
 	stripes  [Stripes]stripe
 }
 
@@ -71,6 +73,14 @@ func (f *Function) Ended(o Outcome, n uint64) { f.outcomes[o].Add(n) }
 
 // Took counts n runs of ns nanoseconds each, of any outcome.
 func (f *Function) Took(ns int64, n uint64) { f.times.add(ns, n) }
+
+// Waited counts a call that waited ns nanoseconds for its turn. of is Sample for one that Timed chose, and else 1.
+func (f *Function) Waited(ns int64, of uint64) {
+	if !f.short.Load() {
+		of = 1
+	}
+	f.waits.add(max(ns, 0), of)
+}
 
 // Timed reports whether a run that begins now is to be timed: one in Sample while they are short.
 func (f *Function) Timed(stripe uint) bool {
@@ -94,7 +104,10 @@ func (f *Function) Sampled(ns int64, of uint64) {
 
 // row is what has been counted so far.
 func (f *Function) row() Row {
-	r := Row{Name: f.Name, Kind: f.Kind, Times: f.times.times()}
+	r := Row{Name: f.Name, Kind: f.Kind, Times: f.times.times(), Left: f.left.Load()}
+	if f.waits != nil {
+		r.Waited = f.waits.times()
+	}
 	for o := range f.outcomes {
 		r.Outcomes[o] = f.outcomes[o].Load()
 	}
@@ -109,7 +122,9 @@ type Row struct {
 	Name     string `json:"name"` // of a method: kind.method
 	Kind     Kind   `json:"kind"`
 	Outcomes Counts `json:"outcomes"`
+	Left     uint64 `json:"left,omitempty"` // of the failures in Outcomes, those that no Failure has
 	Times    Times  `json:"times"`
+	Waited   Times  `json:"waited"` // of calls, for their turn
 
 	Running int           `json:"running"`
 	Waiting int           `json:"waiting"`          // to start: for inputs, a CPU, resources, or the turn of its grain
@@ -141,7 +156,8 @@ func (r Row) Plus(o Row) Row {
 	for i, n := range o.Outcomes {
 		r.Outcomes[i] += n
 	}
-	r.Times = r.Times.Plus(o.Times)
+	r.Times, r.Waited = r.Times.Plus(o.Times), r.Waited.Plus(o.Waited)
+	r.Left += o.Left
 	r.Running += o.Running
 	r.Waiting += o.Waiting
 	r.Oldest = max(r.Oldest, o.Oldest)
@@ -167,8 +183,12 @@ func (t *Tally) Function(kind Kind, name string) *Function {
 	if f, ok := t.functions.Load(k); ok {
 		return f.(*Function)
 	}
-	f, _ := t.functions.LoadOrStore(k, &Function{Name: name, Kind: kind, of: t})
-	return f.(*Function)
+	f := &Function{Name: name, Kind: kind, of: t}
+	if kind == CallKind {
+		f.waits = &histogram{}
+	}
+	kept, _ := t.functions.LoadOrStore(k, f)
+	return kept.(*Function)
 }
 
 // Rows are all functions of the kind that have run here, or were to, by name. Running, Waiting and Oldest are for the engine to fill.

@@ -150,6 +150,15 @@ func TestFailures(t *testing.T) {
 	if made > textsPerSecond {
 		t.Errorf("%d texts were made in a second", made)
 	}
+	left := uint64(1000 - made)
+	for _, g := range n.Failures() {
+		if want := map[Kind]uint64{TaskKind: left}[g.Kind]; g.Left != want {
+			t.Errorf("%s %q: %d more were not looked at, want %d", g.Kind, g.Text, g.Left, want)
+		}
+	}
+	if r := n.Rows(TaskKind)[0]; r.Left != left || r.Plus(r).Left != 2*left {
+		t.Errorf("%d were not looked at, want %d", r.Left, left)
+	}
 	if got := n.Rows(TaskKind)[0].Outcomes; got[Error] != 1002 || got[Panic] != 1 {
 		t.Errorf("counted: %v", got)
 	}

@@ -203,6 +203,23 @@ func (h *heldTasks) shard(c *core.Future) *heldShard {
 	return &h[uintptr(unsafe.Pointer(c))>>7%heldShards]
 }
 
+// joined counts the tasks that are held and have joined one of another node. It is 0 where others are held too.
+func (h *heldTasks) joined() (n int64) {
+	for i := range h {
+		s := &h[i]
+		s.mu.Lock()
+		for c := range s.since {
+			if JoinedOf(c) == nil {
+				s.mu.Unlock()
+				return 0
+			}
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // each calls f with the tasks that are held, and since when.
 func (h *heldTasks) each(f func(c *core.Future, since int64)) {
 	for i := range h {

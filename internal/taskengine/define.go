@@ -1,10 +1,17 @@
 package taskengine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -249,17 +256,11 @@ func takeAll(params []*param, j *core.Job) (here bool, err error) {
 // Difference says in what two recordings of a task, as Recording.Body has them, differ first; "" where they have the same
 // function and argument.
 func Difference(recorded, now []byte) string {
-	plan, err := recordedPlan()
-	if err != nil {
-		return err.Error()
+	was, err := recordedOf(recorded)
+	is, bad := recordedOf(now)
+	if err = cmp.Or(err, bad); err != nil {
+		return fmt.Sprintf("a record that cannot be read: %v", err)
 	}
-	var list [2]recordedTask
-	for i, body := range [][]byte{recorded, now} {
-		if err := plan.Decode(body, reflect.ValueOf(&list[i]).Elem(), nil); err != nil {
-			return fmt.Sprintf("a record that cannot be read: %v", err)
-		}
-	}
-	was, is := &list[0], &list[1]
 	if was.Function != is.Function {
 		return fmt.Sprintf("the function is %s and was %s", is.Function, was.Function)
 	}
@@ -284,4 +285,181 @@ func excerpt(b []byte, at int) string {
 		return fmt.Sprintf("%x...", rest[:few])
 	}
 	return fmt.Sprintf("%x", rest)
+}
+
+// PackJSON returns a task of a function of the table, with the argument as JSON: a list where the function takes
+// several, empty where it takes none. The error matches raysys.ErrBadOption, and says where in the text something does
+// not fit, and which type is there.
+func PackJSON(e *core.Entry, text []byte, opts ...raysys.Option) (p core.Packed, err error) {
+	defer func() {
+		if bad := recover(); bad != nil { // an UnmarshalJSON of the program
+			err = fmt.Errorf("%w: the argument of %s: panic: %v", raysys.ErrBadOption, e, bad)
+		}
+	}()
+	s := newSpec(e.Impl.(*spec), opts)
+	arg, takes := reflect.New(s.argType.Type), s.argType.Type.String()
+	switch n := len(s.fields); {
+	case s.argType.Type == reflect.TypeFor[none]():
+		if len(text) > 0 {
+			return p, fmt.Errorf("%w: %s takes no argument", raysys.ErrBadOption, e)
+		}
+	case n > 1:
+		types, list := make([]string, n), []json.RawMessage(nil)
+		for i, f := range s.fields {
+			types[i] = f.of.Type.String()
+		}
+		takes = "[" + strings.Join(types, ", ") + "]"
+		if err = fromJSON("", text, &list); err == nil && len(list) != n {
+			err = fmt.Errorf("it has %d parts", len(list))
+		}
+		for i := 0; err == nil && i < n; i++ {
+			err = fromJSON(fmt.Sprintf("[%d]", i), list[i], arg.Elem().Field(i).Addr().Interface())
+		}
+	default:
+		err = fromJSON("", text, arg.Interface())
+	}
+	if err != nil {
+		return p, fmt.Errorf("%w: the argument of %s, %s, as JSON: %w", raysys.ErrBadOption, e, takes, err)
+	}
+	return Pack(Task{s}, arg.UnsafePointer())
+}
+
+// fromJSON reads the whole text into the value to which to points.
+func fromJSON(path string, text []byte, to any) error {
+	f := fitting{json.NewDecoder(bytes.NewReader(text)), path}
+	err := json.Unmarshal(text, &json.RawMessage{})
+	if err == nil && !utf8.Valid(text) {
+		err = errors.New("it is no UTF-8") // encoding/json would put other letters there
+	}
+	if err == nil {
+		err = f.check(reflect.TypeOf(to).Elem())
+	}
+	if err == nil {
+		err = json.Unmarshal(text, to)
+	}
+	if err != nil {
+		return fmt.Errorf("at %s: %w", cmp.Or(strings.Trim(f.path, "."), "the top"), err)
+	}
+	return nil
+}
+
+// fitting finds where a text does not fit a type: encoding/json drops what a type has no place for, and few of its
+// errors name their place.
+type fitting struct {
+	*json.Decoder
+	path string // where it is
+}
+
+// check returns what is wrong with the next value, for a type.
+func (f *fitting) check(t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	v, k := reflect.New(t).Interface(), t.Kind()
+	_, knows := v.(json.Unmarshaler) // what it takes
+	_, reads := v.(encoding.TextUnmarshaler)
+	object, list := k == reflect.Struct || k == reflect.Map, k == reflect.Slice || k == reflect.Array
+	if knows || reads || !object && !list || list && t.Elem().Kind() == reflect.Uint8 {
+		err := f.Decode(v)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = fmt.Errorf("%s is no %s", wrong.Value, wrong.Type)
+		}
+		return err
+	}
+	open, err := f.Token()
+	if err != nil || open == nil { // null
+		return err
+	}
+	if object && open != json.Delim('{') || list && open != json.Delim('[') {
+		return fmt.Errorf("%.40v is no %s", open, t)
+	}
+	above, fields := f.path, []reflect.StructField(nil)
+	if k == reflect.Struct {
+		fields = reflect.VisibleFields(t)
+	}
+	for i := 0; f.More(); i++ {
+		var of reflect.Type
+		if list {
+			f.path = fmt.Sprintf("%s[%d]", above, i)
+			if of = t.Elem(); k == reflect.Array && i == t.Len() {
+				return fmt.Errorf("%s has no place for it", t)
+			}
+		} else {
+			key, err := f.Token()
+			f.path = fmt.Sprintf("%s.%s", above, key)
+			at := slices.IndexFunc(fields, func(f reflect.StructField) bool {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				named := f.IsExported() && (!f.Anonymous || name != "") && name != "-"
+				return named && strings.EqualFold(fmt.Sprint(key), cmp.Or(name, f.Name))
+			})
+			switch {
+			case err != nil:
+				return err
+			case at >= 0 && strings.Contains(fields[at].Tag.Get("json"), ",string"):
+				of = reflect.TypeFor[any]()
+			case at >= 0:
+				of = fields[at].Type
+			case k == reflect.Struct:
+				return fmt.Errorf("%s has no field of that name", t)
+			default:
+				of = t.Elem()
+			}
+		}
+		if err := f.check(of); err != nil {
+			return err
+		}
+	}
+	f.path = above
+	_, err = f.Token() // its end
+	return err
+}
+
+// recordedOf reads the body of a recording.
+func recordedOf(body []byte) (t recordedTask, err error) {
+	plan, err := recordedPlan()
+	if err == nil {
+		err = plan.Decode(body, reflect.ValueOf(&t).Elem(), nil)
+	}
+	return t, err
+}
+
+// IsRecorded reports whether a recording of a task, as Recording.Body has it, is of p. It may say no of one that is.
+func IsRecorded(body []byte, p *core.Packed) bool {
+	t, err := recordedOf(body)
+	return err == nil && !t.ByRef && t.Function == p.Function && bytes.Equal(t.Arg, p.Arg)
+}
+
+// RecordedArgument is what a recording of a task of the function has as its argument: a pointer, or a list where
+// there are several.
+func RecordedArgument(e *core.Entry, body []byte) (any, error) {
+	t, err := recordedOf(body)
+	s := e.Impl.(*spec)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.ByRef || s.arg.HasRefs():
+		return nil, errors.New("it holds references")
+	}
+	arg := reflect.New(s.argType.Type)
+	if err := s.arg.DecodeAt(t.Arg, arg.UnsafePointer(), nil); err != nil {
+		return nil, err
+	}
+	if len(s.fields) == 1 {
+		return arg.Interface(), nil
+	}
+	var list []any
+	for i := range s.fields {
+		list = append(list, arg.Elem().Field(i).Interface())
+	}
+	return &list, nil
+}
+
+// RecordedResult is a result of the function as a record has it: a pointer.
+func RecordedResult(e *core.Entry, value []byte) (any, error) {
+	s := e.Impl.(*spec)
+	if s.res.HasRefs() {
+		return nil, errors.New("it holds references")
+	}
+	v := reflect.New(s.value.Type)
+	return v.Interface(), s.res.DecodeAt(value, v.UnsafePointer(), nil)
 }

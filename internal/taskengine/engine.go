@@ -77,14 +77,21 @@ type Config struct {
 	// RoomInGroup reports whether another node has a bundle with room for a task that waits here in one: false unless it may be in any.
 	// away says that the node which sent the task here will send it there. Needed with Place.
 	RoomInGroup func(n ledger.Need, away bool) bool
-	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get
-	// the new Load. It must not block. Nil: they learn it only from results.
+	// Node is this node: which of several idle peers it sends to follows from it.
+	Node raysys.NodeID
+	// Changed is called when the node begins to drain, or takes tasks again: all other nodes should soon get the
+	// new Load. It must not block.
 	Changed func()
+	// Tell is called for a peer that should soon get the Load: one that waits for a free CPU here, or that this
+	// node asks for one. It must not block. Nil: peers learn it only from results.
+	Tell func(wire.Peer)
 	// RestChanged is called when Load.Rest has changed. It must not block. Nil: other nodes learn it as the other loads.
 	RestChanged func()
 	// Bandwidth says how fast large values come to this node, in bytes per second, for its Load; 0 while that is not
 	// known.
 	Bandwidth func() int64
+	// Memory says how near the node is to its memory limit, for its Load; nil for a node that looks after none.
+	Memory func() loadreport.Memory
 }
 
 // Engine runs the tasks of one node: a first-come-first-served queue, a count of free CPUs, and workers that pull.
@@ -107,7 +114,7 @@ type Engine struct {
 	net       atomic.Pointer[exchange] // nil while there never was a peer
 	lineage   *lineage                 // nil where no recipes are kept
 
-	_         [40]byte     // what follows is written all the time, what is above is read: TestLayout
+	_         [8]byte      // what follows is written all the time, what is above is read: TestLayout
 	searching atomic.Int32 // 1 while some worker looks for work, which then need not be woken
 	line      ledger.Line  // what the node has, what is held of it, and the tasks that wait for other than one CPU
 
@@ -526,6 +533,9 @@ func (e *Engine) Load() loadreport.Load {
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
 	}
+	if e.cfg.Memory != nil {
+		l.Memory = e.cfg.Memory()
+	}
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.deferred.count.Load())
 		l.InboundShaped = int(max(x.unansweredShaped.Load(), 0))
@@ -600,8 +610,11 @@ func (e *Engine) ExplainWaiting(ids core.Prefix, limit int) []Waiting {
 			s.add(c, s.held(c, since))
 		}
 	})
-	s.queue(e.queue, "a CPU: it is in the queue of this node, and of all nodes that have room")
-	x := e.net.Load()
+	x, asked := e.net.Load(), ""
+	if x != nil {
+		asked = x.owed.sayAsked()
+	}
+	s.queue(e.queue, "a CPU: it is in the queue of this node, and of all nodes that have room"+asked)
 	if x != nil {
 		s.queue(x.inbound, "a CPU: it is in the queue of tasks of other nodes")
 		s.deferred(&x.deferred)
@@ -764,6 +777,7 @@ func (e *Engine) CancelDrain() {
 	e.mu.Unlock()
 	if x := e.net.Load(); x != nil {
 		x.recheck()
+		x.owed.tell(0) // no CPU becomes free
 	}
 	if e.cfg.Changed != nil {
 		e.cfg.Changed()
@@ -816,7 +830,10 @@ func (e *Engine) checkDrained() {
 		return
 	}
 	x := e.net.Load()
-	if e.waits() || e.unqueued.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
+	if n := e.unqueued.Load(); n != 0 && n != e.held.joined() { // what has joined a task of another node waits for that
+		return
+	}
+	if e.waits() || e.shaped.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
 		return
 	}
 	e.mu.Lock()

@@ -43,6 +43,7 @@ type exchange struct {
 	means                 means
 	deferred              deferred
 	forwarder
+	owed         owed
 	stops        stops
 	arriving     sync.RWMutex // a report is not made while a task that it should count comes
 	inboundWatch inboundWatch
@@ -67,7 +68,10 @@ type peer struct {
 	avoid    atomic.Bool
 	gone     atomic.Bool
 	unsent   atomic.Bool         // something was sent since the last Flush
-	full     atomic.Bool         // it refused a task; until its next frame, or until retryPause has passed
+	full     atomic.Bool         // it takes nothing; until its next load, or until retryPause has passed
+	left     atomic.Int64        // it gave a task of one CPU back: until then it gets none, unless it tells its load
+	owed     atomic.Bool         // it is owed word of a free CPU
+	asked    atomic.Bool         // it was asked for room, and has not told its load since
 	skip     bool                // has nothing to do in this round; guarded by the right to send
 	exports  wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
@@ -112,6 +116,8 @@ func (*exchange) loaded(p *peer, l loadreport.Load) {
 	p.plain = min(p.plainFlights(), int64(l.Inbound-l.InboundShaped))
 	p.mu.Unlock()
 	p.full.Store(false)
+	p.asked.Store(false)
+	p.left.Store(0)
 }
 
 // plainFlights is how many tasks of one CPU are in flight.
@@ -160,6 +166,7 @@ func (x *exchange) close() {
 	x.running.Wait()
 	x.rt.ClearAlarm(&x.hint)
 	x.rt.ClearAlarm(&x.retry)
+	x.owed.close()
 	x.rt.ClearAlarm(&x.lastCall)
 	x.rt.ClearAlarm(&x.inboundWatch.alarm)
 	for _, c := range x.deferred.drain(x.e) {
@@ -188,6 +195,9 @@ func (x *exchange) room(p *peer) forwarding.Offer {
 // known returns what this node knows of p, false where p takes no tasks now.
 func (p *peer) known() (known forwarding.Peer, ok bool) {
 	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.full.Load() || p.bytes.Load() > maxFlightBytes {
+		return known, false
+	}
+	if left := p.left.Load(); left != 0 && left > p.x.rt.Now() {
 		return known, false
 	}
 	p.mu.Lock()
@@ -439,6 +449,7 @@ func (x *exchange) giveBack(a *inboundTask) {
 	x.answering.Add(1)
 	x.arrived(a.spec.plain, -1)
 	x.answer(a.from, a.slot, false, func(dst []byte) ([]byte, error) { return append(dst, taskwire.ResultGivenBack), nil })
+	x.owed.add(a.from, a.Future.Class()) // word follows the answer
 	x.answering.Add(-1)
 	a.depart(x.e)
 	a.drop()
@@ -622,13 +633,20 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	}
 	// A task may arrive before its turn, over the bulk connection. It is given back, as are tasks for which there is
 	// no room: their node sends them again.
-	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.unanswered.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
+	plain := h.Plain()
+	refuse := up == nil || x.owed.gives() || plain && in.accepts == 0
 	if counted(&h) {
 		x.arriving.RLock()
 		defer func() {
 			p.receivedCounted(h.Need)
 			x.arriving.RUnlock()
 		}()
+	}
+	switch {
+	case refuse && plain:
+		in.owe(classOf(up, &h))
+	case plain:
+		in.accepts--
 	}
 	if refuse && task.skip(r) {
 		slot, err = slotOf(r)
@@ -841,11 +859,15 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 		case r.Err() != nil:
 			w.lost(x, p.Node(), r.Err())
 		default:
-			w.failedThere(err)
+			w.failedThere(p, err)
 		}
 	case taskwire.ResultGivenBack:
 		if found {
-			x.markFull(p)
+			if w.mayQueue() && x.e.line.Total() > 0 { // a node without CPUs takes its turn where all is taken
+				p.leaveAlone()
+			} else {
+				x.markFull(p)
+			}
 			x.deferAgain(unplacedTask{task: w, avoid: p.Node()})
 		}
 	case taskwire.ResultLost:

@@ -77,3 +77,11 @@ func (e *Engine) Stalls() bool {
 	x.each(func(p *peer) { p.skip = false })
 	return x.stall()
 }
+
+// Asks reports whether the engine has an alarm set that asks peers for room.
+func (e *Engine) Asks() bool {
+	o := &e.exchange().owed
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asking
+}

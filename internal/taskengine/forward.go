@@ -31,11 +31,11 @@ type forwarder struct {
 	retrying  atomic.Bool
 	lastCall  core.Alarm  // for tasks that no node can run
 	dirty     atomic.Bool // something changed beyond the queue
-	crowded   atomic.Bool // tasks have waited for a CPU here since Changed was last called
 	unflushed atomic.Bool
 
-	mu  sync.Mutex // the right to send: guards out and the peers' skip
-	out outgoing
+	mu   sync.Mutex // the right to send: guards the rest and the peers' skip
+	out  outgoing
+	draw forwarding.Draw
 }
 
 const (
@@ -48,7 +48,8 @@ const (
 const (
 	// hintPause is how long a single task may stay queued while its submitter does something else than wait for it.
 	hintPause = int64(500 * time.Microsecond)
-	// retryPause is how long no task is sent to a peer that refused one.
+	// retryPause is how long nothing is sent to a peer whose link had no room, or that gave back a task which asks
+	// for more than a CPU.
 	retryPause = int64(5 * time.Millisecond)
 )
 
@@ -70,9 +71,6 @@ func (f *forwarder) init(x *exchange) {
 
 // taskWaits is called when a task waits and no CPU is free.
 func (x *exchange) taskWaits() {
-	if !x.crowded.Load() {
-		x.crowded.Store(true)
-	}
 	switch x.state.Load() {
 	case asleep:
 		waits := int64(x.e.Queued()) + x.deferred.count.Load()
@@ -115,8 +113,8 @@ func (f *forwarder) signal() {
 
 // workerIdle is called when a worker finds nothing to do.
 func (x *exchange) workerIdle() {
-	if x.crowded.Load() && x.crowded.Swap(false) && x.e.cfg.Changed != nil {
-		x.e.cfg.Changed()
+	if x.owed.some.Load() {
+		x.owed.tell(0)
 	}
 }
 
@@ -269,8 +267,9 @@ func (x *exchange) round() int32 {
 			if x.fill(p, n) == 0 {
 				p.skip = true
 			}
-		case skipped:
-			return asleep // no peer with room can run a waiting task
+		case skipped: // no peer with room can run a waiting task
+			x.owed.askLater()
+			return asleep
 		case x.stall():
 			return stalled
 		}
@@ -278,19 +277,19 @@ func (x *exchange) round() int32 {
 }
 
 // pick chooses the peer to send to and how many tasks.
-func (x *exchange) pick() (best *peer, n int64, skipped bool) {
-	var most int64
-	for _, p := range *x.peers.Load() {
-		o := x.room(p)
-		switch {
-		case o.Tasks == 0:
-		case p.skip:
-			skipped = true
-		case best == nil || o.Score > most:
-			best, most, n = p, o.Score, o.Tasks
+func (x *exchange) pick() (chosen *peer, n int64, skipped bool) {
+	list := *x.peers.Load()
+	i, o := forwarding.Choose(len(list), &x.draw, func(i int) forwarding.Offer {
+		o := x.room(list[i])
+		if list[i].skip && o.Tasks > 0 {
+			skipped, o = true, forwarding.Offer{}
 		}
+		return o
+	})
+	if i < 0 {
+		return nil, 0, skipped
 	}
-	return best, n, skipped
+	return list[i], o.Tasks, skipped
 }
 
 // stall prepares for a wait until a peer has answered enough tasks for another round to pay, or reports that it has
@@ -298,8 +297,15 @@ func (x *exchange) pick() (best *peer, n int64, skipped bool) {
 // the wait counts.
 func (x *exchange) stall() bool {
 	for _, p := range *x.peers.Load() {
-		p.low.Store(forwarding.Low(p.plainFlights()))
+		p.mu.Lock()
+		mean := p.load.Mean
+		p.mu.Unlock()
+		p.low.Store(forwarding.Low(p.plainFlights(), mean))
 	}
 	p, _, skipped := x.pick()
-	return p == nil && !skipped
+	if p != nil || skipped {
+		return false
+	}
+	x.owed.askLater()
+	return true
 }

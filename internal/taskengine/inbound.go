@@ -38,7 +38,17 @@ type inboundOf[A, R any] struct {
 // incoming is a frame of tasks while it is read.
 type incoming struct {
 	wire.Reader
-	room room
+	room    room
+	accepts int64 // plain tasks that may come yet
+	owes    bool  // a plain task is given back
+	class   core.Class
+}
+
+// owe notes that a plain task of the class is given back.
+func (in *incoming) owe(class core.Class) {
+	if !in.owes || class > in.class {
+		in.owes, in.class = true, class
+	}
 }
 
 // room is memory for the inbound tasks that follow.
@@ -54,6 +64,14 @@ const (
 	// leastTask is the fewest bytes that a task takes in a frame.
 	leastTask = 8
 )
+
+// classOf is the class of a task of the turn.
+func classOf(up *core.Turn, h *taskwire.Head) core.Class {
+	if h.Classed || up == nil {
+		return h.Class
+	}
+	return up.Class()
+}
 
 // accept lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
 func (t *inboundTask) accept(slot uint64) {

@@ -239,6 +239,8 @@ func (t *lineTimes) meanOf(w ledger.Work) (entry *core.Entry, mean int64) {
 type means struct {
 	all    atomic.Int64 // of the tasks that have run lately, of whatever function; nanoseconds, 0 while that is not known
 	of     sync.Map     // *core.Entry -> *atomic.Int64: the same of the tasks of one function
+	ended  atomic.Int64 // measurements in all, up to cpus: see forwarding.Settled
+	cpus   int64
 	queued atomic.Int64 // of what waited at the last weigh; 0 when nothing did
 	slow   atomic.Int64 // what those that run now take at least; 0 once one of them has returned
 	shaped shapedMeans
@@ -249,6 +251,9 @@ const maxWeighed = 128
 
 // mean is what Load reports.
 func (m *means) mean() time.Duration {
+	if !forwarding.Settled(m.ended.Load(), m.cpus) {
+		return time.Duration(m.slow.Load())
+	}
 	if queued := m.queued.Load(); queued != 0 {
 		return time.Duration(max(queued, m.slow.Load()))
 	}
@@ -259,6 +264,9 @@ func (m *means) mean() time.Duration {
 // measured with it may have been of others.
 func (m *means) learn(mean int64, entry *core.Entry) {
 	mix(&m.all, mean)
+	if m.ended.Load() < m.cpus {
+		m.ended.Add(1)
+	}
 	if m.slow.Load() != 0 {
 		m.slow.Store(0)
 	}

@@ -140,3 +140,24 @@ func TestDrainWaitsForAnswers(t *testing.T) {
 		mustDrain(t, drained)
 	})
 }
+
+// TestMeanOfFew: a node tells no mean while fewer tasks have been measured than it has CPUs.
+func TestMeanOfFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := raysys.NewTable()
+		nap := tasks.DefineIn(table, "nap", func(ctx context.Context, d time.Duration) (int, error) {
+			<-time.After(d)
+			return 0, nil
+		})
+		a, b := newHost(t, "a", table, 4), newHost(t, "b", table, 4)
+		join(t, a, b)
+		for i := range 8 {
+			r := nap.Go(a.ctx(), 20*time.Millisecond)
+			<-time.After(time.Second) // a worker runs it, and not who waits for it
+			nodetest.Want(t, a.ctx(), r, 0)
+			if mean := a.engine.Load().Mean; (mean == 0) != (i < 3) {
+				t.Errorf("after %d tasks on 4 CPUs a mean of %v is told", i+1, mean)
+			}
+		}
+	})
+}

@@ -64,7 +64,9 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 	}
 	h.job = h.jobOf(wire.JobKey{ID: core.SeededJob(uint64(len(name))*1000 + uint64(name[0])), Namespace: "test"})
 	cfg := taskengine.Config{
-		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h, Changed: h.tell,
+		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool,
+		Runtime: h, Node: h.name,
+		Changed: h.tell, Tell: h.tellOne,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -97,6 +99,12 @@ func (h *tasksRuntime) tell() {
 	for _, e := range h.peers {
 		_ = e.Send(wire.Control, wire.KindLoad, loadreport.AppendLoad(nil, h.engine.Load()))
 	}
+}
+
+// tellOne lets one of them know.
+func (h *tasksRuntime) tellOne(p wire.Peer) {
+	l, _, _, _ := h.engine.Report([]wire.Peer{p})
+	_ = p.Send(wire.Replies, wire.KindLoad, loadreport.AppendLoad(nil, l))
 }
 
 func (h *tasksRuntime) ctx() context.Context { return h.with(context.Background()) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -135,6 +136,7 @@ func (r *record) head(rt core.Runtime) taskwire.Head {
 	if !r.spec.plain && !r.spec.oneCPU() {
 		h.Need = &r.spec.need
 	}
+	h.Placed = !r.mayQueue()
 	if !r.spec.plain {
 		h.Stays, h.Labels = r.stays(), r.spec.labels
 	}
@@ -216,7 +218,15 @@ func (r *record) resolveFrom(rd *wire.Reader, refs wire.References, node raysys.
 
 // failedThere takes the error that a peer has. RetryIf is the program's, and may take its time, so it does not run on the
 // goroutine that reads what the peer sends.
-func (r *record) failedThere(err error) {
+func (r *record) failedThere(p *peer, err error) {
+	if core.Excused(err) {
+		if p.avoid.CompareAndSwap(false, true) { // until the view says whether it drains, which may have said so before
+			p.x.e.later(core.After(p.x.rt.Now(), longestLeavePause), p.avoidAsSeen)
+		}
+		if gaveWay(r, p.Node()) {
+			return
+		}
+	}
 	if r.spec.opts.RetryIf == nil {
 		r.failed(err)
 		return
@@ -247,6 +257,15 @@ func (r *record) lost(x *exchange, node raysys.NodeID, cause error) {
 
 // arrangeAttempt arranges the attempt that follows one that has failed; redraw is 1 where that was the program's failure.
 func (r *record) arrangeAttempt(attempt int, redraw uint32) {
+	id := r.Future.ID()
+	// A draw of its own, so that the task's Rand stays the same in every attempt.
+	draw := rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64()
+	pause := r.spec.opts.Pause(max(r.counted(attempt), 1), draw)
+	arrangeNext(r, attempt, redraw, pause, r.ready)
+}
+
+// arrangeNext has ready called after a pause, when the next attempt may begin.
+func arrangeNext(r *record, attempt int, redraw uint32, pause time.Duration, ready func()) {
 	e := engineOf(r.Future.Up())
 	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
 	redraws := r.Future.Turn().Redraws() + redraw
@@ -261,14 +280,11 @@ func (r *record) arrangeAttempt(attempt int, redraw uint32) {
 	// it ends: work below an ended turn looks past it.
 	last.Cancel(&core.Orphaned{Err: errRetried})
 	last.End()
-	// A draw of its own, so that the task's Rand stays the same in every attempt.
 	if rec := recipeOf(&r.Future); rec != nil {
 		rec.began(attempt+1, redraws)
 	}
-	id := r.Future.ID()
-	pause := r.spec.opts.Pause(max(r.counted(attempt), 1), rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
 	rt := r.Future.Up().Runtime()
-	rt.SetAlarm(&core.Alarm{At: core.After(rt.Now(), pause), Ring: r.ready})
+	rt.SetAlarm(&core.Alarm{At: core.After(rt.Now(), pause), Ring: ready})
 }
 
 func (r *record) closed() {

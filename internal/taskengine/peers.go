@@ -25,6 +25,8 @@ func (e *Engine) exchange() *exchange {
 	if x == nil {
 		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: runqueue.New(&e.order, nil), avoided: map[raysys.NodeID]bool{}}
 		x.forwarder.init(x)
+		x.owed.init(x)
+		x.means.cpus = e.line.Total() / oneCPU
 		x.peers.Store(new([]*peer))
 		x.find.Store(&map[wire.Peer]*peer{})
 		e.net.Store(x)
@@ -75,6 +77,7 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 	}
 	x.admin.Unlock()
 	p.drop(x)
+	x.owed.remove(p)
 	for _, f := range p.flights.Drain() {
 		x.flightEnded(p, f)
 		taskOf(f.task).lost(x, p.Node(), cause)
@@ -87,8 +90,20 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 func (e *Engine) PeerLoad(wp wire.Peer, l loadreport.Load) {
 	if x, p := e.peer(wp); p != nil {
 		x.loaded(p, l)
+		if l.Asks() {
+			x.owed.add(p, core.Normal)
+			x.owed.tell(0)
+		}
 		x.recheck()
 	}
+}
+
+// avoidAsSeen has the peer get tasks, or none, as the view says.
+func (p *peer) avoidAsSeen() {
+	p.x.admin.Lock()
+	p.avoid.Store(p.x.avoided[p.Node()])
+	p.x.admin.Unlock()
+	p.x.recheck()
 }
 
 // Avoid keeps new tasks from a node that is suspected to be dead, or draining, until it is called with false.
@@ -143,7 +158,7 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 		*r = incoming{}
 		arrivals.Put(r)
 	}()
-	r.Reader = wire.NewReader(frame)
+	r.Reader, r.accepts = wire.NewReader(frame), x.owed.accepts(p)
 	r.Uvarint() // flags
 	up := p.Turn(r.Uint32())
 	if err := r.Err(); err != nil {
@@ -162,6 +177,10 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 	}
 	if givenBack != nil {
 		x.giveBackSlots(p, givenBack)
+		if r.owes { // not before: word follows the answer
+			x.owed.add(p, r.class)
+			x.owed.tell(0)
+		}
 	}
 	return nil
 }
@@ -265,7 +284,14 @@ func (e *Engine) Report(peers []wire.Peer) (l loadreport.Load, rooms string, rec
 		}
 		received = append(received, n)
 	}
-	return e.Load(), e.rooms(), received, news
+	if l = e.Load(); !l.Asks() {
+		for _, wp := range peers {
+			if _, p := e.peer(wp); p != nil {
+				p.asked.Store(false) // what was to be the ask says no such thing
+			}
+		}
+	}
+	return l, e.rooms(), received, news
 }
 
 // Counted is called when a report of the peer counts that many tasks of this node (Received.Tasks). It reports whether some were not

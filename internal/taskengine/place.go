@@ -75,6 +75,7 @@ func (g giveBackWork) Run() {
 	}
 	g.x.giveBackTo(g.x.idlePeers(), g.late-max(g.excess, 0))
 	g.x.flush()
+	g.x.owed.tell(0)
 }
 
 // idlePeer is a peer with CPUs that have nothing to do, by its last report.

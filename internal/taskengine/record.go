@@ -187,7 +187,8 @@ func (r *record) compute(s *core.CPUSlot) (ok bool) {
 		back()
 	}
 	if err != nil {
-		n.end(e, r, r.failed(core.HandOverError(r.Future.Up().Job(), err)), err)
+		j := r.Future.Up().Job()
+		n.end(e, r, r.failed(j.Excuse(core.HandOverError(j, err))), err)
 		return false
 	}
 	if j := r.Future.Up().Job(); j.Inspect != nil {
@@ -392,6 +393,9 @@ func (r *record) failed(err error) tally.Outcome {
 		r.Future.Cancel(cause)
 		return tally.Cancelled
 	}
+	if core.Excused(err) && gaveWay(r, r.Future.Up().Job().Node) {
+		return tally.Retried
+	}
 	o := &r.spec.opts
 	attempt := r.attempt()
 	if o.RetryIf == nil || r.counted(attempt) > o.Retries || !accepts(o.RetryIf, err) {
@@ -442,16 +446,22 @@ var errRetried = errors.New("the attempt that submitted this failed, and its nex
 
 // ready queues a task that was held: its arguments are there, or its pause is over.
 func (r *record) ready() {
-	e := engineOf(r.Future.Up())
+	if e := engineOf(r.Future.Up()); unhold(e, r) {
+		r.queueOrPlace(e)
+	}
+}
+
+// unhold has a held task wait for a node; false when it has settled.
+func unhold(e *Engine, r *record) bool {
 	// Counted before another goroutine can start or drop the task, which subtracts the same count.
 	bytes := r.count(e)
 	if !r.Future.Unhold() {
 		e.started(bytes)
 		r.drop()
-		return
+		return false
 	}
 	e.unhold(&r.Future)
-	r.queueOrPlace(e)
+	return true
 }
 
 // count adds the argument to the bytes that are queued.
@@ -580,6 +590,34 @@ func (r *record) inner(d *deps, next heldTask) {
 	}
 }
 
+// gaveWay arranges another attempt, on another node, for a task that gave way to the drain of its node; false where
+// that is this one's submitter to do, or the task can run nowhere else.
+func gaveWay(r *record, node raysys.NodeID) bool {
+	e, d := engineOf(r.Future.Up()), r.deps()
+	if _, inbound := r.Future.Work().(*inboundTask); inbound || e.cfg.Place == nil || d != nil && d.stays {
+		return false
+	}
+	attempt, ready := r.attempt(), r.ready
+	r.excuse(attempt, errClosing)
+	pause := min(time.Duration(r.Future.Turn().CountLeave())*leavePause, longestLeavePause)
+	if here := node == r.Future.Up().Job().Node; here || !r.spec.plain {
+		ready = func() {
+			if unhold(e, r) {
+				e.exchange().placeAgain(unplacedTask{task: r, avoid: node})
+			}
+		}
+	}
+	arrangeNext(r, attempt, 0, pause, ready)
+	return true
+}
+
+// A task that gave way before waits a little: where it may run on one node alone it comes back until its submitter
+// knows that the node drains.
+const (
+	leavePause        = 100 * time.Millisecond
+	longestLeavePause = 5 * time.Second
+)
+
 // excuse reports whether an attempt whose node is lost does not count, and notes that.
 func (r *record) excuse(attempt int, cause error) bool {
 	rec := r.namedRecipe()
@@ -602,6 +640,8 @@ func (r *record) counted(attempt int) int {
 		rec.mu.Lock()
 		n -= rec.excused
 		rec.mu.Unlock()
+	} else if t := r.Future.OwnTurn(); t != nil {
+		n -= int(t.Leaves())
 	}
 	return n
 }

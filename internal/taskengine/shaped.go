@@ -167,6 +167,8 @@ func (e *Engine) droppedShaped(n ledger.Need) {
 func (e *Engine) freed() {
 	if e.waits() {
 		e.wake()
+	} else if x := e.net.Load(); x != nil && x.owed.some.Load() {
+		x.owed.tell(0)
 	}
 }
 

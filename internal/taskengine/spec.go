@@ -30,7 +30,8 @@ type spec struct {
 }
 
 func (s *spec) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, with Adoption) Adopted {
-	again, attempt, inputs := *s, t.Attempt+int(with.Submission), with.Inputs
+	again, inputs := *s, with.Inputs
+	attempt := t.Attempt + int(with.Submission) - 2 // the last one: each submitter before has had one at least
 	t.Options.set(&again.opts)
 	again.opts.Name = with.Name
 	n := newSpec(&again, nil)
@@ -208,9 +209,9 @@ func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core
 	if rec == nil {
 		err := fmt.Errorf("submit %s: Detached(%q): %w", s.entry, s.opts.Name, errOff)
 		r.refuse(d, err)
-		return s.failed(err)
+		return core.LinkTo(&r.Future)
 	}
-	told := make(chan error, 1)
+	told := make(chan struct{})
 	t.Job().Tasks.(Starter).Start(ctx, rec, s.opts.Name, func(src core.Source, err error) {
 		switch {
 		case err != nil:
@@ -221,9 +222,10 @@ func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core
 		default:
 			rec.cut(errJoined)
 			d.joined.Store(&src)
+			engineOf(t).checkDrained()
 			r.fetch(src)
 		}
-		told <- err
+		close(told)
 	})
 	t.Runtime().Block(t.Base())
 	defer t.Runtime().Unblock(t.Base())
@@ -232,11 +234,8 @@ func (s *spec) start(ctx context.Context, t *core.Turn, r *record, d *deps) core
 		closed = t.Job().Closed
 	}
 	select {
-	case err := <-told:
-		if err != nil {
-			return s.failed(err)
-		}
-		return core.LinkTo(&r.Future)
+	case <-told:
+		return core.LinkTo(&r.Future) // also of a task that is refused: who reads the error has looked at its failure
 	case <-ctx.Done():
 		return s.failed(fmt.Errorf("submit %s: %w: the store has not answered, and the task %q runs if it is recorded yet: %w",
 			s.entry, raysys.ErrOutcomeUnknown, s.opts.Name, context.Cause(ctx)))

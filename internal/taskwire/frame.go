@@ -66,6 +66,12 @@ type Head struct {
 	Class    core.Class
 	Stays    bool   // it was placed by other things than room
 	Labels   string // that its node must have, as AppendLabels writes them; "" for none
+	Placed   bool   // its node was chosen for it: it waits there for a CPU
+}
+
+// Plain reports whether the task may begin wherever a CPU is free.
+func (h *Head) Plain() bool {
+	return h.Need == nil && !h.Remakes && !h.Stays && !h.Placed && h.Labels == ""
 }
 
 // The flags in more, its first byte.
@@ -79,6 +85,9 @@ const (
 	moreCaptures // what the task submits is in the group too
 	moreStays    // the task was placed by other things than room, and does not go where there is room
 )
+
+// The flags behind all else in more, which nodes of earlier versions do not read.
+const latePlaced = 1 // Head.Placed
 
 // classFlags are those of the classes, from core.Low.
 var classFlags = [...]byte{moreLow, moreNormal, moreHigh}
@@ -115,7 +124,7 @@ func AppendHead(dst []byte, fn uint32, seq uint64, h Head) []byte {
 	}
 	model := h.Need != nil && (h.Need.GPUMemory != 0 || h.Need.GPUModel != "")
 	bundle := h.Need != nil && h.Need.Bundle.Group != ""
-	if h.Remakes || h.Classed || h.Stays || model || bundle || h.Labels != "" {
+	if h.Remakes || h.Classed || h.Stays || h.Placed || model || bundle || h.Labels != "" {
 		flags |= taskMore
 	}
 	dst = append(dst, flags)
@@ -153,7 +162,11 @@ func AppendHead(dst []byte, fn uint32, seq uint64, h Head) []byte {
 			}
 			more = binary.AppendUvarint(wire.AppendBytes(more, h.Need.Bundle.Group), uint64(h.Need.Bundle.Index+1))
 		}
-		dst = wire.AppendBytes(dst, wire.AppendBytes(more, h.Labels))
+		more = wire.AppendBytes(more, h.Labels)
+		if h.Placed {
+			more = append(more, latePlaced)
+		}
+		dst = wire.AppendBytes(dst, more)
 	}
 	return dst
 }
@@ -221,6 +234,7 @@ func ReadTask(r *wire.Reader) (fn uint32, seq uint64, h Head, err error) {
 		if err := more.Err(); err != nil {
 			return 0, 0, h, err
 		}
+		h.Placed = more.Len() > 0 && more.Byte()&latePlaced != 0
 	}
 	return fn, seq, h, r.Err()
 }

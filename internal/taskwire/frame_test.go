@@ -56,6 +56,8 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 		{Attempt: 1, Need: &ledger.Need{CPU: 1000, GPU: 1000, GPUMemory: 1, Bundle: core.Bundle{Group: "p/ns\x00g", Index: core.AnyBundle}}},
 		{Attempt: 2, Classed: true, Class: core.Low, Remakes: true, Need: &ledger.Need{GPU: 500, GPUModel: "H100"}},
 		{Attempt: 1, Labels: labels},
+		{Attempt: 1, Placed: true},
+		{Attempt: 2, Placed: true, Stays: true, Labels: labels},
 		{Attempt: 1, Stays: true, Need: &ledger.Need{GPU: 500, GPUModel: "H100", Bundle: core.Bundle{Group: "p/ns\x00g", Index: 2}}, Labels: labels},
 	} {
 		r := wire.NewReader(AppendSlot(AppendHead(nil, 3, 4, h), 5<<32|6))

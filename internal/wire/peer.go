@@ -61,7 +61,7 @@ const (
 	KindDrop        Kind = 58  // control: the reference is not held any more
 	KindAnswer      Kind = 60  // replies, or control: the answer to a question (package mesh) of any kind
 	KindRegistry    Kind = 64  // requests to the leader of a shard
-	KindLoad        Kind = 66  // control: how busy a node is
+	KindLoad        Kind = 66  // control; to one peer alone replies: how busy a node is
 	KindBallot      Kind = 67  // control: votes on a silent node
 	KindActor       Kind = 72  // requests: a message to a PID, or protoactor's watch, unwatch and terminated
 	KindActorBody   Kind = 74  // control: asks for the rest of a message to a PID, of which a head came

@@ -1,6 +1,7 @@
 package es
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -27,14 +28,10 @@ type Config struct {
 
 func (c Config) complete() (Config, error) {
 	for field, otherwise := range map[*int]int{&c.Hidden: 16, &c.Pairs: 32, &c.Episodes: 1, &c.Fanout: 4} {
-		if *field == 0 {
-			*field = otherwise
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
 	for field, otherwise := range map[*float64]float64{&c.Sigma: 0.2, &c.LearningRate: 0.1} {
-		if *field == 0 {
-			*field = otherwise
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
 	for field, x := range map[string]int{"Pairs": c.Pairs, "Episodes": c.Episodes, "Fanout": c.Fanout} {
 		if x < 1 {

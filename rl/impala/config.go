@@ -1,6 +1,7 @@
 package impala
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -52,16 +53,12 @@ type Config struct {
 // complete fills in the defaults, and refuses what cannot be meant. The conditions are written so that NaN fails them.
 func (c Config) complete() (Config, error) {
 	for field, otherwise := range map[*int]int{&c.Batch: 512, &c.Unroll: 64, &c.Passes: 2, &c.Hidden: 64} {
-		if *field == 0 {
-			*field = otherwise
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
 	for field, otherwise := range map[*float64]float64{
 		&c.LearningRate: 0.002, &c.Gamma: 0.99, &c.Lambda: 1, &c.Rho: 2, &c.RewardScale: 1, &c.Entropy: 0.01, &c.MaxGradNorm: 0.5,
 	} {
-		if *field == 0 {
-			*field = otherwise
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
 	bad := func(field string, is any, give string) (Config, error) {
 		return c, fmt.Errorf("%w: Config.%s is %v: give %s", ErrConfig, field, is, give)

@@ -1,6 +1,7 @@
 package ppo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -57,16 +58,12 @@ type Config struct {
 // complete fills in the defaults, and refuses what cannot be meant. The conditions are written so that NaN fails them.
 func (c Config) complete() (Config, error) {
 	for field, otherwise := range map[*int]int{&c.Batch: 2048, &c.Hidden: 64, &c.Epochs: 6, &c.Minibatch: 128} {
-		if *field == 0 {
-			*field = otherwise
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
 	for field, otherwise := range map[*float64]float64{
 		&c.LearningRate: 0.002, &c.Gamma: 0.99, &c.Lambda: 0.95, &c.RewardScale: 1, &c.Clip: 0.2, &c.Entropy: 0.01, &c.MaxGradNorm: 0.5, &c.TargetKL: 0.015,
 	} {
-		if *field == 0 {
-			*field = otherwise
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
 	bad := func(field string, is any, give string) (Config, error) {
 		return c, fmt.Errorf("%w: Config.%s is %v: give %s", ErrConfig, field, is, give)

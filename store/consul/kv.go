@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/store"
 )
 
@@ -213,11 +214,7 @@ func (s *Store) Txn(ctx context.Context, ops []store.Op) ([]store.Pair, error) {
 		if tries == 100 {
 			return nil, fmt.Errorf("%w: consul refuses the lock for its lock delay: %w", store.ErrUnavailable, err)
 		}
-		t := time.NewTimer(2 * lockDelay)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !backoff.Wait(ctx, 2*lockDelay) {
 			return nil, fmt.Errorf("transaction: %w", context.Cause(ctx))
 		}
 	}

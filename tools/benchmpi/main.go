@@ -13,18 +13,15 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,10 +35,7 @@ import (
 	"github.com/raysys/raysys/tools/internal/figures"
 )
 
-var (
-	turns    = flag.Int("rounds", 5, "how often each is measured")
-	document = flag.String("doc", "", "write the table between its marks in this file too")
-)
+var turns = flag.Int("rounds", 5, "how often each is measured")
 
 // size is a vector, with how many rounds are measured after those that are not counted.
 type size struct{ bytes, warm, rounds int }
@@ -54,17 +48,7 @@ var mpiRank []byte
 //go:embed peers/allreduce.py
 var glooRank []byte
 
-func main() {
-	flag.Parse()
-	run := measure
-	if flag.Arg(0) == "host" { // a process that launch started
-		run = func(ctx context.Context) error { return host(ctx, flag.Arg(1), flag.Arg(2), flag.Arg(3)) }
-	}
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main(measure, host) }
 
 // contender measures all sizes once, and returns the milliseconds of each round by the size in bytes.
 type contender struct {
@@ -95,36 +79,34 @@ func measure(ctx context.Context) error {
 	} else {
 		list = append(list, &contender{name: "gloo", measure: gloo})
 	}
-	for i := range *turns {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *turns, figures.Load())
-		for k := range list {
-			c := list[(i+k)%len(list)]
-			took, err := c.measure()
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			if c.p50 == nil {
-				c.p50 = map[int][]float64{}
-			}
-			for _, s := range sizes {
-				if len(took[s.bytes]) != s.warm+s.rounds {
-					return fmt.Errorf("%s measured %d rounds of %d bytes, not %d", c.name, len(took[s.bytes]), s.bytes, s.warm+s.rounds)
-				}
-				c.p50[s.bytes] = append(c.p50[s.bytes], figures.Median(took[s.bytes][s.warm:]))
-			}
+	_, err = figures.InTurn(*turns, len(list), func(_, i int) error { return list[i].turn() })
+	if err != nil {
+		return err
+	}
+	return figures.Publish("bench-mpi", table(list))
+}
+
+// turn measures c once.
+func (c *contender) turn() error {
+	took, err := c.measure()
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	if c.p50 == nil {
+		c.p50 = map[int][]float64{}
+	}
+	for _, s := range sizes {
+		if len(took[s.bytes]) != s.warm+s.rounds {
+			return fmt.Errorf("%s measured %d rounds of %d bytes, not %d", c.name, len(took[s.bytes]), s.bytes, s.warm+s.rounds)
 		}
+		c.p50[s.bytes] = append(c.p50[s.bytes], figures.Median(took[s.bytes][s.warm:]))
 	}
-	made := table(list)
-	fmt.Print(made)
-	if *document == "" {
-		return nil
-	}
-	return figures.Write(*document, "bench-mpi", made)
+	return nil
 }
 
 func table(list []*contender) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d CPUs, %s; medians of %d turns, each the p50 of", time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), *turns)
+	fmt.Fprintf(&b, "%s; medians of %d turns, each the p50 of", figures.Here(), *turns)
 	for i, s := range sizes {
 		fmt.Fprintf(&b, "%s %d rounds of %d MiB", []string{"", " and"}[min(i, 1)], s.rounds, s.bytes>>20)
 	}
@@ -210,8 +192,7 @@ func arguments() (list []string) {
 
 // output runs a rank that prints bytes and milliseconds in lines.
 func output(cmd *exec.Cmd) (map[int][]float64, error) {
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	out, err := figures.Output(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +244,7 @@ func ours(ctx context.Context, consul string) (map[int][]float64, error) {
 	clusters++
 	name := "benchmpi-" + strconv.Itoa(clusters)
 	for i := range 2 {
-		end, err := launch(consul, name, strconv.Itoa(i))
+		_, end, err := figures.Launch(figures.Child(consul, name, strconv.Itoa(i)))
 		if err != nil {
 			return nil, err
 		}
@@ -288,45 +269,13 @@ func ours(ctx context.Context, consul string) (map[int][]float64, error) {
 	return took, n.Close(ctx)
 }
 
-// launch starts a process that hosts a rank, and waits until it is ready.
-func launch(consul, cluster, rank string) (end func(), err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self, "host", consul, cluster, rank)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe() // its end is that of the process
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	end = func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		end()
-		return nil, fmt.Errorf("the process of rank %s does not become ready: %w", rank, err)
-	}
-	return end, nil
-}
-
-// host is the process that launch starts: it ends with its input.
-func host(ctx context.Context, consul, cluster, rank string) error {
-	n, err := join(ctx, consul, cluster, "rank-"+rank, system.Worker)
+// host is the process of a rank.
+func host(ctx context.Context, args []string) error {
+	n, err := join(ctx, args[0], args[1], "rank-"+args[2], system.Worker)
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return errors.Join(err, n.Close(ctx))
+	return errors.Join(figures.Wait("ready"), n.Close(ctx))
 }
 
 func join(ctx context.Context, consul, cluster, as string, role system.Role) (*system.Node, error) {

@@ -19,7 +19,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -93,13 +92,7 @@ func (a *account) OnEvent(context.Context, stream.Event[event]) error {
 	return nil
 }
 
-func main() {
-	flag.Parse()
-	if err := measure(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main(measure, nil) }
 
 // row is what is measured by the client of NATS and by package stream, each in events/s.
 type row struct {
@@ -137,21 +130,23 @@ func measure(ctx context.Context) error {
 		{name: fmt.Sprint("delivery to plain grains, ", *events, " events"), bare: b.read(toHeap, *events), ours: b.deliver(toHeap, *events)},
 		{name: fmt.Sprint("delivery to Durable grains, ", *durable, " events"), bare: b.read(toDisk, *durable), ours: b.deliver(toDisk, *durable)},
 	}
-	for i := range *rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *rounds, figures.Load())
-		for _, r := range table {
-			for k := range r.rates {
-				which := (i + k) % len(r.rates)
-				runtime.GC() // the garbage of others
-				rate, err := []func() (float64, error){r.bare, r.ours}[which]()
-				if err = errors.Join(err, b.clear()); err != nil {
-					return fmt.Errorf("%s: %w", r.name, err)
-				}
-				r.rates[which] = append(r.rates[which], rate)
+	_, err = figures.InTurn(*rounds, len(table), func(round, i int) error {
+		r := table[i]
+		for k := range r.rates {
+			which := (round + k) % len(r.rates)
+			runtime.GC() // the garbage of others
+			rate, err := []func() (float64, error){r.bare, r.ours}[which]()
+			if err = errors.Join(err, b.clear()); err != nil {
+				return fmt.Errorf("%s: %w", r.name, err)
 			}
+			r.rates[which] = append(r.rates[which], rate)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	fmt.Printf("%s, %d CPUs, %s; medians of %d rounds in turn; events of %d bytes over %d keys.\n\n", time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), *rounds, size, keys)
+	fmt.Printf("%s; medians of %d rounds in turn; events of %d bytes over %d keys.\n\n", figures.Here(), *rounds, size, keys)
 	fmt.Println("| events/s | nats.go | stream | ratio, least and most of a round |\n|---|---|---|---|")
 	for _, r := range table {
 		fmt.Printf("| %s | %.1f k/s | %.1f k/s | %s |\n", r.name, figures.Median(r.rates[0])/1e3, figures.Median(r.rates[1])/1e3, figures.Ratio(r.rates[1], r.rates[0]))

@@ -5,8 +5,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -28,15 +28,9 @@ var (
 	rows   = flag.String("rows", "tasks_async,actor_async,tasks_sync,actor_sync,wait_1k,put_small", "the rows, separated by commas")
 )
 
-func main() {
-	flag.Parse()
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main(run, nil) }
 
-func run() error {
+func run(context.Context) error {
 	dir, err := filepath.Abs(filepath.Join(".cache", "benchold"))
 	if err != nil {
 		return err
@@ -51,20 +45,16 @@ func run() error {
 	if err := build(".", now); err != nil {
 		return err
 	}
-	var was, is []map[string]row
-	for range *rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", len(was)+1, *rounds, figures.Load())
-		for _, b := range []struct {
-			binary string
-			to     *[]map[string]row
-		}{{old, &was}, {now, &is}} {
-			got, err := measure(b.binary)
-			if err != nil {
-				return err
-			}
-			*b.to = append(*b.to, got)
-		}
+	var sides [2][]map[string]row
+	_, err = figures.InTurn(*rounds, len(sides), func(_, i int) error {
+		got, err := measure([]string{old, now}[i])
+		sides[i] = append(sides[i], got)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	was, is := sides[0], sides[1]
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "ROW\t%s\tNOW\tUNIT\tRATIO\tOF EACH ROUND\n", strings.ToUpper(*ref))
 	for _, name := range strings.Split(*rows, ",") {
@@ -127,13 +117,12 @@ type row struct {
 // measure has the binary measure the rows once.
 func measure(binary string) (map[string]row, error) {
 	cmd := exec.Command(binary, "bench", "--tier", *tier, "--rounds", strconv.Itoa(*inner), "-o", "json", "--row", *rows)
-	var out, bad bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &bad
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bad.String())
+	out, err := figures.Output(cmd)
+	if err != nil {
+		return nil, err
 	}
 	var list []row
-	if err := json.Unmarshal(out.Bytes(), &list); err != nil {
+	if err := json.Unmarshal(out, &list); err != nil {
 		return nil, err
 	}
 	got := map[string]row{}

@@ -39,17 +39,7 @@ const (
 	size    = 64 // bytes of a request, and of an answer
 )
 
-func main() {
-	flag.Parse()
-	run := measure
-	if flag.Arg(0) == "host" { // a process that launch started
-		run = func(ctx context.Context) error { return host(ctx, flag.Arg(1)) }
-	}
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main(measure, host) }
 
 // contender is one way to ask an actor.
 type contender struct {
@@ -88,15 +78,11 @@ func measure(ctx context.Context) error {
 			return err
 		}
 	}
-	for i := range *rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *rounds, figures.Load())
-		for k := range list {
-			if err := list[(i+k)%len(list)].round(); err != nil {
-				return err
-			}
-		}
+	_, err = figures.InTurn(*rounds, len(list), func(_, i int) error { return list[i].round() })
+	if err != nil {
+		return err
 	}
-	fmt.Printf("%s, %d CPUs, %s; medians of %d rounds in turn, %v for each figure.\n\n", time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), *rounds, *lasts)
+	fmt.Printf("%s; medians of %d rounds in turn, %v for each figure.\n\n", figures.Here(), *rounds, *lasts)
 	fmt.Println("| | one caller, p50 | requests/s | ratio, least and most of a round |", callers, "callers, requests/s | ratio, least and most of a round |\n|---|---|---|---|---|---|")
 	base := list[len(list)-1]
 	for _, c := range list {

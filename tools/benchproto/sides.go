@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -25,6 +23,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/system/protoactor"
+	"github.com/raysys/raysys/tools/internal/figures"
 )
 
 const (
@@ -60,41 +59,24 @@ var (
 type process struct {
 	cmd     *exec.Cmd
 	pid     string
-	address string         // of its proto.Actor remote, or of serve
-	in      io.WriteCloser // its end is that of the process
+	address string // of its proto.Actor remote, or of serve
+	end     func() // holds its input, which ends with this process
 }
 
-// launch starts a process that hosts the actors of a side, and waits until it is ready.
+// launch starts a process that hosts the actors of a side.
 func launch(side string) (*process, error) {
-	self, err := os.Executable()
+	cmd := figures.Child(side)
+	address, end, err := figures.Launch(cmd)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(self, "host", side)}
-	p.cmd.Stderr = os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	p.pid = strconv.Itoa(p.cmd.Process.Pid)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("the process that hosts %s does not become ready: %w", side, err)
-	}
-	p.address = strings.TrimSpace(line)
-	return p, nil
+	return &process{cmd, strconv.Itoa(cmd.Process.Pid), address, end}, nil
 }
 
-// host is the process that launch starts: it ends with its input.
-func host(ctx context.Context, side string) error {
+// host is a process that launch started.
+func host(ctx context.Context, args []string) error {
 	var address string
-	if side == "raysys" {
+	if args[0] == "raysys" {
 		if _, err := join(ctx, system.Worker, "worker-"+strconv.Itoa(os.Getpid())); err != nil {
 			return err
 		}
@@ -117,9 +99,7 @@ func host(ctx context.Context, side string) error {
 		}
 		address = c.ActorSystem.Address()
 	}
-	fmt.Println(address)
-	_, err := io.Copy(io.Discard, os.Stdin)
-	return err
+	return figures.Wait(address)
 }
 
 // serve is the raw end of connections: what comes from one goes back.

@@ -16,8 +16,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,23 +25,12 @@ import (
 )
 
 var (
-	turns    = flag.Int("rounds", 5, "how often each is measured")
-	lasts    = flag.Duration("for", 2*time.Second, "how long each measurement lasts")
-	python   = flag.String("python", "python3", "a Python that has Reverb")
-	document = flag.String("doc", "", "write the table between its marks in this file too")
+	turns  = flag.Int("rounds", 5, "how often each is measured")
+	lasts  = flag.Duration("for", 2*time.Second, "how long each measurement lasts")
+	python = flag.String("python", "python3", "a Python that has Reverb")
 )
 
-func main() {
-	flag.Parse()
-	run := measure
-	if flag.Arg(0) == "host" { // a process that launch started
-		run = func(ctx context.Context) error { return host(ctx, flag.Arg(1), flag.Arg(2)) }
-	}
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main(measure, host) }
 
 // rates are items/s of each turn, by what was done: "insert Writer".
 type rates map[string][]float64
@@ -68,29 +55,21 @@ func measure(ctx context.Context) error {
 	}
 	defer consul.Close()
 	our, their := rates{}, rates{}
-	for i := range *turns {
-		fmt.Fprintf(os.Stderr, "round %d of %d, load %s\n", i+1, *turns, figures.Load())
-		sides := []func() error{
-			func() error { return ours(ctx, consul.Address(), i, our) },
-			func() error { return reverb(their) },
+	_, err = figures.InTurn(*turns, 2, func(turn, side int) error {
+		if side == 0 {
+			return ours(ctx, consul.Address(), turn, our)
 		}
-		for k := range sides {
-			if err := sides[(i+k)%len(sides)](); err != nil {
-				return err
-			}
-		}
+		return reverb(their)
+	})
+	if err != nil {
+		return err
 	}
-	made := table(our, their)
-	fmt.Print(made)
-	if *document == "" {
-		return nil
-	}
-	return figures.Write(*document, "bench-reverb", made)
+	return figures.Publish("bench-reverb", table(our, their))
 }
 
 func table(our, their rates) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d CPUs, %s; medians of %d turns, %v for each figure.\n\n", time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), *turns, *lasts)
+	fmt.Fprintf(&b, "%s; medians of %d turns, %v for each figure.\n\n", figures.Here(), *turns, *lasts)
 	b.WriteString("| items of 1 KiB, between two processes | items/s | ratio to the fastest of Reverb, least and most of a turn |\n|---|---|---|\n")
 	for _, what := range []string{"insert", "sample"} {
 		base := their[their.ways(what)[0]]

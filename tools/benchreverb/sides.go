@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -19,6 +15,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/replay"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tools/internal/figures"
 )
 
 const (
@@ -39,12 +36,8 @@ var server = replay.Define[step]("replay", replay.Config{Tables: []replay.Table{
 
 // ours measures raysys, in a new cluster.
 func ours(ctx context.Context, consul string, turn int, f rates) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	cluster := "benchreverb-" + strconv.Itoa(turn)
-	address, end, err := launch(exec.Command(self, "host", consul, cluster))
+	address, end, err := figures.Launch(figures.Child(consul, cluster))
 	if err != nil {
 		return err
 	}
@@ -128,17 +121,14 @@ func reverb(f rates) error {
 	run := func(args ...string) *exec.Cmd {
 		return exec.Command(*python, append([]string{"-c", peer}, args...)...)
 	}
-	port, end, err := launch(run("server", strconv.Itoa(most)))
+	port, end, err := figures.Launch(run("server", strconv.Itoa(most)))
 	if err != nil {
 		return err
 	}
 	defer end()
-	client := run("client", port, fmt.Sprint(lasts.Seconds()))
-	var said bytes.Buffer
-	client.Stderr = &said
-	out, err := client.Output()
+	out, err := figures.Output(run("client", port, fmt.Sprint(lasts.Seconds())))
 	if err != nil {
-		return fmt.Errorf("client of Reverb: %w: %s", err, said.Bytes()[max(0, said.Len()-2000):])
+		return err
 	}
 	for line := range strings.Lines(string(out)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -151,35 +141,9 @@ func reverb(f rates) error {
 	return nil
 }
 
-// launch starts a process that has a table, and returns the line that it prints once it is ready. end ends its input, and so the process.
-func launch(cmd *exec.Cmd) (line string, end func(), err error) {
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	end = func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	}
-	if line, err = bufio.NewReader(out).ReadString('\n'); err != nil {
-		end()
-		return "", nil, fmt.Errorf("%s does not become ready: %w: %s", cmd.Path, err, said.Bytes()[max(0, said.Len()-2000):])
-	}
-	return strings.TrimSpace(line), end, nil
-}
-
 // host is the process that has the shard, and reads what bare TCP brings.
-func host(ctx context.Context, consul, cluster string) error {
-	n, err := join(ctx, consul, cluster, "worker", system.Worker)
+func host(ctx context.Context, args []string) error {
+	n, err := join(ctx, args[0], args[1], "worker", system.Worker)
 	if err != nil {
 		return err
 	}
@@ -193,9 +157,7 @@ func host(ctx context.Context, consul, cluster string) error {
 			}
 		}
 	}()
-	fmt.Println(l.Addr())
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return errors.Join(err, l.Close(), n.Close(ctx))
+	return errors.Join(figures.Wait(l.Addr()), l.Close(), n.Close(ctx))
 }
 
 func join(ctx context.Context, consul, cluster, as string, role system.Role) (*system.Node, error) {

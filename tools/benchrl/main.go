@@ -14,7 +14,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
 	"flag"
@@ -23,7 +23,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -32,29 +31,18 @@ import (
 )
 
 var (
-	rounds   = flag.Int("rounds", 3, "how often each is measured: the seeds of training")
-	lasts    = flag.Duration("for", time.Second, "how long each measurement of steps lasts")
-	full     = flag.Bool("full", false, "measure training too")
-	python   = flag.String("python", "python3", "a Python that has what requirements.txt says, and requirements-full.txt with -full")
-	document = flag.String("doc", "", "write the tables between their marks in this file too")
+	rounds = flag.Int("rounds", 3, "how often each is measured: the seeds of training")
+	lasts  = flag.Duration("for", time.Second, "how long each measurement of steps lasts")
+	full   = flag.Bool("full", false, "measure training too")
+	python = flag.String("python", "python3", "a Python that has what requirements.txt says, and requirements-full.txt with -full")
 )
 
 //go:embed peers/*.py
 var peers embed.FS
 
-func main() {
-	flag.Parse()
-	run := measure
-	if flag.Arg(0) == "train" { // a process that one round started
-		run = func() error { return train(flag.Arg(1)) }
-	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { figures.Main(measure, train) }
 
-func measure() error {
+func measure(context.Context) error {
 	if *rounds < 1 {
 		return fmt.Errorf("-rounds is %d: give 1 or more", *rounds)
 	}
@@ -93,47 +81,13 @@ func lines(out []byte) string {
 func script(dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(*python, append([]string{filepath.Join(dir, name+".py")}, args...)...)
 	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "RAY_USAGE_STATS_ENABLED=0", "PYTHONDONTWRITEBYTECODE=1")
-	return output(cmd)
-}
-
-// output is what a process prints. Its errors end with what it said last.
-func output(cmd *exec.Cmd) ([]byte, error) {
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(said.Bytes()[max(0, said.Len()-2000):]))
-	}
-	return out, err
-}
-
-// inTurn has each of n measured once a round, another one first each time, and returns the load before each round.
-func inTurn(what string, n int, once func(round, i int) error) (load []string, err error) {
-	for r := range *rounds {
-		load = append(load, figures.Load())
-		fmt.Fprintf(os.Stderr, "%s: round %d of %d, load %s\n", what, r+1, *rounds, load[r])
-		for k := range n {
-			if err := once(r, (r+k)%n); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return load, nil
+	return figures.Output(cmd)
 }
 
 // head is the line above a table.
 func head(versions string, load []string) string {
-	return fmt.Sprintf("%s, %d CPUs, %s, %s; %d rounds in turn, before which the load was %s.\n\n",
-		time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), versions, *rounds, strings.Join(load, ", "))
-}
-
-// publish prints a table, and writes it to the document.
-func publish(mark, made string) error {
-	fmt.Print(made)
-	if *document == "" {
-		return nil
-	}
-	return figures.Write(*document, mark, made)
+	return fmt.Sprintf("%s, %s; %d rounds in turn, before which the load was %s.\n\n",
+		figures.Here(), versions, *rounds, strings.Join(load, ", "))
 }
 
 // measureSteps measures how fast environments alone are.
@@ -151,7 +105,7 @@ func measureSteps(dir, versions string) error {
 			return rates, err
 		},
 	}
-	load, err := inTurn("steps", len(sides), func(_, i int) error {
+	load, err := figures.InTurn(*rounds, len(sides), func(_, i int) error {
 		got, err := sides[i]()
 		for name, rate := range got {
 			rates[name] = append(rates[name], rate)
@@ -161,27 +115,23 @@ func measureSteps(dir, versions string) error {
 	if err != nil {
 		return err
 	}
-	return publish("bench-rl-steps", head(versions, load)+stepsTable(rates))
+	return figures.Publish("bench-rl-steps", head(versions, load)+stepsTable(rates))
 }
 
 // measureTraining measures what it takes to solve CartPole.
 func measureTraining(dir, versions string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	list := []*contender{
 		{name: "raysys, `rl/ppo`", run: func(seed string) ([]byte, error) {
-			cmd := exec.Command(self, "train", seed)
+			cmd := figures.Child(seed)
 			cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-			return output(cmd)
+			return figures.Output(cmd)
 		}},
 		{name: "Stable-Baselines3", run: func(seed string) ([]byte, error) { return script(dir, "sb3", seed) }},
 		{name: "RLlib", run: func(seed string) ([]byte, error) { return script(dir, "rllib", seed) }},
 	}
-	load, err := inTurn("training", len(list), func(round, i int) error { return list[i].once(uint64(round) + 1) })
+	load, err := figures.InTurn(*rounds, len(list), func(round, i int) error { return list[i].once(uint64(round) + 1) })
 	if err != nil {
 		return err
 	}
-	return publish("bench-rl", head(versions, load)+trainingTable(list))
+	return figures.Publish("bench-rl", head(versions, load)+trainingTable(list))
 }

@@ -38,12 +38,12 @@ type outcome struct {
 }
 
 // train is one run of ours.
-func train(seed string) error {
-	n, err := strconv.ParseUint(seed, 10, 64)
+func train(ctx context.Context, args []string) error {
+	n, err := strconv.ParseUint(args[0], 10, 64)
 	if err != nil {
 		return err
 	}
-	run, err := experiment.Train(context.Background(), rl.Plan{
+	run, err := experiment.Train(ctx, rl.Plan{
 		Steps: most, Every: apart, Episodes: evaluated, Stop: rl.MeanReturn(evaluated, goal), Seed: n, Progress: io.Discard,
 	})
 	if err != nil {

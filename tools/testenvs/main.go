@@ -28,22 +28,17 @@ import (
 )
 
 var (
-	venvs    = flag.String("venvs", ".cache/envs", "the folder of the virtual environments, each with the name of its file in requirements")
-	only     = flag.String("only", "", "a regular expression: the packages and environments that are tried")
-	document = flag.String("doc", "", "write the table between its marks in this file too")
+	venvs = flag.String("venvs", ".cache/envs", "the folder of the virtual environments, each with the name of its file in requirements")
+	only  = flag.String("only", "", "a regular expression: the packages and environments that are tried")
 )
 
 func main() {
-	flag.Parse()
-	if err := errors.Join(elsewhere(), start(context.Background())); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	figures.Main(func(ctx context.Context) error { return errors.Join(elsewhere(), start(ctx)) }, nil)
 }
 
 // elsewhere goes to the folder for temporary files: packages write where they run, as ViZDoom does its settings.
 func elsewhere() (err error) {
-	for _, path := range []*string{venvs, document} {
+	for _, path := range []*string{venvs, figures.Document} {
 		if *path != "" && err == nil {
 			*path, err = filepath.Abs(*path)
 		}
@@ -92,12 +87,7 @@ func run(ctx context.Context) error {
 	case *only != "":
 		return nil
 	}
-	made := table()
-	fmt.Print(made)
-	if *document == "" {
-		return nil
-	}
-	return figures.Write(*document, "test-envs", made)
+	return figures.Publish("test-envs", table())
 }
 
 // try plays a job, and says what came of it. An error says what is otherwise than the row says.

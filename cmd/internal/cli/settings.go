@@ -18,6 +18,7 @@ import (
 const (
 	sourceNote = "raysys_source"
 	printFlag  = "print-config"
+	noVariable = "raysys_no_variable"
 )
 
 // errPrinted ends a command that was only asked for its settings.
@@ -36,7 +37,7 @@ func Variable(flag string) string {
 func FromEnvironment(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		if !Setting(f.Name) {
+		if !Setting(f.Name) || f.Annotations[noVariable] != nil && !f.Changed {
 			return
 		}
 		if f.Changed {
@@ -65,6 +66,12 @@ func note(f *pflag.Flag, source string) {
 
 // DefaultFrom says where a default that is not always the same comes from.
 func DefaultFrom(flags *pflag.FlagSet, name, source string) { note(flags.Lookup(name), source) }
+
+// NoVariable has no variable stand in for the flag: that of its name is for something else.
+func NoVariable(flags *pflag.FlagSet, name string) {
+	note(flags.Lookup(name), "default")
+	flags.Lookup(name).Annotations[noVariable] = []string{""}
+}
 
 // Reason is the innermost error: those around it name a flag that the user did not give.
 func Reason(err error) error {

@@ -142,10 +142,11 @@ export const Node = ({ name }) => (name ? html`<a href=${to('tasks', { node: nam
 export const Func = ({ name }) => html`<a class="long" href=${to('functions', { f: name })}>${name}</a>`;
 export const Id = ({ id, text }) => (id ? html`<a class="id" href=${to('get', {}, id)} title=${id}>${text ?? (id.length > 12 && !id.includes('/') ? id.slice(0, 12) : id)}</a>` : '–');
 
+// alarm is the part from which on it is red; true stands for 0.95.
 export function Bar({ used, total, text, alarm }) {
   if (!total) return html`<span class="dim">–</span>`;
   const part = Math.min(1, Math.max(0, used / total));
-  return html`<svg class="bar" role="img" aria-label=${text} viewBox="0 0 100 8" preserveAspectRatio="none"><rect class=${alarm && part > 0.95 ? 'full' : ''} width=${part * 100} height="8" /></svg>${text}`;
+  return html`<svg class="bar" role="img" aria-label=${text} viewBox="0 0 100 8" preserveAspectRatio="none"><rect class=${alarm && part > (alarm === true ? 0.95 : alarm) ? 'full' : ''} width=${part * 100} height="8" /></svg>${text}`;
 }
 
 // Chart draws values of the last two minutes, one a second.

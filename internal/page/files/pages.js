@@ -7,14 +7,19 @@ const names = list => [...new Set(list)].sort();
 // alerts is what is bad, the worst first.
 function alerts(status, failures) {
   const list = [];
+  const late = (status?.nodes || []).flatMap(n => n.late || []).sort((a, b) => b.lasts - a.lasts), id = g => `${g.kind}/${g.key}`;
+  for (const g of late.slice(0, 10)) list.push(html`<${Id} id=${id(g)} /> is in ${g.turn} on <b>${g.node}</b> for ${dur(g.lasts)}, ${g.late} <${Cmd} text=${`raysys get ${word(id(g))}`} />`);
   for (const n of status?.nodes || []) {
     if (n.state !== 'active' || n.error) list.push(html`<b>${n.name}</b> is ${n.state}${n.error ? `: ${n.error}` : ''}`);
+    if (n.memory?.resident > 0.8 * n.memory?.limit) list.push(html`<b>${n.name}</b> has ${Math.floor(100 * n.memory.resident / n.memory.limit)} % of the memory that it may have <${Cmd} text=${`raysys profile ${word(n.name)} heap.pprof`} />`);
     for (const d of n.devices || []) if (d.sick) list.push(html`${d.uuid} of <b>${n.name}</b> is sick: ${d.cause}`);
   }
   const led = (status?.shards || []).filter(s => !s.node);
   if (led.length) list.push(`${led.length} of ${status.shards.length} shards ${led.length === 1 ? 'has' : 'have'} no leader: ${led.map(s => s.shard).join(', ')}`);
   const builds = names((status?.nodes || []).filter(n => n.build && n.role !== 'driver').map(n => n.build));
   if (builds.length > 1) list.push(`nodes run different builds: ${builds.join(', ')}`);
+  const on = m => Object.entries(m.versions).map(([v, nodes]) => (v ? '' : 'not ') + nodes.join(' ')).join(' / ');
+  for (const m of (status?.mixed || []).slice(0, 5)) list.push(`builds differ in ${m.function}: ${on(m)}`);
   const last = folded(failures?.failures || []).filter(f => Date.now() - new Date(f.last) < 60000);
   if (last.length) list.push(html`<a href=${to('failures')}>${last.length === 1 ? '1 kind of failure' : `${last.length} kinds of failures`} in the last minute</a>, the last of ${last[0].function}: ${last[0].text.slice(0, 200)}`);
   return list;
@@ -46,7 +51,8 @@ export function Overview({ status, functions, history }) {
       ['state', n => html`<span class=${n.state === 'active' ? 'good' : n.state === 'draining' ? 'warn' : 'bad'}>${n.state === 'active' ? 'up' : n.state}</span>`],
       ['role', n => n.role], ['build', n => html`<span class="id">${n.build || '–'}</span>`], ['up', n => dur(n.up), , 'n'],
       ['CPU', n => html`<${Bar} used=${n.error ? 0 : n.resources.cpu - n.free.cpu} total=${n.resources.cpu} text=${`${+(n.resources.cpu - n.free.cpu).toFixed(2)}/${n.resources.cpu}`} />`],
-      ['memory', n => html`<${Bar} used=${n.error ? 0 : n.resources.memory - n.free.memory} total=${n.resources.memory} text=${`${bytes(n.resources.memory - n.free.memory)}/${bytes(n.resources.memory)}`} />`],
+      ['memory', n => html`<span title=${`heap ${bytes(n.memory?.heap)}`}><${Bar} alarm=${0.8} used=${n.memory?.resident || 0} total=${n.memory?.limit || 0} text=${`${bytes(n.memory?.resident)}/${bytes(n.memory?.limit)}`} /></span>`],
+      ['asked for', n => html`<${Bar} used=${n.error ? 0 : n.resources.memory - n.free.memory} total=${n.resources.memory} text=${`${bytes(n.resources.memory - n.free.memory)}/${bytes(n.resources.memory)}`} />`],
       ['GPU', n => (n.devices || []).map(d => html`<div title=${d.model}><${Bar} used=${d.total - d.free} total=${d.total} text=${`${d.sick ? 'sick ' : ''}${d.busy >= 0 ? d.busy + ' %' : ''}`} /></div>`)],
       ['queued', n => num(n.queued), , 'n'], ['guests', n => num(n.inbound), , 'n'], ['grains', n => num(Object.values(n.grains || {}).reduce((a, b) => a + b, 0)), , 'n'],
       ['lease left', n => (n.lease_left ? dur(n.lease_left) : '–'), , 'n'],
@@ -76,7 +82,7 @@ function folded(list) {
   for (const f of list) {
     const key = JSON.stringify([f.function, f.kind, f.text.replace(/\d+/g, '#')]), one = by.get(key);
     if (!one) by.set(key, { ...f, nodes: [f.node] });
-    else Object.assign(one, { count: one.count + f.count, nodes: names([...one.nodes, f.node]), first: one.first < f.first ? one.first : f.first });
+    else Object.assign(one, { count: one.count + f.count, left: (one.left || 0) + (one.nodes.includes(f.node) ? 0 : f.left || 0), nodes: names([...one.nodes, f.node]), first: one.first < f.first ? one.first : f.first });
   }
   return [...by.values()];
 }
@@ -84,7 +90,7 @@ function folded(list) {
 const failureCols = [
   ['function', f => html`<${Func} name=${f.function} />`, f => f.function],
   ['error', f => html`<details><summary class="long">${f.panic ? 'panic: ' : ''}${f.text}</summary>${f.work && html`<p>${f.work}</p>`}<pre>${f.text}${f.stack ? '\n\n' + f.stack : ''}</pre></details>`],
-  ['count', f => num(f.count), f => f.count, 'n'], ['last', f => ago(f.last), f => f.last, 'n'], ['first', f => ago(f.first), f => f.first, 'n'],
+  ['count', f => num(f.count) + (f.left ? '+' : ''), f => f.count, 'n'], ['last', f => ago(f.last), f => f.last, 'n'], ['first', f => ago(f.first), f => f.first, 'n'],
   ['nodes', f => f.nodes.map((n, i) => html`${i ? ', ' : ''}<${Node} name=${n} />`)], ['example', f => html`<${Id} id=${f.id} />`],
 ];
 
@@ -98,10 +104,12 @@ export function Functions({ p, functions, history }) {
     ${functions.data && html`<${Table} what="functions" rows=${rows} count=${rows.length + left} key=${f => f.kind + f.name} sort=${p.sort || '-runs'} cols=${functionCols(of)} />`}`;
 }
 
+const wait = ns => (ns && ns < 1e6 ? '<1ms' : dur(ns)); // it is known to a millisecond
+
 const functionCols = of => [
   ['function', f => html`<${Func} name=${f.name} />`, f => f.name], ['kind', f => f.kind, f => f.kind], ['runs', f => num(f.runs), f => f.runs, 'n'],
   ['rate', f => rate(of(f)), f => of(f) || 0, 'n'], ['errors', f => html`<span class=${f.errors ? 'bad' : ''}>${num(f.errors)}</span>`, f => f.errors, 'n'],
-  ['p50', f => dur(f.p50), f => f.p50, 'n'], ['p99', f => dur(f.p99), f => f.p99, 'n'], ['running', f => num(f.running), f => f.running, 'n'],
+  ['p50', f => dur(f.p50), f => f.p50, 'n'], ['p99', f => dur(f.p99), f => f.p99, 'n'], ['wait p50', f => wait(f.wait_p50), f => f.wait_p50 || 0, 'n'], ['wait p99', f => wait(f.wait_p99), f => f.wait_p99 || 0, 'n'], ['running', f => num(f.running), f => f.running, 'n'],
   ['waiting', f => num(f.waiting), f => f.waiting, 'n'], ['oldest wait', f => dur(f.oldest), f => f.oldest || 0, 'n'],
 ];
 
@@ -116,7 +124,7 @@ function OneFunction({ p, functions, history }) {
     ${call && html`<p><a href=${to('grains', { kind: p.f.split('.')[0] })}>grains of this kind</a></p>`}
     <p><a href=${to('logs', { function: p.f })}>what it logs</a></p>
     ${task && html`<h2>Its tasks</h2><${State} of=${tasks} />${tasks.data && html`<${Table} what="tasks" rows=${tasks.data.tasks} count=${tasks.data.count} key=${t => t.id + t.node} sort=${p.sort} cols=${taskCols} filter="the page Tasks" />`}`}
-    <h2>Its failures</h2>${failures.data && html`<${Table} what="failures" rows=${folded(failures.data.failures.filter(f => f.function === p.f))} cols=${failureCols} />`}
+    <h2>Its failures</h2>${one.filter(f => f.left).map(f => html`<p>${num(f.left)} more not looked at: there were more than 20 in a second</p>`)}${failures.data && html`<${Table} what="failures" rows=${folded(failures.data.failures.filter(f => f.function === p.f))} cols=${failureCols} />`}
     <${Cmd} text=${`raysys list tasks --function ${word(p.f)}`} />`;
 }
 
@@ -170,12 +178,12 @@ export function Grains({ p, status }) {
   const kinds = new Map();
   for (const n of status.data?.nodes || []) for (const [kind, count] of Object.entries(n.grains || {})) kinds.set(kind, (kinds.get(kind) || 0) + count);
   const asked = p.kind || p.key;
-  const a = usePoll(asked ? query('grains', { kind: p.kind, key: p.key, node: p.node, limit: maxRows }) : '');
+  const a = usePoll(query('grains', { kind: p.kind, key: p.key, node: p.node, limit: asked ? maxRows : 10 })); // all of a cluster are too many
   return html`<div class="filters"><${Filter} name="key" value=${p.key} label="how the key begins" search /><${Filter} name="kind" value=${p.kind} label="kind" of=${names([...kinds.keys(), ...(p.kind ? [p.kind] : [])])} />
       <${Filter} name="node" value=${p.node} label="node" of=${nodesOf(status)} /></div>
     ${!asked && html`<${Table} what="grains in memory" rows=${[...kinds].sort((x, y) => y[1] - x[1])} cols=${[['kind', k => html`<a href=${to('grains', { kind: k[0] })}>${k[0]}</a>`], ['in memory', k => num(k[1]), , 'n']]} />`}
-    ${asked && html`<${State} of=${a} />`}
-    ${asked && a.data && html`<${Table} what="grains" rows=${a.data.grains} count=${a.data.count} key=${g => g.kind + '/' + g.key + g.node} sort=${p.sort} cols=${[
+    <${State} of=${a} />${!asked && html`<h2>The fullest mailboxes</h2>`}
+    ${a.data && html`<${Table} what="grains" rows=${a.data.grains} count=${asked ? a.data.count : 0} key=${g => g.kind + '/' + g.key + g.node} sort=${p.sort} cols=${[
       ['grain', g => html`<${Id} id=${g.kind + '/' + g.key} />`, g => g.kind + '/' + g.key], ['node', g => html`<${Node} name=${g.node} />`, g => g.node], ['mailbox', g => num(g.mailbox), g => g.mailbox, 'n'],
       ['turn', g => (g.turn ? html`<${Func} name=${g.turn} />` : '–')], ['lasts', g => dur(g.lasts), g => g.lasts, 'n'],
       ['state', g => (g.waits ? 'waits for what it asks for of the node' : html`<span class=${g.late ? 'bad' : ''}>${g.late || (g.turn ? 'busy' : 'idle')}</span>`)],

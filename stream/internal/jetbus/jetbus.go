@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,12 +30,16 @@ type Config struct {
 type Bus struct {
 	link
 	batch chan struct{} // one for each batch under way
+	made  sync.Map      // from the name of a stream to when Ensure last found it there
 }
 
-// again is the pause before what failed for now is tried again, and answerWithin how long one attempt may take.
+// again is the pause before what failed for now is tried again, and answerWithin how long one attempt may take. Within
+// settleWithin of its making each server knows of a stream: the leader, which alone says that a stream is not there,
+// may be the last to hear of it.
 const (
 	again        = 100 * time.Millisecond
 	answerWithin = 2 * time.Second
+	settleWithin = 5 * time.Second
 )
 
 // Open makes a Bus. It returns at once: calls wait until a server answers.
@@ -147,7 +152,8 @@ func (b *Bus) Ensure(ctx context.Context, c bus.Config) error {
 		return err
 	}
 	name := bus.Escape(c.Name)
-	return b.insist(ctx, answerWithin, questions(name, "STREAM.CREATE", "STREAM.INFO"), func(ctx context.Context) error {
+	subjects := questions(name, "STREAM.CREATE", "STREAM.INFO")
+	err := b.insist(ctx, answerWithin, subjects, func(ctx context.Context) error {
 		if !b.conn().IsConnected() { // then the version of the server is unknown
 			return nats.ErrDisconnected
 		}
@@ -180,6 +186,27 @@ func (b *Bus) Ensure(ctx context.Context, c bus.Config) error {
 		}
 		return nil
 	})
+	if err == nil {
+		b.made.Store(c.Name, time.Now())
+	}
+	return err
+}
+
+// find looks for a stream. That it is not there passes where Ensure has just seen it.
+func (b *Bus) find(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := b.jet().Stream(ctx, bus.Escape(name))
+	return s, b.missing(name, err)
+}
+
+// missing is the error of a question about a stream. It is one that passes where a stream that was just made is said
+// not to be there.
+func (b *Bus) missing(name string, err error) error {
+	if errors.Is(err, jetstream.ErrStreamNotFound) || codeOf(err) == jetstream.JSErrCodeStreamNotFound {
+		if at, ok := b.made.Load(name); ok && time.Since(at.(time.Time)) < settleWithin {
+			return fmt.Errorf("stream %s was just made, and not each server knows of it yet: %v", name, err)
+		}
+	}
+	return err
 }
 
 // Publish implements bus.Bus.
@@ -243,7 +270,7 @@ func (b *Bus) refused(ctx context.Context, stream string, err error) error {
 		return fmt.Errorf("%w: %w", bus.ErrFull, err)
 	}
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
-		if _, missing := b.jet().Stream(ctx, bus.Escape(stream)); missing != nil && final(missing) {
+		if _, missing := b.find(ctx, stream); missing != nil && final(missing) {
 			return missing
 		}
 	}
@@ -257,7 +284,7 @@ func subject(stream string, partition int, key string) string {
 // Info implements bus.Bus.
 func (b *Bus) Info(ctx context.Context, stream string) (i bus.Info, err error) {
 	err = b.insist(ctx, answerWithin, questions(bus.Escape(stream), "STREAM.INFO"), func(ctx context.Context) error {
-		s, err := b.jet().Stream(ctx, bus.Escape(stream))
+		s, err := b.find(ctx, stream)
 		if err == nil {
 			state := s.CachedInfo().State
 			i = bus.Info{First: state.FirstSeq, Last: state.LastSeq, Count: state.Msgs, Made: s.CachedInfo().Created.UnixNano()}

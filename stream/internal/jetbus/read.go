@@ -43,7 +43,7 @@ func filter(stream string, f *bus.Filter) string {
 
 // stream finds a stream. It refuses one that was made at another time than made, or that lacks the event seen: it is not the stream that was read.
 func (b *Bus) stream(ctx context.Context, name string, made int64, seen bus.Mark) (jetstream.Stream, error) {
-	s, err := b.jet().Stream(ctx, bus.Escape(name))
+	s, err := b.find(ctx, name)
 	switch {
 	case err != nil:
 		return nil, err

@@ -21,7 +21,7 @@ func (b *Bus) Replicate(ctx context.Context, stream string, n int) (have, want i
 		}
 		config, err := b.api(ctx, "STREAM.INFO."+name, nil)
 		if err != nil {
-			return err
+			return b.missing(stream, err)
 		}
 		if err := json.Unmarshal(config["num_replicas"], &have); err != nil || have >= want {
 			return err

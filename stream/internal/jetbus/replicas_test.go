@@ -1,13 +1,16 @@
 package jetbus_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/raysys/raysys/stream/internal/bus"
@@ -80,7 +83,7 @@ func TestReplicas(t *testing.T) {
 	has("single", 3)
 	after := ask("INFO", nil)
 	before["num_replicas"] = after["num_replicas"]
-	if diff := cmp.Diff(before, after); diff != "" {
+	if diff := gocmp.Diff(before, after); diff != "" {
 		t.Fatal(diff)
 	}
 	if err := b.Ensure(t.Context(), bus.Config{Name: "single", Partitions: 2, Replicas: 3}); err != nil {
@@ -115,3 +118,54 @@ func TestEnsureAtOnce(t *testing.T) {
 		all.Wait()
 	}
 }
+
+// TestMadeStreamIsThere: a stream that was just made is not said to be missing by a server that does not know of it;
+// here it is gone for as long.
+func TestMadeStreamIsThere(t *testing.T) {
+	s := testkit.NATS(t)
+	b, err := jetbus.Open(jetbus.Config{URL: s.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	c := bus.Config{Name: "made", Partitions: 1}
+	if err := b.Ensure(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	looks, err := nc.SubscribeSync("$JS.API.STREAM.INFO.made")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.RequestWithContext(t.Context(), "$JS.API.STREAM.DELETE.made", nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, ended := context.WithCancelCause(t.Context())
+	go func() {
+		_, err := b.Publish(t.Context(), c.Name, []bus.Message{{Key: "k"}})
+		ended(cmp.Or(err, errSent))
+	}()
+	for range 2 { // the first was answered: it is not there
+		if _, err := looks.NextMsgWithContext(ctx); err != nil {
+			t.Fatal(context.Cause(ctx), err)
+		}
+	}
+	other, err := jetbus.Open(jetbus.Config{URL: s.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Ensure(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); err != errSent {
+		t.Fatal(err)
+	}
+}
+
+var errSent = errors.New("sent")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Load is the machine's load of the last minute.
-func Load() string {
+// load is the machine's load of the last minute.
+func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"

@@ -3,7 +3,7 @@
 //
 // A Row is one operation. Run gives its Result, which the table and the JSON form show.
 //
-//	Select ─> Row ── Run(ctx, Plan) ──> Result ─> Table, JSON
+//	Select ─> Row ── Run(ctx, Plan) ──> Result ─> Printer, JSON
 //	           │  round: operation, raw limit
 //	           │  round: operation, raw limit
 //	           └─ ...                          (medians of the rounds)
@@ -24,7 +24,7 @@
 //	c, err := consulserver.Run(ctx, consulserver.Options{Disk: true})
 //	rows, err := bench.Select([]string{"tasks_sync"}, bench.CrossProcess)
 //	r, err := rows[0].Run(ctx, bench.Plan{Consul: c.Address()})
-//	bench.Table(os.Stdout, []bench.Result{r})
+//	bench.NewPrinter(os.Stdout, []string{r.Row}).Row(r)
 //
 // It does not measure between hosts.
 package bench

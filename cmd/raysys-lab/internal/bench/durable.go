@@ -421,6 +421,27 @@ func grainActivate(ctx context.Context, p Plan) (m measured, err error) {
 	return m, err
 }
 
+// alwaysActivate measures first calls to grains that are always on, of which each is a second record, beside those of grains that are not.
+func alwaysActivate(ctx context.Context, p Plan) (m measured, err error) {
+	err = withCluster(ctx, p, 1, func(driver context.Context, c *cluster) error {
+		fresh, plain := 0, 0
+		refs := make([]raysys.Ref[int], batch)
+		m, err = compareRates(ctx, p, side{batch, func() error {
+			for i := range refs {
+				refs[i] = whereKeeper.Call(driver, keepers.Get(strconv.Itoa(fresh)))
+				fresh++
+			}
+			return c.areWorkers(driver, refs)
+		}}, side{batch, func() error {
+			plain += batch
+			return c.activate(driver, plain-batch, refs)
+		}})
+		return err
+	})
+	m.limit, m.latencyOf = "grain_activate", "1000 first calls, to the last answer"
+	return m, err
+}
+
 // activate calls as many grains as there are refs for the first time.
 func (c *cluster) activate(ctx context.Context, first int, refs []raysys.Ref[int]) error {
 	for i := range refs {

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,7 +48,16 @@ func same(t *testing.T, name string, got []byte) {
 
 func TestTableForm(t *testing.T) {
 	var b bytes.Buffer
-	if err := bench.Table(&b, fixed); err != nil {
+	names := make([]string, len(fixed))
+	for i, r := range fixed {
+		names[i] = r.Row
+	}
+	p := bench.NewPrinter(&b, names)
+	err := p.Head()
+	for _, r := range fixed {
+		err = errors.Join(err, p.Row(r))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, "table.txt", b.Bytes())

@@ -323,6 +323,9 @@ var (
 	counters = grains.DefineIn[counter](functions, "counter")
 	add      = grains.Method(counters, "add", (*counter).add)
 	where    = grains.Method0(counters, "where", (*counter).where)
+
+	keepers     = grains.DefineIn[counter](functions, "keeper", grains.AlwaysOn())
+	whereKeeper = grains.Method0(keepers, "where", (*counter).where)
 )
 
 // group is that of allreduce_small.

@@ -71,209 +71,124 @@ func unavailable(r Row) string {
 	return ""
 }
 
+func row(name string, unit Unit, measure func(context.Context, Plan) (measured, error), operation string) Row {
+	return Row{Name: name, Unit: unit, Operation: operation, measure: measure}
+}
+
+// rowByName is a row that is measured only when it is asked for by name.
+func rowByName(name string, unit Unit, measure func(context.Context, Plan) (measured, error), operation string) Row {
+	r := row(name, unit, measure, operation)
+	r.Named = true
+	return r
+}
+
 func catalogue() []Row {
 	return []Row{
-		{
-			Name: "tasks_async", Unit: "tasks/s", measure: taskBatches.beside(poolName, onPool),
-			Operation: "submit 1000 tasks with one Go each, then get 1000 results",
-		},
-		{
-			Name: "tasks_map", Unit: "tasks/s", measure: taskMaps.beside(poolName, onPool),
-			Operation: "one Map over 1000 arguments, then get 1000 results",
-		},
-		{
-			Name: "tasks_sync", Unit: Latency, measure: tasksSync,
-			Operation: "submit one task and get its result",
-		},
-		{
-			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: clientBatches.beside(poolName+", 4 submitters", onPool),
-			Operation: "tasks_async from 4 drivers at the same time",
-		},
-		{
-			Name: "actor_sync", Unit: Latency, measure: actorSync,
-			Operation: "call one grain and get the result",
-		},
-		{
-			Name: "actor_async", Unit: "calls/s", measure: callBatches.besideActors(mailboxName, 1),
-			Operation: "1000 calls to one grain in flight, then get 1000 results",
-		},
-		{
-			Name: "tasks_recorded", Unit: "tasks/s", measure: taskBatches.recorded,
-			Operation: "tasks_async while a timeline is recorded",
-		},
-		{
-			Name: "tasks_watched", Unit: "tasks/s", measure: taskBatches.watched,
-			Operation: "tasks_async while five readers look at the node's page as a browser's tab does",
-		},
-		{
-			Name: "calls_recorded", Unit: "calls/s", measure: callBatches.recorded,
-			Operation: "actor_async while a timeline is recorded",
-		},
-		{
-			Name: "actor_n_n_async", Unit: "calls/s", measure: clientCalls.besideActors(mailboxName+", 4 callers and 4 of them", clients),
-			Operation: "4 drivers, each with 1000 calls in flight, spread over 4 grains",
-		},
-		{
-			Name: "ticks", Unit: "ticks/s", measure: ticks,
-			Operation: "20 ticks of a timer in each of 10,000 grains, each due at once",
-		},
-		{
-			Name: "get_small", Unit: "gets/s", measure: getSmall,
-			Operation: "get of an int that was put",
-		},
-		{
-			Name: "put_small", Unit: "puts/s", measure: putSmall,
-			Operation: "put of one int",
-		},
-		{
-			Name: "put_gigabytes", Unit: GigabytesPerSecond, measure: putGigabytes,
-			Operation: "put of 800 MB, a []byte and a []float32",
-		},
-		{
-			Name: "get_10k_refs", Unit: "lists/s", measure: getList,
-			Operation: "get a task's result that holds 10,000 refs, then get the value of each",
-		},
-		{
-			Name: "wait_1k", Unit: "runs/s", measure: waits.beside(reportersName, func() bare { return newReporters() }),
-			Operation: "submit 1000 tasks, then 1000 times wait for one of those left",
-		},
-		{
-			Name: "queued_1m", Unit: "tasks/s", measure: queuedMillion,
-			Operation: "submit 1,000,000 tasks while every CPU is busy, then let them go and get all results",
-		},
-		{
-			Name: "generator_items", Unit: "items/s", measure: itemsHere(generated),
-			Operation: "65,536 items of a generator, from Go to the end of the loop",
-		},
-		{
-			Name: "queue_items", Unit: "items/s", measure: itemsHere(taken),
-			Operation: "65,536 items that a task puts into a queue, 1,024 at a time, and a loop takes",
-		},
-		{
-			Name: "args_10k", Unit: Latency, measure: manyArgs,
-			Operation: "put 10,000 ints, submit one task with the 10,000 refs as argument, get their sum",
-		},
-		{
-			Name: "grains_idle", Unit: Bytes, measure: grainsIdle,
-			Operation: "live heap after GC for each of 1,000,000 idle grains, beyond the user's struct",
-		},
-		{
-			Name: "node_start", Unit: Latency, measure: nodeStart,
-			Operation: "start a process, a node in it, and have the result of its first task",
-		},
-		{
-			Name: "node_idle_rss", Unit: Bytes, measure: nodeIdle,
-			Operation: "resident memory of a process with an idle node",
-		},
+		row("tasks_async", "tasks/s", taskBatches.beside(poolName, onPool),
+			"submit 1000 tasks with one Go each, then get 1000 results"),
+		row("tasks_map", "tasks/s", taskMaps.beside(poolName, onPool),
+			"one Map over 1000 arguments, then get 1000 results"),
+		row("tasks_sync", Latency, tasksSync,
+			"submit one task and get its result"),
+		row("tasks_multi_client_async", "tasks/s", clientBatches.beside(poolName+", 4 submitters", onPool),
+			"tasks_async from 4 drivers at the same time"),
+		row("actor_sync", Latency, actorSync,
+			"call one grain and get the result"),
+		row("actor_async", "calls/s", callBatches.besideActors(mailboxName, 1),
+			"1000 calls to one grain in flight, then get 1000 results"),
+		row("tasks_recorded", "tasks/s", taskBatches.recorded,
+			"tasks_async while a timeline is recorded"),
+		row("tasks_watched", "tasks/s", taskBatches.watched,
+			"tasks_async while five readers look at the node's page as a browser's tab does"),
+		row("calls_recorded", "calls/s", callBatches.recorded,
+			"actor_async while a timeline is recorded"),
+		row("actor_n_n_async", "calls/s", clientCalls.besideActors(mailboxName+", 4 callers and 4 of them", clients),
+			"4 drivers, each with 1000 calls in flight, spread over 4 grains"),
+		row("ticks", "ticks/s", ticks,
+			"20 ticks of a timer in each of 10,000 grains, each due at once"),
+		row("get_small", "gets/s", getSmall,
+			"get of an int that was put"),
+		row("put_small", "puts/s", putSmall,
+			"put of one int"),
+		row("put_gigabytes", GigabytesPerSecond, putGigabytes,
+			"put of 800 MB, a []byte and a []float32"),
+		row("get_10k_refs", "lists/s", getList,
+			"get a task's result that holds 10,000 refs, then get the value of each"),
+		row("wait_1k", "runs/s", waits.beside(reportersName, func() bare { return newReporters() }),
+			"submit 1000 tasks, then 1000 times wait for one of those left"),
+		row("queued_1m", "tasks/s", queuedMillion,
+			"submit 1,000,000 tasks while every CPU is busy, then let them go and get all results"),
+		row("generator_items", "items/s", itemsHere(generated),
+			"65,536 items of a generator, from Go to the end of the loop"),
+		row("queue_items", "items/s", itemsHere(taken),
+			"65,536 items that a task puts into a queue, 1,024 at a time, and a loop takes"),
+		row("args_10k", Latency, manyArgs,
+			"put 10,000 ints, submit one task with the 10,000 refs as argument, get their sum"),
+		row("grains_idle", Bytes, grainsIdle,
+			"live heap after GC for each of 1,000,000 idle grains, beyond the user's struct"),
+		row("node_start", Latency, nodeStart,
+			"start a process, a node in it, and have the result of its first task"),
+		row("node_idle_rss", Bytes, nodeIdle,
+			"resident memory of a process with an idle node"),
 	}
 }
 
 func crossCatalogue() []Row {
 	return []Row{
-		{
-			Name: "tasks_async", Unit: "tasks/s", measure: taskBatches.besideEcho,
-			Operation: "submit 1000 tasks with one Go each, run in another process, then get 1000 results",
-		},
-		{
-			Name: "tasks_map", Unit: "tasks/s", measure: taskMaps.besideEcho,
-			Operation: "one Map over 1000 arguments, run in another process, then get 1000 results",
-		},
-		{
-			Name: "tasks_sync", Unit: Latency, measure: tasksSyncAcross,
-			Operation: "submit one task, run in another process, and get its result",
-		},
-		{
-			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: clientBatches.besideEcho,
-			Operation: "tasks_async from 4 drivers of one process at the same time",
-		},
-		{
-			Name: "actor_sync", Unit: Latency, measure: actorSyncAcross,
-			Operation: "call one grain in another process and get the result",
-		},
-		{
-			Name: "actor_async", Unit: "calls/s", measure: callBatches.besideEcho,
-			Operation: "1000 calls to one grain in another process in flight, then get 1000 results",
-		},
-		{
-			Name: "actor_n_n_async", Unit: "calls/s", measure: clientCalls.besideEcho,
-			Operation: "4 drivers of one process, each with 1000 calls in flight, spread over 4 grains in another",
-		},
-		{
-			Name: "wait_1k", Unit: "runs/s", measure: waits.besideEcho,
-			Operation: "submit 1000 tasks, run in another process, then 1000 times wait for one of those left",
-		},
-		{
-			Name: "put_small", Unit: "puts/s", measure: seenPuts.besideEcho,
-			Operation: "put of one int, seen by another process: 1000 of them are the argument of a task there",
-		},
-		{
-			Name: "generator_items", Unit: "items/s", measure: itemsAcross(generated),
-			Operation: "65,536 items of a generator in another process, from Go to the end of the loop",
-		},
-		{
-			Name: "queue_items", Unit: "items/s", measure: itemsAcross(taken),
-			Operation: "65,536 items that a task in another process puts into a queue there, 1,024 at a time, and a loop takes",
-		},
-		{
-			Name: "transfer", Unit: GigabytesPerSecond, measure: transfer,
-			Operation: "1 GiB []byte of this process until View can read it in another, sharing off",
-		},
-		{
-			Name: "share", Unit: Latency, measure: share,
-			Operation: "View of a 1 GiB []byte of another process of this host, before its memory is touched",
-		},
-		{
-			Name: "broadcast", Unit: Latency, measure: broadcastRow,
-			Operation: "256 MiB []byte of this process until View can read it in 4 others",
-		},
-		{
-			Name: "bulk_p99", Unit: Tail, measure: bulkTail,
-			Operation: "call one grain in another process and get the result, while objects of 256 MiB go there one after the other",
-		},
-		{
-			Name: "results_by_size", Unit: GigabytesPerSecond, measure: resultsBySize,
-			Operation: "16 calls to one grain in another process in flight, each with a result of 70 KiB; larger ones, arguments, and one at a time in the details",
-		},
-		{
-			Name: "allreduce_small", Unit: Latency, measure: allReduceSmall,
-			Operation: "AllReduce of 8 KiB over 4 processes",
-		},
-		{
-			Name: "grain_activate", Unit: "activations/s", measure: grainActivate,
-			Operation: "first call to a grain that has never been, 1000 in flight, placed by the registry in Consul",
-		},
-		{
-			Name: "durable_calls", Unit: "calls/s", measure: durableCalls, Named: true,
-			Operation: "4 calls each by 1000 callers to durable grains in another process, of which 100,000 are stored",
-		},
-		{
-			Name: "schedules_due", Unit: "firings/s", measure: schedulesDue, Named: true,
-			Operation: "10,000 schedules due at one time, each a call to a durable grain in another process, to the last outcome stored",
-		},
-		{
-			Name: "schedules_stored", Unit: Bytes, measure: schedulesStored, Named: true,
-			Operation: "one of 100,000 schedules that wait: keys and values in Consul; memory of the process that leads their shards in the details",
-		},
-		{
-			Name: "groups", Unit: "groups/s", measure: groupsAcross,
-			Operation: "make a placement group of two bundles on two workers, wait for it and remove it, 64 at the same time",
-		},
-		{
-			Name: "node_join", Unit: Latency, measure: nodeJoin,
-			Operation: "start a process and have its node join the cluster",
-		},
-		{
-			Name: "node_rss_3_peers", Unit: Bytes, measure: nodePeers,
-			Operation: "resident memory of a process with an idle node in a cluster of 4",
-		},
-		{
-			Name: "failover", Unit: Latency, measure: failover,
-			Operation: "kill a worker, and have the first good call of each of 8 grains it held; with 2, 3 and 5 workers",
-		},
-		{
-			Name: "failover_silence", Unit: Latency, measure: failoverSilence, Named: true,
-			Operation: "failover of 3 workers where one falls silent (SIGSTOP) instead; about 20 s each",
-		},
+		row("tasks_async", "tasks/s", taskBatches.besideEcho,
+			"submit 1000 tasks with one Go each, run in another process, then get 1000 results"),
+		row("tasks_map", "tasks/s", taskMaps.besideEcho,
+			"one Map over 1000 arguments, run in another process, then get 1000 results"),
+		row("tasks_sync", Latency, tasksSyncAcross,
+			"submit one task, run in another process, and get its result"),
+		row("tasks_multi_client_async", "tasks/s", clientBatches.besideEcho,
+			"tasks_async from 4 drivers of one process at the same time"),
+		row("actor_sync", Latency, actorSyncAcross,
+			"call one grain in another process and get the result"),
+		row("actor_async", "calls/s", callBatches.besideEcho,
+			"1000 calls to one grain in another process in flight, then get 1000 results"),
+		row("actor_n_n_async", "calls/s", clientCalls.besideEcho,
+			"4 drivers of one process, each with 1000 calls in flight, spread over 4 grains in another"),
+		row("wait_1k", "runs/s", waits.besideEcho,
+			"submit 1000 tasks, run in another process, then 1000 times wait for one of those left"),
+		row("put_small", "puts/s", seenPuts.besideEcho,
+			"put of one int, seen by another process: 1000 of them are the argument of a task there"),
+		row("generator_items", "items/s", itemsAcross(generated),
+			"65,536 items of a generator in another process, from Go to the end of the loop"),
+		row("queue_items", "items/s", itemsAcross(taken),
+			"65,536 items that a task in another process puts into a queue there, 1,024 at a time, and a loop takes"),
+		row("transfer", GigabytesPerSecond, transfer,
+			"1 GiB []byte of this process until View can read it in another, sharing off"),
+		row("share", Latency, share,
+			"View of a 1 GiB []byte of another process of this host, before its memory is touched"),
+		row("broadcast", Latency, broadcastRow,
+			"256 MiB []byte of this process until View can read it in 4 others"),
+		row("bulk_p99", Tail, bulkTail,
+			"call one grain in another process and get the result, while objects of 256 MiB go there one after the other"),
+		row("results_by_size", GigabytesPerSecond, resultsBySize,
+			"16 calls to one grain in another process in flight, each with a result of 70 KiB; larger ones, arguments, and one at a time in the details"),
+		row("allreduce_small", Latency, allReduceSmall,
+			"AllReduce of 8 KiB over 4 processes"),
+		row("grain_activate", "activations/s", grainActivate,
+			"first call to a grain that has never been, 1000 in flight, placed by the registry in Consul"),
+		rowByName("always_activate", "activations/s", alwaysActivate,
+			"grain_activate of a kind that is always on, beside one that is not"),
+		rowByName("durable_calls", "calls/s", durableCalls,
+			"4 calls each by 1000 callers to durable grains in another process, of which 100,000 are stored"),
+		rowByName("schedules_due", "firings/s", schedulesDue,
+			"10,000 schedules due at one time, each a call to a durable grain in another process, to the last outcome stored"),
+		rowByName("schedules_stored", Bytes, schedulesStored,
+			"one of 100,000 schedules that wait: keys and values in Consul; memory of the process that leads their shards in the details"),
+		row("groups", "groups/s", groupsAcross,
+			"make a placement group of two bundles on two workers, wait for it and remove it, 64 at the same time"),
+		row("node_join", Latency, nodeJoin,
+			"start a process and have its node join the cluster"),
+		row("node_rss_3_peers", Bytes, nodePeers,
+			"resident memory of a process with an idle node in a cluster of 4"),
+		row("failover", Latency, failover,
+			"kill a worker, and have the first good call of each of 8 grains it held; with 2, 3 and 5 workers"),
+		rowByName("failover_silence", Latency, failoverSilence,
+			"failover of 3 workers where one falls silent (SIGSTOP) instead; about 20 s each"),
 		localityRow(),
 		manyTasksRow(),
 	}

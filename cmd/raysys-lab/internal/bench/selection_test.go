@@ -10,7 +10,7 @@ import (
 )
 
 // named are the rows that take minutes.
-var named = []string{"failover_silence", "locality", "durable_calls", "schedules_due", "schedules_stored", "tasks_50m"}
+var named = []string{"failover_silence", "locality", "always_activate", "durable_calls", "schedules_due", "schedules_stored", "tasks_50m"}
 
 func TestSelect(t *testing.T) {
 	all := bench.Names(bench.Rows(bench.InProcess))
@@ -61,7 +61,7 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		},
 		bench.CrossProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
-			"generator_items", "queue_items", "wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "results_by_size", "allreduce_small", "grain_activate", "durable_calls", "schedules_due", "schedules_stored", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality", "tasks_50m",
+			"generator_items", "queue_items", "wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "results_by_size", "allreduce_small", "grain_activate", "always_activate", "durable_calls", "schedules_due", "schedules_stored", "groups", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality", "tasks_50m",
 		},
 	} {
 		got := bench.Names(bench.Rows(tier))

@@ -25,24 +25,6 @@ func NewPrinter(w io.Writer, names []string) *Printer {
 	return p
 }
 
-// Table writes a whole table.
-func Table(w io.Writer, results []Result) error {
-	names := make([]string, len(results))
-	for i, r := range results {
-		names[i] = r.Row
-	}
-	p := NewPrinter(w, names)
-	if err := p.Head(); err != nil {
-		return err
-	}
-	for _, r := range results {
-		if err := p.Row(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Head writes the titles.
 func (p *Printer) Head() error {
 	return p.line("row", "value", "p50", "p99", "max", "raw", "ratio", "raw limit")

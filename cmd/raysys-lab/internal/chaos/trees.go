@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/backoff"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -39,15 +40,10 @@ func (s *sloth) Square(ctx context.Context, n int) (int, error) {
 }
 
 func nap(ctx context.Context, d time.Duration) error {
-	if d == 0 {
+	if d == 0 || backoff.Wait(ctx, d) {
 		return nil
 	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return context.Cause(ctx)
 }
 
 // trees are tasks that fan out, whose leaves rest or ask grains, and whose results have a closed form: each future settles

@@ -26,7 +26,7 @@ type Config struct {
 	Detect time.Duration // from a death until its peers send the lost tasks elsewhere
 
 	Latency time.Duration // of a message
-	Report  time.Duration // how often a node tells its load, when it has changed
+	Report  time.Duration // how often a node tells all its load, when it has changed; 0: as nodes do
 	Seed    uint64
 }
 
@@ -63,7 +63,7 @@ func (c *Config) Check() error {
 		}
 	}
 	switch {
-	case !positive(c.Mean), !positive(c.Latency), !positive(c.Report), !positive(c.Detect):
+	case !positive(c.Mean), !positive(c.Latency), c.Report != 0 && !positive(c.Report), !positive(c.Detect):
 		return fmt.Errorf("times must be above 0 and at most 24h: a task %v, latency %v, report %v, detection %v", c.Mean, c.Latency, c.Report, c.Detect)
 	case math.IsNaN(c.Rate) || c.Rate < 0 || c.Rate > 1e9:
 		return fmt.Errorf("a rate of %g tasks a second: it must be 0 to 1e9, where 0 submits all at the start", c.Rate)

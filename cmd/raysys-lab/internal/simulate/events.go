@@ -11,7 +11,11 @@ const (
 	ticks               // a worker's timer of reports
 	reports             // a worker's load at all submitters
 	looks               // a worker at the tasks of others that wait there
-	retries             // a submitter sends to peers again that refused
+	retries             // a submitter looks at peers again that refused
+	words               // a load at one submitter, to which it was owed
+	settles             // a worker tells more of those to which it owes word of room
+	asks                // a submitter asks for room, since its tasks wait
+	asked               // a worker, by a submitter
 	tells               // a worker's load, soon after a GPU was taken or has become free
 	moves               // a worker looks where there is room for what waits there for a GPU
 	dies                // a worker

@@ -7,7 +7,7 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
-// retryPause is taskengine's: for how long a peer that refused gets no task.
+// retryPause is taskengine's: for how long a peer that gave back a task for a GPU gets none.
 const retryPause = 5 * time.Millisecond
 
 // submitter has tasks of its own. Those that nobody has begun are not kept: they follow from their numbers.
@@ -26,6 +26,8 @@ type submitter struct {
 	heard    int64   // how many reports there were when it last took all in
 	stalled  bool
 	retrying bool
+	asking   bool
+	draw     forwarding.Draw
 
 	view *placement.View // made for the first task that asks for a GPU
 	sent []sentGPU
@@ -36,7 +38,8 @@ type peer struct {
 	load
 	inflight, low, among int32
 	inflightGPU, plain   int32 // of inflight, those that ask for a GPU; of among, those that do not
-	full                 bool
+	full                 int64 // it refused: until then it gets no task; 0: it did not, or has told something since
+	asked                bool  // since it told something
 	gone                 bool
 	heard                uint32 // its last report that was taken in; 0: none
 
@@ -54,7 +57,10 @@ func (p *peer) flies(cfg *Config, task, n int32) {
 }
 
 // offer is a forwarding.Offer, kept until something about its peer changes.
-type offer struct{ tasks, score int32 }
+type offer struct {
+	tasks, score int32
+	idle         bool
+}
 
 func (b *submitter) waits() int { return b.plain + b.again.len() }
 
@@ -77,13 +83,13 @@ func (b *submitter) take(cfg *Config) int32 {
 func (s *sim) look(b *submitter, i int32) {
 	p, was := s.peer(b, i), b.offers[i].tasks
 	b.offers[i] = offer{}
-	if !p.full && !p.gone && i != b.node {
+	if p.full == 0 && !p.gone && i != b.node {
 		known := forwarding.Peer{
 			CPUs: int64(s.cfg.CPUs), Inflight: int64(p.inflight - p.inflightGPU),
 			Queued: int64(p.queued - p.waits), Inbound: int64(p.inbound - p.inboundGPU), Own: int64(p.plain), Busy: int64(p.busy), Mean: p.mean,
 		}
 		o := known.Offer(s.nodes[b.node].cpus == 0)
-		b.offers[i] = offer{int32(o.Tasks), int32(o.Score)}
+		b.offers[i] = offer{int32(o.Tasks), int32(o.Score), o.Idle}
 	}
 	switch has := b.offers[i].tasks > 0; {
 	case has && was == 0:
@@ -101,17 +107,16 @@ func (s *sim) forward(b *submitter) {
 		if b.open == 0 {
 			for i := range b.peers {
 				p := &b.peers[i]
-				p.low = int32(forwarding.Low(int64(p.inflight - p.inflightGPU)))
+				p.low = int32(forwarding.Low(int64(p.inflight-p.inflightGPU), p.mean))
 			}
 			b.stalled = true
+			askLater(s, b, 0)
 			return
 		}
-		best := -1
-		for i, o := range b.offers {
-			if o.tasks > 0 && (best < 0 || o.score > b.offers[best].score) {
-				best = i
-			}
-		}
+		best, _ := forwarding.Choose(len(b.offers), &b.draw, func(i int) forwarding.Offer {
+			o := &b.offers[i]
+			return forwarding.Offer{Tasks: int64(o.tasks), Score: int64(o.score), Idle: o.idle}
+		})
 		var frame []int32
 		for range min(int(b.offers[best].tasks), forwarding.MaxFrame, b.waits()) {
 			frame = append(frame, b.take(&s.cfg))
@@ -147,6 +152,8 @@ func (s *sim) arrive(i int32, frame []int32) {
 			n.withGPU++
 			n.gpu.push(task)
 			s.inLine.add(int(i))
+		case !n.dead && refuses(s, i, s.submitterOf(task).node):
+			s.answer(i, task, true)
 		default:
 			n.accepted++
 			n.inbound.push(task)
@@ -174,14 +181,18 @@ func (s *sim) answered(e event) {
 		s.finish()
 	case s.cfg.WantsGPU(int(e.task)):
 		s.GivenBack++
-		p.full = true
+		p.full = s.now + int64(retryPause)
 		s.placeLater(b, e.task, e.from)
 	default:
 		s.GivenBack++
-		p.full = true
+		p.full = s.now + int64(forwarding.LeftAlone)
+		if s.nodes[b.node].cpus == 0 { // it takes its turn where all is taken
+			p.full = s.now + int64(retryPause)
+			s.retryLater(b)
+		}
 		b.again.push(e.task)
 		s.sending.add(b.index)
-		s.retryLater(b)
+		askLater(s, b, 0)
 	}
 	s.look(b, e.from)
 	switch {
@@ -192,22 +203,29 @@ func (s *sim) answered(e event) {
 	}
 }
 
-// retry is called when peers that refused may be asked again.
+// retry is called when a task may be placed again that a node gave back.
 func (s *sim) retry(i int32) {
 	b := s.nodes[i].own
 	b.retrying = false
-	for k := range b.peers {
-		b.peers[k].full = false
-		s.look(b, int32(k))
-	}
+	lookAgain(s, b)
 	s.placeAgain(b)
 	s.work(i)
 }
 
-// retryLater has b try peers that refused again after a retryPause.
+// retryLater has b place such tasks again after a retryPause.
 func (s *sim) retryLater(b *submitter) {
 	if !b.retrying {
 		b.retrying = true
 		s.at(int64(retryPause), event{kind: retries, node: b.node})
+	}
+}
+
+// lookAgain looks at the peers that were left alone for long enough.
+func lookAgain(s *sim, b *submitter) {
+	for k := range b.peers {
+		if p := &b.peers[k]; p.full != 0 && p.full <= s.now {
+			p.full = 0
+			s.look(b, int32(k))
+		}
 	}
 }

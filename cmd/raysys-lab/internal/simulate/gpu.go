@@ -37,7 +37,7 @@ func (s *sim) place(b *submitter, task, avoid int32) {
 	switch {
 	case !ok:
 		return
-	case i != b.node && b.peers[i].full:
+	case i != b.node && b.peers[i].full != 0:
 		s.placeLater(b, task, avoid)
 		return
 	}

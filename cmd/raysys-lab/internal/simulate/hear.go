@@ -5,7 +5,7 @@ import "math/bits"
 // learn enters the load of node i.
 func (b *submitter) learn(i int32, l load) {
 	p := &b.peers[i]
-	p.load, p.among, p.full = l, min(p.inflight, l.inbound), false
+	p.load, p.among, p.full, p.asked = l, min(p.inflight, l.inbound), 0, false
 	p.plain = min(p.inflight-p.inflightGPU, l.inbound-l.inboundGPU)
 }
 
@@ -56,6 +56,14 @@ func (s *sim) report(i int32, l load) {
 	}
 	*r = report{l, r.number + 1, news, s.now}
 	s.told, s.teller = s.told+1, i
+	if l.queued > l.waits && !l.idle {
+		for k := range s.cfg.Nodes {
+			if int32(k) != i {
+				s.nodes[k].owed.Add(i, 0)
+				tellOwed(s, int32(k), s.nodes[k].free)
+			}
+		}
+	}
 	s.sending.each(func(k int32) (stays bool) {
 		b := &s.submitters[k]
 		if b.node != i {

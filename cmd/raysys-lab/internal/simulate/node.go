@@ -24,7 +24,9 @@ type node struct {
 	accepted int  // tasks of others that are not answered
 	withGPU  int  // of these, those that ask for a GPU
 	mean     time.Duration
-	crowded  bool // tasks have waited since it last told that it is free
+	ended    int64 // tasks on CPUs
+	owed     forwarding.Owed[int32]
+	settling bool // it will tell more of them
 	told     load
 	watching bool
 	begun    int64 // inbound.popped at the last look
@@ -52,13 +54,22 @@ type load struct {
 }
 
 func (n *node) load() load {
-	l := load{queued: int32(n.gpu.len()), inbound: int32(n.accepted), busy: int32(n.busyOwn), gpus: n.freeGPUs, idle: n.free > 0, mean: n.mean}
+	l := load{queued: int32(n.gpu.len()), inbound: int32(n.accepted), busy: int32(n.busyOwn), gpus: n.freeGPUs, idle: n.free > 0}
+	l.mean = n.settledMean()
 	l.waits, l.inboundGPU = int32(n.gpu.len()), int32(n.withGPU)
 	l.line = forwarding.LineWait(n.line, n.waited, int64(n.gpu.len())-n.waited)
 	if n.own != nil {
 		l.queued += int32(n.own.waits())
 	}
 	return l
+}
+
+// settledMean is how long a task is on a CPU; 0 while too few have ended to say.
+func (n *node) settledMean() time.Duration {
+	if !forwarding.Settled(n.ended, int64(n.cpus)) {
+		return 0
+	}
+	return n.mean
 }
 
 // idleCPUs is how many of a node's CPUs have nothing to do.
@@ -78,14 +89,10 @@ func (s *sim) work(i int32) {
 	}
 	own := n.own != nil && n.own.waits() > 0
 	switch {
-	case n.crowded && n.free > 0:
-		n.crowded = false
-		s.tell(i)
-	case own && n.free == 0 && !n.own.stalled:
+	case n.free > 0:
+		tellOwed(s, i, n.free)
+	case own && !n.own.stalled:
 		s.forward(n.own)
-		fallthrough
-	default:
-		n.crowded = n.crowded || n.free == 0 && (own || n.inbound.len() > 0)
 	}
 }
 
@@ -154,6 +161,7 @@ func (s *sim) end(i, task, cpu int32) {
 		s.answer(i, task, false)
 	}
 	if cpu >= 0 {
+		n.ended++
 		n.mean = forwarding.Learn(n.mean, s.cfg.Takes(int(task))) // a worker reads the clock when its answer has been made
 	}
 	s.work(i)
@@ -189,7 +197,9 @@ func (s *sim) giveBack(i int32) {
 	}
 	for range max(excess, min(s.idle, forwarding.Excess(waits, begun, 0))) {
 		n.accepted--
-		s.answer(i, n.inbound.pop(), true)
+		task := n.inbound.pop()
+		n.owed.Add(s.submitterOf(task).node, 0)
+		s.answer(i, task, true)
 	}
 	s.at(int64(forwarding.LookPause), event{kind: looks, node: i})
 }

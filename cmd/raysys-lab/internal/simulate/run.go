@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/raysys/raysys/internal/forwarding"
 )
 
 // sim is one run.
@@ -61,6 +63,9 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	if err := c.Check(); err != nil {
 		return Result{}, err
 	}
+	if c.Report == 0 {
+		c.Report = forwarding.ReportEvery(c.Nodes)
+	}
 	s := newSim(c)
 	for turn := 0; s.done < c.Tasks; turn++ {
 		if turn%4096 == 0 && ctx.Err() != nil {
@@ -108,6 +113,7 @@ func newSim(c Config) *sim {
 	for k := range s.submitters {
 		b := &s.submitters[k]
 		*b = submitter{node: int32(k), index: k, peers: make([]peer, len(s.nodes)), offers: make([]offer, len(s.nodes))}
+		b.draw = forwarding.Draw(mix(c.Seed ^ uint64(k)))
 		if c.Submitters == 0 {
 			b.node = int32(c.Nodes)
 			b.peers[b.node].gone = true
@@ -160,6 +166,16 @@ func (s *sim) happens(e event) {
 		s.giveBack(e.node)
 	case retries:
 		s.retry(e.node)
+	case words:
+		hearWord(s, e)
+	case settles:
+		s.nodes[e.node].settling = false
+		tellOwed(s, e.node, int(e.task))
+	case asks:
+		askSome(s, s.nodes[e.node].own, int(e.task))
+	case asked:
+		s.nodes[e.node].owed.Add(e.from, 0)
+		s.work(e.node)
 	case tells:
 		s.nodes[e.node].telling = false
 		s.nodes[e.node].quiet = s.now + int64(restEvery)

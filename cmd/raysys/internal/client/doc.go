@@ -4,7 +4,7 @@
 // A Status is the whole cluster at one moment, a Memory its object stores; Where says how to reach it.
 //
 //	Where ──► Cluster ── Status ──► Table, JSON
-//	             ├────── Memory ──► MemoryTable, MemoryJSON
+//	             ├────── Memory ──► MemoryTable
 //	             ├────── Drain ──► DrainTable, DrainJSON
 //	             └────── CancelDrain
 //

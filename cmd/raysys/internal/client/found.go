@@ -85,7 +85,13 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 		failure(b, t, x, now)
 	}
 	for i := range t.States {
-		stored(b, &t.States[i])
+		stored(b, "State", &t.States[i])
+	}
+	if t.Argument != nil {
+		stored(b, "argument", t.Argument)
+	}
+	if t.Outcome != nil {
+		stored(b, "outcome", t.Outcome)
 	}
 	if t.Schedule != nil {
 		return scheduleText(b, t.Schedule, now)
@@ -108,8 +114,8 @@ func failure(b *strings.Builder, t *inspect.Thing, x *inspect.Failure, now time.
 	}
 }
 
-func stored(b *strings.Builder, s *inspect.State) {
-	fmt.Fprintf(b, "State %s, %d bytes", s.Name, s.Bytes)
+func stored(b *strings.Builder, what string, s *inspect.State) {
+	fmt.Fprintf(b, "%s, %d bytes", strings.TrimSpace(what+" "+s.Name), s.Bytes)
 	if s.Namespace != "" {
 		fmt.Fprintf(b, ", of %s", s.Namespace)
 	}

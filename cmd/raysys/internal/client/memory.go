@@ -12,7 +12,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/printable"
 )
 
 // Memory is what the object stores of a cluster hold at one moment.
@@ -32,9 +31,6 @@ func WithoutNull(m Memory) Memory {
 	m.Stores, m.Objects = orEmpty(m.Stores), orEmpty(m.Objects)
 	return m
 }
-
-// MemoryJSON writes it as one line.
-func MemoryJSON(w io.Writer, m Memory) error { return printable.WriteJSON(w, WithoutNull(m)) }
 
 // MemoryTable writes it for people: the stores, the objects, what they come to.
 func MemoryTable(w io.Writer, m Memory, now time.Time) error {

@@ -3,6 +3,7 @@ package client_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/printable"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -67,16 +69,21 @@ total: 7 objects, 7 GiB; 1 is not listed: raise --limit
 	if err := client.MemoryTable(&b, client.Memory{}, noon); err != nil || bytes.Contains(b.Bytes(), []byte("HELD BY")) {
 		t.Errorf("nothing is %q, %v", b.String(), err)
 	}
-	if client.MemoryTable(full{}, m, noon) == nil || client.MemoryJSON(full{}, m) == nil {
+	if client.MemoryTable(full{}, m, noon) == nil || writeJSON(full{}, m) == nil {
 		t.Error("the writer's error is lost")
 	}
+}
+
+// writeJSON is what raysys memory -o json does.
+func writeJSON(w io.Writer, m client.Memory) error {
+	return printable.WriteJSON(w, client.WithoutNull(m))
 }
 
 func TestMemoryJSON(t *testing.T) {
 	m := held()
 	m.Bound(2)
 	var b bytes.Buffer
-	if err := client.MemoryJSON(&b, m); err != nil {
+	if err := writeJSON(&b, m); err != nil {
 		t.Fatal(err)
 	}
 	var back client.Memory
@@ -90,7 +97,7 @@ func TestMemoryJSON(t *testing.T) {
 		t.Errorf("%+v", back)
 	}
 	b.Reset()
-	if err := client.MemoryJSON(&b, client.Memory{}); err != nil || b.String() != `{"cluster":"","stores":[],"objects":[],"total":{"objects":0,"bytes":0,"listed":0}}`+"\n" {
+	if err := writeJSON(&b, client.Memory{}); err != nil || b.String() != `{"cluster":"","stores":[],"objects":[],"total":{"objects":0,"bytes":0,"listed":0}}`+"\n" {
 		t.Errorf("nothing is %q, %v", b.String(), err)
 	}
 }

@@ -75,11 +75,21 @@ type Cluster interface {
 	Cancel(ctx context.Context, text string) (inspect.Thing, error)
 	// Schedule pauses, resumes, runs or deletes the schedule with the name, by that verb. ErrNotFound when there is none.
 	Schedule(ctx context.Context, verb, name string) error
+	// Start has a worker submit a task by a name. ErrNotFound when none has its function, ErrBadOption when its
+	// argument does not fit.
+	Start(ctx context.Context, q inspect.StartQuery) (inspect.Started, error)
 	// Stack asks a node for the stacks of its goroutines. ErrNotFound when there is none of that name.
 	Stack(ctx context.Context, node raysys.NodeID) (inspect.Stacks, error)
+	// HeapProfile asks a node for what is on its process's heap, as pprof. ErrNotFound when there is none of that name.
+	HeapProfile(ctx context.Context, node raysys.NodeID) ([]byte, error)
 	// Drain empties the node, and calls begun once that has begun. With wait it returns when the node has left, else at once. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool, begun func()) (Drain, error)
+	// Restart drains a worker whose program is started again then; named tasks hold it only with keepJobs. It
+	// returns when that has begun,
+	// and Left when this incarnation has left, or with what keeps it.
+	Restart(ctx context.Context, node raysys.NodeID, keepJobs bool) (incarnation uint64, err error)
+	Left(ctx context.Context, node raysys.NodeID, incarnation uint64) (Drain, error)
 	// CancelDrain takes a drain back, and returns when the node is active again.
 	CancelDrain(ctx context.Context, node raysys.NodeID) error
 }

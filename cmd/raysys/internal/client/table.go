@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +39,10 @@ func Table(w io.Writer, s Status) error {
 	Sort(&s)
 	active := map[string]int{} // grains by kind
 	fmt.Fprintf(w, "cluster %s (%s), %s, %s\n\n", s.Cluster, orDash(s.ID), Some(len(s.Nodes), "node", "nodes"), Some(len(s.Shards), "shard", "shards"))
+	trouble(w, s.Nodes)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tBUILD\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tGUESTS\tGRAINS\tLABELS")
+	fmt.Fprint(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tBUILD\tUP\tCPU\tGPU\tMEMORY\tASKED FOR\t")
+	fmt.Fprintln(t, "QUEUED\tGUESTS\tGRAINS\tLABELS")
 	for _, n := range s.Nodes {
 		grains := 0
 		for kind, count := range n.Grains {
@@ -50,8 +53,11 @@ func Table(w io.Writer, s Status) error {
 		if n.Error != "" {
 			free = n.Resources // nothing is known to be taken
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, state(n.State), orDash(n.Address), orDash(n.Version), orDash(n.Build), age(n.Up),
-			used(free.CPU, n.Resources.CPU), gpus(free.GPU, n), memory(free.Memory, n.Resources.Memory), n.Queued, n.Inbound, grains, labels(n.Labels))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t", n.Name, n.Role, state(n.State),
+			orDash(n.Address), orDash(n.Version), orDash(n.Build), age(n.Up))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", used(free.CPU, n.Resources.CPU), gpus(free.GPU, n),
+			memory(n.Memory.Limit-n.Memory.Resident, n.Memory.Limit), memory(free.Memory, n.Resources.Memory))
+		fmt.Fprintf(t, "%d\t%d\t%d\t%s\n", n.Queued, n.Inbound, grains, labels(n.Labels))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -64,7 +70,9 @@ func Table(w io.Writer, s Status) error {
 			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
 		}
 	}
-	if err := errors.Join(namedTasks(w, s.Nodes), accelerators(w, s.Nodes), custom(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
+	err := errors.Join(electors(w, s.Nodes), moves(w, s.Nodes), namedTasks(w, s.Nodes), accelerators(w, s.Nodes),
+		custom(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups), MixedTable(w, s))
+	if err != nil {
 		return err
 	}
 	if len(s.Shards) > 0 {
@@ -91,6 +99,68 @@ func Table(w io.Writer, s Status) error {
 	fmt.Fprintln(t, "GRAIN\tACTIVE")
 	for _, kind := range slices.Sorted(maps.Keys(active)) {
 		fmt.Fprintf(t, "%s\t%d\n", kind, active[kind])
+	}
+	return t.Flush()
+}
+
+// moves shows how grains have moved between the workers to even out their load: nothing while none has.
+func moves(w io.Writer, nodes []Node) error {
+	for _, n := range nodes {
+		b := n.Balance
+		if b == nil || b.Moved == 0 {
+			continue
+		}
+		why := ""
+		if b.Why != "" {
+			why = "; now none: " + b.Why
+		}
+		what := "%s: %d grains have moved to other nodes; the turns of the rest take %.2g of each CPU, the mean is %.2g%s\n"
+		if _, err := fmt.Fprintf(w, what, n.Name, b.Moved, b.Load, b.Mean, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trouble shows turns past their deadline and memory that is nearly used up, each with the command that says more.
+func trouble(w io.Writer, nodes []Node) {
+	var b strings.Builder
+	for _, n := range nodes {
+		for i := range n.Late {
+			g := &n.Late[i]
+			name, command := g.Kind+"/"+g.Key, "list grains --kind "+g.Kind
+			if plain.MatchString(name) {
+				command = "get " + name
+			}
+			fmt.Fprintf(&b, "%s is in %s on %s for %s, ", name, g.Turn, n.Name, lasts(g.Lasts))
+			fmt.Fprintf(&b, "%s: raysys %s\n", g.Late, command)
+		}
+		if m := n.Memory; m.Resident > m.Limit/100*80 {
+			part := m.Resident * 100 / max(m.Limit, 1)
+			fmt.Fprintf(&b, "%s has %d %% of the memory that it may have", n.Name, part)
+			if m.Unloaded+m.Refused > 0 {
+				fmt.Fprintf(&b, " (for want of it %d idle grains went, and %d were not started)", m.Unloaded, m.Refused)
+			}
+			fmt.Fprintf(&b, ": raysys profile %s heap.pprof\n", n.Name)
+		}
+	}
+	if b.Len() > 0 {
+		fmt.Fprintln(w, b.String())
+	}
+}
+
+// plain is an argument that a shell takes as it is.
+var plain = regexp.MustCompile(`^[\w./:@+][\w./:@%+=-]*$`)
+
+// electors shows who may replace a worker when it is silent, and how long it answers from memory.
+func electors(w io.Writer, nodes []Node) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head := "\nNODE\tELECTORS\tPROMISE LEFT\n"
+	for _, n := range nodes {
+		if len(n.Electors) > 0 {
+			fmt.Fprintf(t, "%s%s\t%s\t%.1fs\n", head, n.Name, fmt.Sprint(n.Electors), n.PromiseLeft.Seconds())
+			head = ""
+		}
 	}
 	return t.Flush()
 }
@@ -175,6 +245,34 @@ func groups(w io.Writer, list []inspect.GroupDemand) error {
 	fmt.Fprintln(t, "GROUP WAITS\tSTRATEGY\tBUNDLES\tHELD\tCOUNT\tGATHERING\tOLDEST")
 	for _, g := range list {
 		fmt.Fprintf(t, "%q\t%s\t%s\t%d/%d\t%d\t%d\t%s\n", g.Group, g.Strategy, bundles(g.Bundles), g.Held, len(g.Bundles), g.Count, g.Gathering, age(max(g.Oldest, time.Millisecond)))
+	}
+	return t.Flush()
+}
+
+// MixedTable shows the functions in which builds differ, where some do.
+func MixedTable(w io.Writer, s Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	driver := func(n raysys.NodeID) bool {
+		return slices.ContainsFunc(s.Nodes, func(m Node) bool { return m.Name == n && m.Role != "worker" })
+	}
+	head := "\nMIXED FUNCTION\tNODES WITH EACH VERSION\n"
+	for _, m := range s.Mixed {
+		var versions []string
+		for _, v := range slices.Sorted(maps.Keys(m.Versions)) {
+			shown := ""
+			if v == "" {
+				shown = " not"
+			}
+			for _, n := range m.Versions[v] {
+				if driver(n) {
+					shown += " driver"
+				}
+				shown += " " + string(n)
+			}
+			versions = append(versions, shown[1:])
+		}
+		fmt.Fprintf(t, "%s%s\t%s\n", head, m.Function, strings.Join(versions, " / "))
+		head = ""
 	}
 	return t.Flush()
 }

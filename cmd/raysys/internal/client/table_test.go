@@ -37,10 +37,16 @@ func example() client.Status {
 					{UUID: "GPU-b0", Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30, Total: 1, Free: 0.75, FreeMemory: 60 << 30, Busy: 70, UsedMemory: 31 << 30},
 					{UUID: "1", Total: 1, Free: 1, Sick: true, Busy: -1, Cause: "Xid 79: GPU has fallen off the bus"},
 				},
+				Memory: inspect.MemoryUse{Resident: 52 << 30, Heap: 30 << 30, Limit: 64 << 30},
+				Late: []inspect.Grain{
+					{Kind: "counter", Key: "7", Turn: "counter.add", Lasts: 90 * time.Second, Late: "past its deadline"},
+					{Kind: "policy", Key: "ada; rm *", Turn: "policy.act", Lasts: 6 * time.Second, Late: "given up by its caller"},
+				},
 				Queued: 120, Inbound: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
+				Balance:    &inspect.GrainBalance{Load: 0.213, Mean: 0.2, Moved: 83, Why: "a joins"},
 				NamedTasks: []inspect.NamedTask{{Name: "nightly report", Function: "report", Attempt: 3, State: "runs"}},
 			},
-			{Name: "a", Incarnation: 7, Role: string(system.Worker), State: inspect.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Build: "12345678", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
+			{Name: "a", Incarnation: 7, Role: string(system.Worker), State: inspect.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Build: "12345678", Up: 59 * time.Second, Memory: inspect.MemoryUse{Resident: 1 << 29, Limit: 8 << 30}, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
 			{Name: "laptop", Role: string(system.Driver), State: inspect.NodeUnknown, Error: "no answer within 3s"},
 		},
 		Shards: shards,
@@ -64,11 +70,16 @@ func TestTable(t *testing.T) {
 	}
 	const want = `cluster blue (c0ffee), 3 nodes, 9 shards
 
-NODE    ROLE    STATE     ADDRESS        VERSION  BUILD     UP    CPU    GPU             MEMORY         QUEUED  GUESTS  GRAINS  LABELS
-a       worker  up        10.0.0.1:7400  v0.2.0   12345678  59s   0/4    -               -              0       0       0       -
-b       worker  draining  10.0.0.2:7400  v0.2.0   0badcafe  1d2h  7.5/8  0.25/1, 1 sick  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
-laptop  driver  unknown   -              -        -         -     -      -               -              0       0       0       -
+counter/7 is in counter.add on b for 1m30s, past its deadline: raysys get counter/7
+policy/ada; rm * is in policy.act on b for 6s, given up by its caller: raysys list grains --kind policy
+b has 81 % of the memory that it may have: raysys profile b heap.pprof
+
+NODE    ROLE    STATE     ADDRESS        VERSION  BUILD     UP    CPU    GPU             MEMORY         ASKED FOR      QUEUED  GUESTS  GRAINS  LABELS
+a       worker  up        10.0.0.1:7400  v0.2.0   12345678  59s   0/4    -               0.5/8.0 GiB    -              0       0       0       -
+b       worker  draining  10.0.0.2:7400  v0.2.0   0badcafe  1d2h  7.5/8  0.25/1, 1 sick  52.0/64.0 GiB  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
+laptop  driver  unknown   -              -        -         -     -      -               -              -              0       0       0       -
 laptop does not answer: no answer within 3s
+b: 83 grains have moved to other nodes; the turns of the rest take 0.21 of each CPU, the mean is 0.2; now none: a joins
 
 NAMED TASK      FUNCTION  ATTEMPT  STATE  OF NODE
 nightly report  report    3        runs   b

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -116,13 +117,16 @@ func GrainsTable(w io.Writer, all inspect.Grains) error {
 
 // FunctionsTable writes functions for people.
 func FunctionsTable(w io.Writer, all inspect.Functions) error {
-	err := rows(w, len(all.Functions), "FUNCTION\tKIND\tRUNS\tRUNS/S\tERRORS\tP50\tP99\tRUNNING\tWAITING\tOLDEST WAIT", func(t io.Writer, i int) {
+	const head = "FUNCTION\tKIND\tRUNS\tRUNS/S\tERRORS\tP50\tP99\tWAIT P50\tWAIT P99\tRUNNING\tWAITING\tOLDEST WAIT"
+	err := rows(w, len(all.Functions), head, func(t io.Writer, i int) {
 		f := &all.Functions[i]
 		rate := "-"
 		if f.Rate > 0 {
 			rate = fmt.Sprintf("%.1f", f.Rate)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", f.Name, f.Kind, f.Runs, rate, f.Errors, took(f.P50), took(f.P99), f.Running, f.Waiting, lasts(f.Oldest))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\t", f.Name, f.Kind, f.Runs, rate, f.Errors, took(f.P50), took(f.P99))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", waited(f.WaitP50), waited(f.WaitP99),
+			f.Running, f.Waiting, lasts(f.Oldest))
 	})
 	if err != nil {
 		return err
@@ -142,17 +146,48 @@ func took(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
+// waited is took for a wait, which is known to a millisecond.
+func waited(d time.Duration) string {
+	if d > 0 && d < time.Millisecond {
+		return "<1ms"
+	}
+	return took(d)
+}
+
 // FailuresTable writes failures for people.
 func FailuresTable(w io.Writer, all inspect.Failures, now time.Time) error {
 	err := rows(w, len(all.Failures), "FUNCTION\tNODE\tCOUNT\tFIRST\tLAST\tLAST ID\tTEXT", func(t io.Writer, i int) {
 		f := &all.Failures[i]
 		ago := func(at time.Time) string { return age(max(now.Sub(at), time.Second)) + " ago" }
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", cmp.Or(f.Work, f.Function), f.Node, f.Count, ago(f.First), ago(f.Last), f.ID, f.Text)
+		more := ""
+		if f.Left > 0 {
+			more = "+"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d%s\t", cmp.Or(f.Work, f.Function), f.Node, f.Count, more)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", ago(f.First), ago(f.Last), orDash(f.ID), f.Text)
 	})
 	if err != nil {
 		return err
 	}
+	shown := map[string]bool{}
+	for i := range all.Failures {
+		f := &all.Failures[i]
+		if of := string(f.Node) + "/" + f.Kind + "/" + f.Function; f.Left > 0 && !shown[of] {
+			shown[of] = true
+			const why = "since there were more than 20 in a second"
+			fmt.Fprintf(w, "%s on %s: %s more not looked at, %s\n", f.Function, f.Node, thousands(f.Left), why)
+		}
+	}
 	return total(w, all.Silent, all.Count, len(all.Failures), "kind of failure", "kinds of failures")
+}
+
+// thousands is a number with commas.
+func thousands(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // maxShownDepth bounds how far a chain of waits is indented.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/store"
@@ -109,6 +110,53 @@ func (d *Doctor) portsBetween(ctx context.Context, _ *ground) Finding {
 		}
 	}
 	return Finding{Level: OK, Detail: fmt.Sprintf("all %d ways between nodes are open", len(links))}
+}
+
+// electors: each worker has enough of them alive to be replaced within seconds when it is silent, and all have one
+// lease.
+func (d *Doctor) electors(_ context.Context, g *ground) Finding {
+	alive := map[raysys.NodeID]bool{}
+	workers := 0
+	ttls := map[time.Duration][]string{}
+	for _, n := range g.status.Nodes {
+		alive[n.Name] = n.State != inspect.NodeUnknown && n.State != inspect.NodeSuspect
+		if n.Role != "driver" && n.State == inspect.NodeActive {
+			workers++
+		}
+		if n.TTL > 0 {
+			ttls[n.TTL] = append(ttls[n.TTL], string(n.Name))
+		}
+	}
+	var without []string
+	for _, n := range g.status.Nodes {
+		live := 0
+		for _, e := range n.Electors {
+			if alive[e] {
+				live++
+			}
+		}
+		host := n.Role != "driver" && n.State == inspect.NodeActive && n.TTL > 0
+		if host && workers > 1 && 2*live <= len(n.Electors) {
+			without = append(without, fmt.Sprintf("%s has %d of %d", n.Name, live, len(n.Electors)))
+		}
+	}
+	switch {
+	case len(ttls) > 1:
+		var s []string
+		for _, ttl := range slices.Sorted(maps.Keys(ttls)) {
+			s = append(s, fmt.Sprintf("%v on %s", ttl, few(ttls[ttl])))
+		}
+		return Finding{
+			Level: Warning, Detail: "the nodes have different leases: " + strings.Join(s, "; "),
+			Fix: "give all nodes the same RAYSYS_TTL",
+		}
+	case without != nil:
+		return Finding{
+			Level: Warning, Detail: "too few electors are alive: " + few(without),
+			Fix: "wait 5 s; if it stays, such a worker is replaced after 20 s of silence: see ports between",
+		}
+	}
+	return Finding{Level: OK, Detail: "each worker has electors that live"}
 }
 
 func (d *Doctor) version(_ context.Context, g *ground) Finding {

@@ -37,7 +37,7 @@ func (d *Doctor) consul(ctx context.Context, g *ground) Finding {
 	f := Finding{Level: OK, Detail: fmt.Sprintf("%s answers (version %s, leader %s)", d.Address, orUnknown(a.Version), a.Leader)}
 	if plainBeyondLoopback(d.Address) {
 		f.Level, f.Detail = Warning, f.Detail+"; the way there is plain http: who is on it reads the token and all that the cluster keeps"
-		f.Fix = "ask an agent on this host (127.0.0.1:8500), or give an https address: docs/operating.md, Three hosts"
+		f.Fix = "ask an agent on this host (127.0.0.1:8500), or give an https address: docs/operating/start.md"
 	}
 	return f
 }
@@ -65,7 +65,7 @@ func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
 	case errors.Is(err, ErrOnAgent):
 		return Finding{
 			Level: Warning, Detail: "a session can hold a key, but has no catalog node of its own: an agent that is no server and stops in good order ends it, and fences the node",
-			Fix: "allow node_prefix and session_prefix write as in docs/operating.md, or set leave_on_terminate = false in the agent's configuration",
+			Fix: "allow node_prefix and session_prefix write as in docs/operating/consul.md, or set leave_on_terminate = false in the agent's configuration",
 		}
 	case errors.Is(err, store.ErrDenied):
 		return d.denied("make a session and hold a key", err)
@@ -79,7 +79,7 @@ func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
 	case err != nil:
 		return Finding{
 			Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err),
-			Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating.md",
+			Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating/consul.md",
 		}
 	}
 	if d.Token && d.Consul.TryWriteAsAnyone(ctx) != nil {
@@ -87,7 +87,7 @@ func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
 	}
 	return Finding{
 		Level: Warning, Detail: "a session can hold a key, and needs no token for that: whoever reaches Consul may read, change and drain the cluster",
-		Fix: "turn ACL on with default_policy deny: docs/operating.md, Three hosts",
+		Fix: "turn ACL on with default_policy deny: docs/operating/start.md, Three hosts",
 	}
 }
 
@@ -95,7 +95,7 @@ func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
 func (d *Doctor) denied(what string, err error) Finding {
 	f := Finding{
 		Level: Failed, Detail: fmt.Sprintf("%s: the token allows too little: %v", what, err),
-		Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating.md",
+		Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating/consul.md",
 	}
 	if !d.Token {
 		f.Detail = fmt.Sprintf("%s: needs a token, and there is none: %v", what, err)

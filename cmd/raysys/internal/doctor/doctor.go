@@ -104,6 +104,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		{"cluster", "consul", g.hasLeader, d.cluster},
 		{"ports out", "cluster", g.hasStatus, d.portsOut},
 		{"ports between", "cluster", g.hasStatus, d.portsBetween},
+		{"electors", "cluster", g.hasStatus, d.electors},
 		{"version", "cluster", g.hasStatus, d.version},
 		{"nats", "consul", func() bool { return d.NATS != "" || g.hasLeader() }, d.nats},
 		{"streams", "cluster", g.hasStatus, d.streams},

@@ -76,12 +76,14 @@ func (p *patient) doctor() *doctor.Doctor {
 func well() *patient {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	node := func(name string) client.Node {
-		return client.Node{Name: raysys.NodeID(name), State: inspect.NodeActive, Address: name + ":7400", Version: "v1"}
+		return client.Node{Name: raysys.NodeID(name), State: inspect.NodeActive, Address: name + ":7400", Version: "v1", TTL: 10 * time.Second}
 	}
+	a, b := node("a"), node("b")
+	a.Electors, b.Electors = []raysys.NodeID{"b"}, []raysys.NodeID{"a"}
 	return &patient{
 		address: "127.0.0.1:8500", token: true, anyoneErr: store.ErrDenied,
 		agent:   doctor.Agent{Version: "1.20.6", Leader: "10.0.0.1:8300", ConnsPerClient: 200, Time: now, Heard: now, TookHalf: time.Millisecond},
-		status:  client.Status{Nodes: []client.Node{node("a"), node("b")}, Shards: []client.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
+		status:  client.Status{Nodes: []client.Node{a, b}, Shards: []client.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
 		links:   []doctor.Link{{From: "a", To: "b"}, {From: "b", To: "a"}},
 		limits:  doctor.Limits{Files: 65536},
 		certs:   doctor.Certificates{Own: now.AddDate(0, 0, 90), CA: now.AddDate(0, 0, 900)},
@@ -107,6 +109,7 @@ func TestWell(t *testing.T) {
 		{Check: "cluster", Level: doctor.OK, Detail: "2 nodes, 2 shards"},
 		{Check: "ports out", Level: doctor.OK, Detail: "from here all 2 nodes can be reached"},
 		{Check: "ports between", Level: doctor.OK, Detail: "all 2 ways between nodes are open"},
+		{Check: "electors", Level: doctor.OK, Detail: "each worker has electors that live"},
 		{Check: "version", Level: doctor.OK, Detail: "all run v1"},
 		{Check: "nats", Level: doctor.OK, Detail: "2 of 2 servers of the cluster's key nats answer (version 2.15.2, 2 with JetStream)"},
 		{Check: "streams", Level: doctor.OK, Detail: "1 subscription, and no stream has fewer copies than it should"},
@@ -130,10 +133,10 @@ func TestIll(t *testing.T) {
 		fix     string // part of it
 		skipped int
 	}{
-		"no consul":    {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 9},
-		"no leader":    {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 7},
+		"no consul":    {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 10},
+		"no leader":    {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 8},
 		"dying leader": {func(p *patient) { p.writeErr = store.ErrUnavailable }, "acl", doctor.Failed, "hold a key: ", "raft list-peers", 0},
-		"no store":     {func(p *patient) { p.statusErr = fmt.Errorf("%w: %w", client.ErrUnreachable, store.ErrUnavailable) }, "cluster", doctor.Failed, "unreachable", "raft list-peers", 4},
+		"no store":     {func(p *patient) { p.statusErr = fmt.Errorf("%w: %w", client.ErrUnreachable, store.ErrUnavailable) }, "cluster", doctor.Failed, "unreachable", "raft list-peers", 5},
 		"denied":       {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
 		"no token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
 		"on the agent": {func(p *patient) { p.writeErr = fmt.Errorf("%w: %w", doctor.ErrOnAgent, store.ErrDenied) }, "acl", doctor.Warning, "no catalog node of its own", "leave_on_terminate = false", 0},
@@ -141,7 +144,7 @@ func TestIll(t *testing.T) {
 			p.writeErr = errors.New(`status 400: Invalid query parameter: "ns" - Namespaces are a Consul Enterprise feature`)
 		}, "acl", doctor.Failed, "Enterprise", "unset CONSUL_NAMESPACE", 0},
 		"weak token":      {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
-		"all denied":      {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 9},
+		"all denied":      {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 10},
 		"no ACL":          {func(p *patient) { p.anyoneErr = nil }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
 		"no ACL, alone":   {func(p *patient) { p.token = false }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
 		"plain http":      {func(p *patient) { p.address = "http://10.0.0.5:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
@@ -159,13 +162,16 @@ func TestIll(t *testing.T) {
 		"expired":         {func(p *patient) { p.certs.Own = p.now }, "certificates", doctor.Failed, "good for 0 days", "the same files", 0},
 		"expired CA":      {func(p *patient) { p.certs.CA = p.now.AddDate(0, 0, -1) }, "certificates", doctor.Failed, "its CA for 0", "add a new CA", 0},
 		"bad certificate": {func(p *patient) { p.certsErr = broken }, "certificates", doctor.Failed, "it broke", "the same files", 0},
-		"no cluster":      {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 4},
+		"no cluster":      {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 5},
 		"no node":         {func(p *patient) { p.status = client.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
 		"leaderless":      {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
 		"suspect":         {func(p *patient) { p.status.Nodes[1].State = inspect.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
 		"closed port":     {func(p *patient) { p.unreached = map[string]error{"b:7400": broken} }, "ports out", doctor.Failed, "1 of 2 nodes cannot be reached: b: it broke", "firewall", 0},
 		"one way":         {func(p *patient) { p.links[1].Error = "timeout" }, "ports between", doctor.Failed, "1 of 2 ways are broken: b to a: timeout", "open the port", 0},
 		"nobody answers":  {func(p *patient) { p.linksErr = broken }, "ports between", doctor.Warning, "it broke", "host", 0},
+		"other leases":    {func(p *patient) { p.status.Nodes[1].TTL = time.Minute }, "electors", doctor.Warning, "10s on a; 1m0s on b", "the same RAYSYS_TTL", 0},
+		"no electors":     {func(p *patient) { p.status.Nodes[1].Electors = []raysys.NodeID{"a", "y", "z"} }, "electors", doctor.Warning, "b has 1 of 3", "ports between", 0},
+		"an old program":  {func(p *patient) { p.status.Nodes[1].Electors, p.status.Nodes[1].TTL = nil, 0 }, "electors", doctor.OK, "", "", 0},
 		"mixed":           {func(p *patient) { p.status.Nodes[1].Version = "v2" }, "version", doctor.Warning, "v1 on a; v2 on b", "upgrade", 0},
 		"other command":   {func(p *patient) { p.version = "v3" }, "version", doctor.Warning, "the nodes run v1, this command is v3", "the nodes' version", 0},
 		"no NATS":         {func(p *patient) { p.stored = "" }, "nats", doctor.OK, "streams have no NATS server", "", 0},

@@ -223,7 +223,7 @@ func TestCommand(t *testing.T) {
 // What the program says on its pipe is in its exit: the last of it, at once, and not as an error of those it left behind.
 func TestTold(t *testing.T) {
 	s := newStage(t)
-	for _, told := range []supervise.Told{supervise.Draining, supervise.Staying, "words of a later version"} {
+	for _, told := range []supervise.Told{supervise.Draining, supervise.Restarting, supervise.Staying, "words of a later version"} {
 		c := program("teller", s.addr())
 		c.Args = []string{string(told)}
 		p := launch(t, c)

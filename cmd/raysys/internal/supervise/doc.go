@@ -13,7 +13,8 @@
 // Rules:
 //
 //  1. A program that was asked to drain is not started again, whatever its exit code: it says so itself (see Told), since the
-//     request may come through the cluster. Any other exit is a death, also one with 0: a task may call os.Exit.
+//     request may come through the cluster. One that was asked to restart comes back at once, which changes no counter.
+//     Any other exit is a death, also one with 0: a task may call os.Exit.
 //
 //  2. The report of an exit is over before the next start, so that it can never end the successor's session.
 //

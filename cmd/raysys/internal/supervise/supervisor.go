@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/raysys/raysys/internal/backoff"
 )
 
 // How a Run may end beside well.
@@ -31,8 +33,9 @@ var asked = syscall.SIGTERM.String()
 // Supervisor keeps one program running. It serves one Run.
 type Supervisor struct {
 	cfg     Config
-	settled bool // the program was up for Settled once
-	quick   int  // deaths in a row before Settled
+	settled bool             // the program was up for Settled once
+	quick   int              // deaths in a row before Settled
+	pause   backoff.Doubling // before the next start
 }
 
 // New checks cfg and starts nothing.
@@ -40,10 +43,12 @@ func New(cfg Config) (*Supervisor, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	return &Supervisor{cfg: cfg}, nil
+	pause := backoff.Doubling{First: cfg.RestartMin, Longest: cfg.RestartMax, Draw: cfg.Draw}
+	return &Supervisor{cfg: cfg, pause: pause}, nil
 }
 
-// Run keeps the program running until it is asked to drain, through the cluster or by the end of ctx, and has ended.
+// Run keeps the program running until it is asked to drain for good, through the cluster or by the end of ctx, and
+// has ended.
 // A close of kill ends it at once. When Run returns, the program is gone.
 func (s *Supervisor) Run(ctx context.Context, kill <-chan struct{}) error {
 	for ctx.Err() == nil {
@@ -51,10 +56,18 @@ func (s *Supervisor) Run(ctx context.Context, kill <-chan struct{}) error {
 		if l.over {
 			return l.err
 		}
+		if l.again {
+			s.settled = true // it was a node: who asked it to restart found it
+			s.say("starting it again, as it was asked")
+			continue
+		}
 		if l.settled {
 			s.quick, s.settled = 0, true
 		} else {
 			s.quick++
+		}
+		if s.quick <= 1 {
+			s.pause.Reset()
 		}
 		if s.quick > 0 && s.quick%tooOften == 0 {
 			report := fmt.Errorf("%w: %d starts in a row ended within %v, the last lines are:%s", ErrCrashing, s.quick, s.cfg.Settled, indent(l.last))
@@ -63,7 +76,7 @@ func (s *Supervisor) Run(ctx context.Context, kill <-chan struct{}) error {
 			}
 			s.say("the program was up before, but now %v", report)
 		}
-		pause := s.pause()
+		pause := s.pause.Next()
 		s.say("next start in %v", pause.Round(time.Millisecond))
 		if !wait(ctx, kill, pause) {
 			break
@@ -76,6 +89,7 @@ func (s *Supervisor) Run(ctx context.Context, kill <-chan struct{}) error {
 type life struct {
 	settled bool     // it was up long enough
 	over    bool     // there is no next one: err is the outcome
+	again   bool     // the next one comes at once
 	last    []string // lines
 	err     error
 }
@@ -108,6 +122,10 @@ func (s *Supervisor) live(ctx context.Context, kill <-chan struct{}) life {
 		l.over = true
 		if exit.Code != 0 {
 			s.say("it was asked to drain, and did not end well: its last lines are:%s", indent(l.last))
+		}
+	case exit.Told == Restarting:
+		if l.again = true; exit.Code != 0 {
+			s.say("it did not end well: its last lines are:%s", indent(l.last))
 		}
 	case exit.Code == 0:
 		s.say("no drain was asked for: this counts as a failure")
@@ -166,15 +184,6 @@ func (s *Supervisor) report(e Exit) {
 	if err := s.cfg.Reporter.Exited(ctx, s.cfg.Name, e); err != nil {
 		s.say("report the exit: %v: the cluster finds out when the lease runs out", err)
 	}
-}
-
-// pause is the wait before the next start.
-func (s *Supervisor) pause() time.Duration {
-	d := s.cfg.RestartMax
-	if n := max(s.quick-1, 0); n < 32 && s.cfg.RestartMin<<n>>n == s.cfg.RestartMin { // no overflow
-		d = min(d, s.cfg.RestartMin<<n)
-	}
-	return d - time.Duration(s.cfg.Draw()*float64(d)/2)
 }
 
 func wait(ctx context.Context, kill <-chan struct{}, d time.Duration) bool {

@@ -154,6 +154,29 @@ func TestStories(t *testing.T) {
 			plan: []actor{{after: 20 * second, told: supervise.Staying}, serve}, drain: 30 * second,
 			want: []string{"0 start 1", "20 report n 1", "20.1 start 2", "30 term 2", "31 report n 2", "31 end"},
 		},
+		"a restart is no death, however it ends": {
+			plan: []actor{
+				{after: 3 * second, told: supervise.Restarting},
+				{after: 2 * second, code: 1, told: supervise.Restarting},
+				{after: second, code: -1, told: supervise.Restarting},
+				serve,
+			}, drain: 30 * second,
+			want: []string{
+				"0 start 1", "3 report n 1", "3 start 2", "5 report n 2", "5 start 3", "6 report n 3", "6 start 4", "30 term 4", "31 report n 4", "31 end",
+			},
+			talk: []string{"starting it again, as it was asked", "it did not end well: its last lines are:\n\tline of 2\n"},
+		},
+		"a program that came back from a restart is never given up, and its pauses are those of its deaths": {
+			plan: []actor{{after: second, code: 1}, {after: second, told: supervise.Restarting}, crash, crash, crash, crash, crash, serve}, drain: 60 * second,
+			want: []string{
+				"0 start 1", "1 report n 1", "1.1 start 2", "2.1 report n 2", "2.1 start 3", "3.1 report n 3", "3.3 start 4", "4.3 report n 4",
+				"4.7 start 5", "5.7 report n 5", "6.5 start 6", "7.5 report n 6", "9.1 start 7", "10.1 report n 7", "13.3 start 8", "60 term 8", "61 report n 8", "61 end",
+			},
+		},
+		"a signal while it restarts is final": {
+			plan: []actor{{drains: second, told: supervise.Restarting}, serve}, drain: 5 * second,
+			want: []string{"0 start 1", "5 term 1", "6 report n 1", "6 end"},
+		},
 		"a configuration that cannot be meant": {
 			plan: []actor{{after: second, code: 2, told: supervise.Misconfigured}},
 			want: []string{"0 start 1", "1 report n 1", "1 end"},

@@ -7,6 +7,7 @@ type Told string
 // What a program may say. system.Config.Cluster.Supervisor has the same words.
 const (
 	Draining      Told = "draining"      // it was asked to drain: its exit, whatever it is, is final
+	Restarting    Told = "restarting"    // it was asked to come back after its exit, which is no death, whatever it is
 	Staying       Told = "staying"       // that was taken back
 	Misconfigured Told = "misconfigured" // its settings cannot be meant: another start would end the same way
 )

@@ -1,0 +1,7 @@
+//go:build dying
+
+package main
+
+import "os"
+
+func init() { os.Exit(7) }

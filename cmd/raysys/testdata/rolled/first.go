@@ -1,0 +1,5 @@
+//go:build !second
+
+package main
+
+type total struct{ N int }

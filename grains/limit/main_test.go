@@ -1,0 +1,9 @@
+package limit_test
+
+import (
+	"testing"
+
+	"github.com/raysys/raysys/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }

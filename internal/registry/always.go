@@ -1,0 +1,168 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/shardlog"
+)
+
+// A grain that is always on has a second record beside its placement. Where that one is there and the placement is not,
+// or is on a dead node, the grain sleeps, and the leader has a worker call it:
+//
+//	release, reaping, a new leader ──▶ sleeps ── a worker that has the kind calls it ──▶ placed ── once more ──▶ awake
+//	                                     ▲ └── not placed yet: again after a second ──┘                         │
+//	                                     └──── its activation ended within a minute: after 1, 2, 4 .. 60 s ─────┘
+//
+// The second call is for the death of the first worker between the placement and the call: it is one of a grain that is
+// active, and does nothing.
+const (
+	alwaysPrefix  = "a/"
+	alwaysVersion = 1
+)
+
+const (
+	wakeAgain = time.Second // after which a grain is called again that has no place yet
+	wakeMost  = time.Minute // the longest pause after an activation that has failed
+	wakeSoon  = 20 * time.Millisecond
+)
+
+// sleepers are the grains of one shard that sleep, or were woken a moment ago.
+type sleepers struct {
+	by    map[string]*sleeper // by namespace, kind and key
+	rings int64               // when the next alarm rings, by the node's clock; 0: there is none
+}
+
+type sleeper struct {
+	at    int64 // when it is looked at, by the node's clock
+	woken int64 // when it was found awake; 0: it is not
+	fails int   // activations in a row that ended soon
+	last  bool  // it was called once more since it is placed
+}
+
+// wakeSleepers is the message that an alarm has rung.
+type wakeSleepers int64
+
+// findSleepers looks at all grains that are always on: after a death, and as a leader begins.
+func findSleepers(l *leader) {
+	now := l.reg.cfg.Runner.Now()
+	l.shard.Scan(alwaysPrefix, func(key string, _ shardlog.Record) bool {
+		name := strings.TrimPrefix(key, alwaysPrefix)
+		if _, _, placed := l.current("g/" + name); placed {
+			return true
+		}
+		if s := l.sleepers.by[name]; s == nil || s.woken != 0 || s.last {
+			putToSleep(l, name, now)
+		}
+		return true
+	})
+}
+
+// placementEnded is when the placement of a grain was removed by its node. Where the grain was woken a moment before,
+// its OnActivate has failed, or a panic has ended it: it is left alone for a while. A node that drains has done nothing
+// wrong.
+func placementEnded(l *leader, name string, by core.NodeKey) {
+	if _, always := l.shard.Get(alwaysPrefix + name); !always {
+		delete(l.sleepers.by, name)
+		return
+	}
+	now := l.reg.cfg.Runner.Now()
+	s, n := l.sleepers.by[name], l.view().Find(by.Node)
+	if s == nil || n == nil || n.Draining {
+		putToSleep(l, name, now)
+		return
+	}
+	pause := min(wakeAgain<<min(s.fails, 6), wakeMost)
+	s.fails++
+	putToSleep(l, name, core.After(now, pause))
+}
+
+// putToSleep has a grain woken at a time.
+func putToSleep(l *leader, name string, at int64) {
+	if l.sleepers.by == nil {
+		l.sleepers.by = map[string]*sleeper{}
+	}
+	fails := 0
+	if s := l.sleepers.by[name]; s != nil {
+		fails = s.fails
+	}
+	l.sleepers.by[name] = &sleeper{at: at, fails: fails}
+	ringForSleepers(l, at)
+}
+
+// ringForSleepers sets the alarm.
+func ringForSleepers(l *leader, at int64) {
+	now := l.reg.cfg.Runner.Now()
+	if at = max(at, core.After(now, wakeSoon)); l.sleepers.rings != 0 && l.sleepers.rings <= at {
+		return
+	}
+	l.sleepers.rings = at
+	l.reg.cfg.Runner.After(time.Duration(at-now), func() {
+		if l.shard.Err() == nil { // else the next leader looks at all
+			l.post(wakeSleepers(at))
+		}
+	})
+}
+
+// callSleepers has workers call those that are due, up to due.MaxFired together.
+func callSleepers(l *leader) {
+	l.sleepers.rings = 0
+	now := l.reg.cfg.Runner.Now()
+	w, lists := dueWorld{l}, map[core.NodeKey][]due.Item{}
+	var order []core.NodeKey // which a seed repeats
+	workers := map[string]core.NodeKey{}
+	var names []string
+	for name, s := range l.sleepers.by {
+		if s.at > now {
+			ringForSleepers(l, s.at)
+		} else {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		s := l.sleepers.by[name]
+		_, always := l.shard.Get(alwaysPrefix + name)
+		_, _, placed := l.current("g/" + name)
+		switch {
+		case !always || s.woken != 0:
+			delete(l.sleepers.by, name) // it has been awake for long
+			continue
+		case placed && s.last:
+			s.woken, s.at = now, core.After(now, wakeMost)
+			ringForSleepers(l, s.at)
+			continue
+		}
+		s.last, s.at = placed, core.After(now, wakeAgain)
+		ringForSleepers(l, s.at)
+		if !w.Ready() {
+			s.last = false
+			continue
+		}
+		item := due.Wake(name)
+		of := item.Namespace + "\x00" + item.Kind()
+		to, known := workers[of]
+		if !known {
+			to, _ = w.Worker("grain "+item.Kind(), item.Namespace) // zero: there is none yet
+			workers[of] = to
+		}
+		if to == (core.NodeKey{}) {
+			s.last = false
+			continue
+		}
+		if lists[to] == nil {
+			order = append(order, to)
+		}
+		if lists[to] = append(lists[to], item); len(lists[to]) == due.MaxFired {
+			delete(workers, of) // others go to another worker
+		}
+	}
+	for _, to := range order {
+		for list := range slices.Chunk(lists[to], due.MaxFired) {
+			l.reg.cfg.Fire(to, list, func([]due.Item, error) {}) // what is refused has no place, and is called again
+		}
+	}
+}
