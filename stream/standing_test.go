@@ -32,7 +32,8 @@ func agentsOf(t testing.TB, c *testkit.Cluster) (counts []int, moved uint64) {
 }
 
 // TestAgentsAreSpread: after three of four nodes have been killed and started again for ten minutes, all four have the same number of agents
-// within half a minute, but for one; and each event has counted once.
+// within a minute and a half, but for one; and each event has counted once. A node hands half of what it has above its
+// share in each second window of 5 s, so the last of thirty agents goes after a minute.
 func TestAgentsAreSpread(t *testing.T) {
 	inMemory(t)
 	testkit.Virtual(t, func(k *testkit.Kit) {
@@ -68,7 +69,7 @@ func TestAgentsAreSpread(t *testing.T) {
 			c.Restart(i)
 			k.Advance(time.Duration(20+rng.IntN(15)) * time.Second)
 		}
-		k.Advance(30 * time.Second)
+		k.Advance(90 * time.Second)
 		counts, moved := agentsOf(k.T(), c)
 		t.Logf("agents of each node: %v; %d have moved from nodes that run", counts, moved)
 		if len(counts) != 4 || slices.Max(counts)-slices.Min(counts) > 1 || slices.Min(counts) == 0 {
