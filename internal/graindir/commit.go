@@ -29,7 +29,25 @@ type Commit struct {
 	States  []StateChange
 	Replies []StoredReply
 	Forget  []raysys.TaskID // calls whose replies nobody can ask for any more; removed before Replies are put
+	Sides   []Side          // each name once
 }
+
+// Side is a record of a durable grain beside its States, counter and replies.
+type Side struct {
+	Family byte   // what the record is: one of the constants below
+	Name   string // of the record among those of its grain and family; any bytes
+	Data   []byte // in a Commit nil removes the record
+}
+
+// The families of Side records. The letters are stored and never change.
+const (
+	SideOutbox  = 'e' // messages that are to be sent
+	SideKeys    = 'k' // blocks of keys of calls
+	SideEntries = 'm' // entries of a grains.Map
+)
+
+// Families are those of all Side records, in order.
+const Families = "ekm"
 
 // StateChange is a State as a turn left it; nil Data removes what is stored.
 type StateChange struct {
@@ -49,4 +67,5 @@ type Restored struct {
 	Version ETag // of the counter
 	Counter Counter
 	Replies []StoredReply
+	Sides   []Side // family by family, in the order of their names
 }

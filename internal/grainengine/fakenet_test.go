@@ -61,6 +61,7 @@ func emptyNet(table *raysys.Table) *fakeNet {
 	net.store = &fakeStore{
 		net: net, records: map[storeKey]graindir.Record{}, counters: map[graindir.ID]fakeCounter{},
 		replies: map[graindir.ID]map[raysys.TaskID][]byte{},
+		sides:   map[graindir.ID]map[string][]byte{},
 	}
 	return net
 }

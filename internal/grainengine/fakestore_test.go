@@ -1,7 +1,9 @@
 package grainengine_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -24,7 +26,8 @@ type fakeStore struct {
 
 	counters  map[graindir.ID]fakeCounter
 	replies   map[graindir.ID]map[raysys.TaskID][]byte
-	committed int // replies, of all grains
+	sides     map[graindir.ID]map[string][]byte // by family and name
+	committed int                               // replies, of all grains
 
 	loads  int
 	saves  int
@@ -146,6 +149,12 @@ func (s *fakeStore) restore(n *fakeNode, id graindir.ID, names []string, token g
 	for call, data := range s.replies[id] {
 		r.Replies = append(r.Replies, graindir.StoredReply{Call: call, Data: data})
 	}
+	for at, data := range s.sides[id] {
+		r.Sides = append(r.Sides, graindir.Side{Family: at[0], Name: at[1:], Data: data})
+	}
+	slices.SortFunc(r.Sides, func(a, b graindir.Side) int {
+		return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Name, b.Name))
+	})
 	return r, nil
 }
 
@@ -205,6 +214,16 @@ func (s *fakeStore) make(id graindir.ID, token graindir.Token, c graindir.Commit
 		}
 		s.replies[id][p.Call] = p.Data
 		s.committed++
+	}
+	if s.sides[id] == nil {
+		s.sides[id] = map[string][]byte{}
+	}
+	for _, side := range c.Sides {
+		if at := string(side.Family) + side.Name; side.Data == nil {
+			delete(s.sides[id], at)
+		} else {
+			s.sides[id][at] = side.Data
+		}
 	}
 	return tag, nil
 }

@@ -38,11 +38,14 @@ func (o *commit) append(dst []byte) []byte {
 	for _, id := range o.Forget {
 		dst = wire.AppendID(dst, id)
 	}
+	if len(o.Sides) > 0 {
+		dst = appendSides(dst, o.Sides)
+	}
 	return dst
 }
 
-func (o *commit) read(r *wire.Reader) error {
-	if err := o.grain.read(r); err != nil {
+func (o *commit) read(r *wire.Reader) (err error) {
+	if err = o.grain.read(r); err != nil {
 		return err
 	}
 	o.After, o.Counter = wire.ReadStamp[graindir.ETag](r), graindir.ReadCounter(r)
@@ -57,7 +60,10 @@ func (o *commit) read(r *wire.Reader) error {
 	for range r.Count(16) {
 		o.Forget = append(o.Forget, r.ID())
 	}
-	return r.Err()
+	if r.Len() > 0 {
+		o.Sides, err = readSides(r)
+	}
+	return err
 }
 
 func appendReplies(dst []byte, list []graindir.StoredReply) []byte {
@@ -101,6 +107,13 @@ func (o *commit) batch() shardlog.Batch {
 	}
 	for _, p := range o.Replies {
 		b.Puts = append(b.Puts, shardlog.Put{Key: o.replyKey(p.Call), Value: p.Data})
+	}
+	for _, s := range o.Sides {
+		if key := o.sidePrefix(s.Family) + s.Name; s.Data == nil {
+			b.Deletes = append(b.Deletes, key)
+		} else {
+			b.Puts = append(b.Puts, shardlog.Put{Key: key, Value: s.Data})
+		}
 	}
 	return b
 }

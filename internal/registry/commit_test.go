@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -172,5 +173,71 @@ func TestUnreadableCounter(t *testing.T) {
 	}
 	if a := says(e, aliveNode, restoreAlice(now.Token)); !errors.Is(a.err, graindir.ErrUnreadable) {
 		t.Errorf("%+v, want ErrUnreadable", a)
+	}
+}
+
+// TestSides: Side records are stored, removed and read with the turns of their grain, in pages, and with those of no
+// other, whatever its name is.
+func TestSides(t *testing.T) {
+	e := served(t)
+	now := place(t, e, aliveNode)
+	c := commitAlice(now.Token, graindir.ETag{}, 1, 1)
+	for i := range 20 {
+		c.Sides = append(c.Sides,
+			graindir.Side{Family: graindir.SideEntries, Name: fmt.Sprintf("%02d\x00", i), Data: []byte{byte(i)}},
+			graindir.Side{Family: graindir.SideOutbox, Name: fmt.Sprintf("%02d", i), Data: make([]byte, 8<<10)})
+	}
+	first := says(e, aliveNode, c)
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	other := alice(now.Token)
+	other.id.Key += "\x00"
+	batch := shardlog.Batch{Puts: []shardlog.Put{{Key: other.sidePrefix('m') + "x", Value: []byte("of another")}}}
+	if _, err := e.reg.led[0].shard.Commit(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	next := commitAlice(now.Token, first.value, 2, 2)
+	next.Sides = []graindir.Side{{Family: graindir.SideOutbox, Name: "07"}}
+	for i := range 100 {
+		next.Sides = append(next.Sides, graindir.Side{Family: graindir.SideKeys, Name: string([]byte{byte(i)}), Data: []byte{}})
+	}
+	if a := says(e, aliveNode, next); a.err != nil {
+		t.Fatal(a.err)
+	}
+	for i := range uint64(6) { // beyond a page
+		more := commitAlice(now.Token, says(e, aliveNode, restoreAlice(now.Token)).value.Version, 3+i, 3+i)
+		for j := range 2 {
+			more.Sides = append(more.Sides, graindir.Side{Family: graindir.SideEntries, Name: fmt.Sprint("large", i, j), Data: make([]byte, 60<<10)})
+		}
+		if a := says(e, aliveNode, more); a.err != nil {
+			t.Fatal(a.err)
+		}
+	}
+	var all []graindir.Side
+	pages := 0
+	for o := restoreAlice(now.Token); ; pages++ {
+		a := says(e, aliveNode, o)
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		all = append(all, a.value.Sides...)
+		if !a.value.more {
+			break
+		}
+		o = &restore{load: load{o.grain, nil}, last: all[len(all)-1]}
+	}
+	count := map[byte]int{}
+	for i, s := range all {
+		count[s.Family]++
+		if s.Family == graindir.SideOutbox && (s.Name == "07" || len(s.Data) != 8<<10) || string(s.Data) == "of another" {
+			t.Errorf("%c %q with %d bytes", s.Family, s.Name, len(s.Data))
+		}
+		if i > 0 && (s.Family < all[i-1].Family || s.Family == all[i-1].Family && s.Name <= all[i-1].Name) {
+			t.Errorf("%c %q after %c %q", s.Family, s.Name, all[i-1].Family, all[i-1].Name)
+		}
+	}
+	if want := map[byte]int{'e': 19, 'k': 100, 'm': 32}; !maps.Equal(count, want) || pages == 0 {
+		t.Errorf("%d pages after the first with %v, want %v", pages, count, want)
 	}
 }

@@ -20,9 +20,9 @@
 //     comes back to it as a message.
 //   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object
 //     and at which nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under
-//     "o/", names under "n/"; of durable grains, counters under "d/" and replies under "c/"; tasks under "t/", by run
-//     and id; placement groups under "p/"; what is due at a time under "r/" (package due); which grains
-//     are always on under "a/".
+//     "o/", names under "n/"; of durable grains, counters under "d/", replies under "c/", and graindir.Side records
+//     under the letters of their families; tasks under "t/", by run and id; placement groups under "p/"; what is due at
+//     a time under "r/" (package due); which grains are always on under "a/".
 //   - A [TaskRecord] has the recipe of a task to which other nodes than its submitter's refer, its submitter, and its
 //     outcome. Its attempt counts the submitters. When the submitter dies another node claims the task: of all that
 //     wait for it, the first.

@@ -120,6 +120,14 @@ func TestFramesOfVersion1(t *testing.T) {
 		example[restored]{name: "restore-page", op: &restore{load: load{g, nil}, after: rec.ID}, value: restored{more: true, Restored: graindir.Restored{
 			States: []graindir.Record{}, Version: etag, Counter: counter, Replies: []graindir.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
 		}}},
+		example[graindir.ETag]{name: "commit-sides", value: etag, op: &commit{g, graindir.Commit{
+			After: etag, Counter: counter, Sides: []graindir.Side{{Family: 'e', Name: "7", Data: []byte("message")}, {Family: 'm', Name: "\x00"}},
+		}}},
+		example[restored]{name: "restore-sides", op: &restore{load: load{g, nil}, last: graindir.Side{Family: 'k', Name: "2"}}, value: restored{
+			Restored: graindir.Restored{States: []graindir.Record{}, Version: etag, Counter: counter, Sides: []graindir.Side{
+				{Family: 'k', Name: "3", Data: []byte("block")}, {Family: 'm', Name: "", Data: []byte{}},
+			}},
+		}},
 		example[[]taskAnswer]{name: "tasks", op: &taskChanges{[]TaskChange{
 			EnterTask(taskOne, task), EnterTask(taskOne, TaskRecord{Digest: 9}), ClaimTask(taskOne), SettleTask(taskOne, 2, []byte("outcome")), ForgetTask(taskOne),
 		}}, value: []taskAnswer{

@@ -93,6 +93,7 @@ func (o *save) serve(l *leader, q *asked[graindir.ETag]) {
 type restore struct {
 	load
 	after raysys.TaskID // earlier pages had the replies up to this one; zero for none
+	last  graindir.Side // and all replies, with the Side records up to this one; its Data counts for nothing
 }
 
 // restored is a page of what is stored.
@@ -104,7 +105,11 @@ type restored struct {
 func (*restore) code() code { return codeRestore }
 
 func (o *restore) append(dst []byte) []byte {
-	if dst = o.load.append(dst); o.after.IsZero() {
+	dst = o.load.append(dst)
+	if o.last.Family != 0 {
+		return wire.AppendBytes(append(wire.AppendID(dst, o.after), o.last.Family), o.last.Name)
+	}
+	if o.after.IsZero() {
 		return dst
 	}
 	return wire.AppendID(dst, o.after)
@@ -115,13 +120,24 @@ func (o *restore) read(r *wire.Reader) error {
 	if r.Len() > 0 {
 		o.after = r.ID()
 	}
+	if r.Len() > 0 {
+		o.last = graindir.Side{Family: r.Byte(), Name: r.String()}
+	}
 	return err
 }
 
 func (o *restore) appendAnswer(dst []byte, s restored) []byte {
 	dst = s.Counter.Append(wire.AppendStamp(o.load.appendAnswer(dst, s.States), s.Version))
-	if dst = appendReplies(dst, s.Replies); s.more {
-		dst = append(dst, 1)
+	dst = appendReplies(dst, s.Replies)
+	if len(s.Sides) == 0 && !s.more {
+		return dst
+	}
+	more := byte(0)
+	if s.more {
+		more = 1
+	}
+	if dst = append(dst, more); len(s.Sides) > 0 {
+		dst = appendSides(dst, s.Sides)
 	}
 	return dst
 }
@@ -135,7 +151,12 @@ func (o *restore) readAnswer(r *wire.Reader) (s restored, err error) {
 	if r.Len() > 0 {
 		s.more = r.Byte() == 1
 	}
-	if s.more && len(s.States)+len(s.Replies) == 0 {
+	if r.Len() > 0 {
+		if s.Sides, err = readSides(r); err != nil {
+			return s, err
+		}
+	}
+	if s.more && len(s.States)+len(s.Replies)+len(s.Sides) == 0 {
 		return s, fmt.Errorf("%w: an empty page of what is stored", wire.ErrCorrupt)
 	}
 	return s, nil
@@ -147,7 +168,7 @@ func restorePages(
 	r *Registry, o restore, names []string, earlier graindir.Restored, done func(graindir.Restored, error),
 ) {
 	ask(r, &o, func(page restored, err error) {
-		first := len(earlier.States) == 0 && len(earlier.Replies) == 0
+		first := len(earlier.States)+len(earlier.Replies)+len(earlier.Sides) == 0
 		switch {
 		case err != nil:
 			done(graindir.Restored{}, err)
@@ -158,6 +179,7 @@ func restorePages(
 		}
 		page.States = append(earlier.States, page.States...)
 		page.Replies = append(earlier.Replies, page.Replies...)
+		page.Sides = append(earlier.Sides, page.Sides...)
 		if !page.more {
 			done(page.Restored, nil)
 			return
@@ -165,6 +187,9 @@ func restorePages(
 		next := restore{load: load{o.grain, names[len(page.States):]}}
 		if n := len(page.Replies); n > 0 {
 			next.after = page.Replies[n-1].Call
+		}
+		if n := len(page.Sides); n > 0 {
+			next.last = graindir.Side{Family: page.Sides[n-1].Family, Name: page.Sides[n-1].Name}
 		}
 		restorePages(r, next, names, page.Restored, done)
 	})
@@ -204,6 +229,10 @@ func (o *restore) stored(l *leader) (s restored, err error) {
 	if s.more = len(s.States) < len(o.names); s.more {
 		return s, nil
 	}
+	if o.last.Family != 0 {
+		s.Sides, s.more = o.sides(l, o.last, size)
+		return s, nil
+	}
 	prefix, after := o.replyKey(raysys.TaskID{}), o.replyKey(o.after)
 	prefix = prefix[:len(prefix)-16]
 	l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
@@ -218,6 +247,9 @@ func (o *restore) stored(l *leader) (s restored, err error) {
 		size += len(key) + len(rec.Value)
 		return true
 	})
+	if !s.more {
+		s.Sides, s.more = o.sides(l, o.last, size)
+	}
 	return s, nil
 }
 

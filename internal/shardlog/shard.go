@@ -126,12 +126,17 @@ const scanChunk = 256
 // Scan visits the committed records whose keys begin with prefix, in their order, until visit returns false. Commits go
 // on meanwhile: each record is as it was at some moment during the scan.
 func (s *Shard) Scan(prefix string, visit func(key string, r Record) bool) {
+	s.ScanFrom(prefix, prefix, visit)
+}
+
+// ScanFrom is Scan without the records whose keys lie before from.
+func (s *Shard) ScanFrom(prefix, from string, visit func(key string, r Record) bool) {
 	type entry struct {
 		key string
 		r   Record
 	}
 	chunk := make([]entry, 0, scanChunk)
-	for from := prefix; ; from = chunk[len(chunk)-1].key + "\x00" {
+	for ; ; from = chunk[len(chunk)-1].key + "\x00" {
 		chunk = chunk[:0]
 		s.table.RLock()
 		m := s.core.machine
