@@ -11,7 +11,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: findings help build build-gpu test test-browser test-deploy test-envs test-gpu quick test-long race fuzz bench bench-build bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
+.PHONY: findings help build build-gpu test test-browser test-deploy test-envs test-gpu quick test-long race fuzz bench bench-build bench-durable bench-mpi bench-nats bench-old bench-proto bench-ray bench-reverb bench-rl lint vuln demo cluster clean tools consul nats need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +67,13 @@ bench: need-go ## measure every row beside its raw limit
 
 bench-build: need-go ## measure what a task and a grain method cost the compiler: MANY=200 FEW=50
 	go run ./tools/benchbuild -few $(or $(FEW),50) -many $(or $(MANY),200)
+
+# Restate comes from npm, its library and DBOS's from Go's proxy. What is not to be had is skipped, but for those libraries, once.
+bench-durable: need-go consul ## measure calls that count once of Durable grains, Restate, and DBOS over Postgres in turn, into docs/benchmarks.md: ROUNDS=5 FOR=20s ONLY=nodes,restate (npm; Debian's postgresql)
+	@mkdir -p .cache/restate && cp tools/benchdurable/package.json .cache/restate/
+	@npm install --silent --no-audit --no-fund --prefix .cache/restate || echo "npm does not get Restate: is npm there, and its registry?" >&2
+	go build -C tools/benchdurable -o $(CURDIR)/.cache/benchdurable .
+	.cache/benchdurable -doc docs/benchmarks.md -restate '.cache/restate/node_modules/@restatedev/restate-server-*/bin/restate-server' $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(FOR),-for $(FOR)) $(if $(ONLY),-only $(ONLY))
 
 bench-old: need-go consul ## measure rows with an earlier commit and with this tree in turn: REF=HEAD ROUNDS=7 TIER=cross-process ROWS=tasks_async,actor_sync
 	go run ./tools/benchold $(if $(REF),-ref $(REF)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(TIER),-tier $(TIER)) $(if $(ROWS),-rows $(ROWS))

@@ -29,6 +29,8 @@ var layers = []layer{
 	{".", words("std internal/core"), "the vocabulary: whoever imports it, gets nothing else with it"},
 
 	{"tools/internal/figures", words("std"), "what the tools that measure in turns share"},
+	{"tools/internal/countload", words("std tools/internal/figures"), "it loads and compares systems of others: what they are is nothing to it"},
+	{"tools/benchdurable", words("std third . internal/childserver internal/consulserver grains system tools/internal/countload tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
 	{"tools/benchbuild", words("std"), "a tool of the developers: it generates programs, and builds them"},
 	{"tools/benchold", words("std tools/internal/figures"), "a tool of the developers: it builds binaries of two commits, and has them measure"},
 	{"tools/benchnats", words("std third . internal/consulserver internal/natsserver grains stream system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside nats.go as it comes"},
@@ -150,6 +152,8 @@ var fences = []fence{
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
 	{"github.com/netresearch/go-cron/...", words("schedule/..."), "lines of cron are read in one place; who does not import schedule does not link it"},
 	{"github.com/prometheus/...", words("internal/metrics/..."), "numbers are shown in one place, at a scrape; who counts knows nothing of Prometheus. protoactor-go brings its client into every binary anyhow"},
+	{"github.com/dbos-inc/...", words("tools/benchdurable"), "a peer is measured by a tool in a module of its own, so that no user of raysys gets its library"},
+	{"github.com/restatedev/...", words("tools/benchdurable"), "a peer is measured by a tool in a module of its own, so that no user of raysys gets its library"},
 	{"github.com/chromedp/...", words("tools/browser"), "a browser is driven by a test in a module of its own, so that no user of raysys gets that"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},
 	{"github.com/ebitengine/purego/...", words("examples/gpu/..."), "a program calls its GPU; raysys hands out devices. The example is a module of its own, so that no user of raysys gets it"},
