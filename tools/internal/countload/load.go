@@ -45,7 +45,7 @@ type Result struct {
 	P50    float64 // ms
 	P99    float64 // ms
 	CPU    float64 // us a call, of all processes of the system, with what calls it
-	Bytes  float64 // a call, that these processes wrote to files
+	Bytes  float64 // a call, that reached the machine's disks meanwhile
 	Failed int64   // calls
 	Error  string  // of the last call that failed
 	Wrong  string  // says what was counted wrong; "" where each call counted once

@@ -88,7 +88,7 @@ func (t *Table) String() string {
 	for _, s := range t.Skipped {
 		b.WriteString(" " + s)
 	}
-	b.WriteString("\n\n| callers | side | calls/s | p50, p99 | CPU a call | written a call " +
+	b.WriteString("\n\n| callers | side | calls/s | p50, p99 | CPU a call | written to the disks a call " +
 		"| ratio to the best peer, least and most of a round | to itself without keys |\n|" + strings.Repeat("---|", 8) + "\n")
 	for _, p := range allParts {
 		for _, keyed := range []bool{false, true} {

@@ -3,60 +3,69 @@ package countload
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// usage is what processes have used. Children that have ended and were waited for count too.
+// usage is what was used until a moment.
 type usage struct {
-	cpu     float64 // seconds
-	written int64   // bytes to files
+	cpu     float64 // seconds of processes, with children that have ended and were waited for
+	written int64   // bytes to the machine's disks
 }
 
-// ticks is a second of /proc/PID/stat: USER_HZ is 100 wherever Go runs on Linux.
-const ticks = 100
+const (
+	ticks  = 100 // a second of /proc/PID/stat: USER_HZ wherever Go runs on Linux
+	sector = 512 // bytes, of /sys/block/NAME/stat whatever the disk has
+)
 
 // CheckUsage says why it cannot be read here what processes use; nil where it can.
 func CheckUsage() error {
-	if _, _, err := readUsage(os.Getpid()); err != nil {
-		return fmt.Errorf("what a call costs is read from Linux's /proc/PID/stat and io: %w", err)
+	if _, _, err := readProcess(os.Getpid()); err != nil {
+		return fmt.Errorf("what a call costs is read from Linux's /proc/PID/stat: %w", err)
 	}
 	return nil
 }
 
-// sumUsage adds up what this process and all below it have used.
-func sumUsage() (usage, error) {
-	_, all, err := readUsage(os.Getpid())
-	if err != nil {
-		return all, err
-	}
+// sumUsage adds up what this process and all below it have used. What they wrote is read at the disks, and so has what
+// others wrote: of a process Linux counts a whole folio, up to 1 MiB, where a write changes some bytes of it.
+func sumUsage() (u usage, err error) {
 	folders, err := os.ReadDir("/proc")
-	children, used := map[int][]int{}, map[int]usage{}
+	if err != nil {
+		return u, err
+	}
+	children, cpu := map[int][]int{}, map[int]float64{}
 	for _, f := range folders {
 		pid, _ := strconv.Atoi(f.Name())
-		if parent, u, err := readUsage(pid); err == nil { // else it is no process, has just ended, or is another user's
-			children[parent], used[pid] = append(children[parent], pid), u
+		if parent, seconds, err := readProcess(pid); err == nil { // else it is no process, or has just ended
+			children[parent], cpu[pid] = append(children[parent], pid), seconds
 		}
 	}
-	for list := children[os.Getpid()]; len(list) > 0; list = append(list[1:], children[list[0]]...) {
-		all.cpu, all.written = all.cpu+used[list[0]].cpu, all.written+used[list[0]].written
+	for list := []int{os.Getpid()}; len(list) > 0; list = append(list[1:], children[list[0]]...) {
+		u.cpu += cpu[list[0]]
 	}
-	return all, err
+	disks, err := filepath.Glob("/sys/block/*/device") // hardware has that; what is made of other disks has not
+	for _, d := range disks {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(d), "stat"))
+		if err != nil {
+			continue // it was taken away
+		}
+		n, err := parseDisk(string(text))
+		if err != nil {
+			return u, err
+		}
+		u.written += n
+	}
+	return u, err
 }
 
-// readUsage returns a process's parent, and what the process has used.
-func readUsage(pid int) (parent int, u usage, err error) {
+// readProcess returns a process's parent, and its seconds.
+func readProcess(pid int) (parent int, seconds float64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, u, err
+		return 0, 0, err
 	}
-	if parent, u.cpu, err = parseStat(string(text)); err != nil {
-		return 0, u, err
-	}
-	if text, err = os.ReadFile(fmt.Sprintf("/proc/%d/io", pid)); err == nil {
-		u.written, err = parseIO(string(text))
-	}
-	return parent, u, err
+	return parseStat(string(text))
 }
 
 // parseStat returns a process's parent and its seconds, in user and system mode, with those of the children that were
@@ -79,12 +88,12 @@ func parseStat(text string) (parent int, seconds float64, err error) {
 	return parent, seconds, nil
 }
 
-// parseIO returns write_bytes of /proc/PID/io: bytes that go to the disks.
-func parseIO(text string) (int64, error) {
-	for l := range strings.Lines(text) {
-		if v, ok := strings.CutPrefix(l, "write_bytes: "); ok {
-			return strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-		}
+// parseDisk returns the bytes written of /sys/block/NAME/stat.
+func parseDisk(text string) (int64, error) {
+	f := strings.Fields(text)
+	if len(f) < 7 {
+		return 0, fmt.Errorf("/sys/block/NAME/stat is short: %q", text)
 	}
-	return 0, fmt.Errorf("/proc/PID/io has no write_bytes: %q", text)
+	n, err := strconv.ParseInt(f[6], 10, 64)
+	return n * sector, err
 }

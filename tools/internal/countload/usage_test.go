@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	for {
-		if _, u, err := readUsage(os.Getpid()); err != nil || u.cpu >= burned {
+		if _, seconds, err := readProcess(os.Getpid()); err != nil || seconds >= burned {
 			fmt.Println("burned", err)
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			return
@@ -84,11 +84,11 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q is read", bad)
 		}
 	}
-	if n, err := parseIO("rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 4096\ncancelled_write_bytes: 8\n"); err != nil || n != 4096 {
+	if n, err := parseDisk(" 1 2 3 4 5 6 8 9 10\n"); err != nil || n != 4096 {
 		t.Error(n, err)
 	}
-	for _, bad := range []string{"", "cancelled_write_bytes: 8\n", "write_bytes: x\n"} {
-		if _, err := parseIO(bad); err == nil {
+	for _, bad := range []string{"", "1 2 3 4 5 6", "1 2 3 4 5 6 x"} {
+		if _, err := parseDisk(bad); err == nil {
 			t.Errorf("%q is read", bad)
 		}
 	}
@@ -96,13 +96,13 @@ func TestParse(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add("71 (a) S 12 1 1 0 -1 4194304 9 9 9 9 150 50 7 3 20\n")
-	f.Add("write_bytes: 4096\n")
+	f.Add(" 1 2 3 4 5 6 8 9 10\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, seconds, err := parseStat(text); err == nil && strings.Count(text, " ") == 0 && !strings.ContainsAny(text, "\t\n\v\f\r\u0085") {
 			t.Errorf("%q is one field and was read as %v s", text, seconds)
 		}
-		if _, err := parseIO(text); err == nil && !strings.Contains(text, "write_bytes: ") {
-			t.Errorf("%q has no write_bytes and was read", text)
+		if n, err := parseDisk(text); err == nil && n%sector != 0 {
+			t.Errorf("%q was read as %d bytes", text, n)
 		}
 	})
 }
