@@ -204,7 +204,7 @@ func TestOffence(t *testing.T) {
 		{"tools/benchdurable", "github.com/dbos-inc/dbos-transact-golang/dbos", true},
 		{"system", "github.com/dbos-inc/dbos-transact-golang/dbos", false},
 		{"tools/benchdurable", "github.com/restatedev/sdk-go", true},
-		{"grains", "github.com/restatedev/sdk-go", false},
+		{"system", "github.com/restatedev/sdk-go", false},
 		{"tools/benchmpi", "<internal/core", false},
 		{"tools/benchmpi", "<grains/collective", true},
 		{"tools/benchnats", "<internal/core", false},

@@ -22,7 +22,7 @@ type fake struct {
 }
 
 func (f *fake) call(_ context.Context, key, id string) (int64, error) {
-	time.Sleep(100 * time.Millisecond) // of the bubble
+	<-time.After(100 * time.Millisecond) // of the bubble
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if sum, ok := f.kept[id]; ok && f.keeps {

@@ -89,7 +89,8 @@ func (t *Table) String() string {
 		b.WriteString(" " + s)
 	}
 	b.WriteString("\n\n| callers | side | calls/s | p50, p99 | CPU a call | written to the disks a call " +
-		"| ratio to the best peer, least and most of a round | to itself without keys |\n|" + strings.Repeat("---|", 8) + "\n")
+		"| ratio to the best peer, least and most of a round | to itself without keys |\n" +
+		"|" + strings.Repeat("---|", 8) + "\n")
 	for _, p := range allParts {
 		for _, keyed := range []bool{false, true} {
 			for i, l := range t.Lines {
