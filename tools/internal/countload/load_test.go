@@ -73,7 +73,7 @@ func TestLoad(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.f.sums, c.f.kept = map[string]int64{}, map[string]int64{}
 				var got []Result
-				err := Load(Peer{Context: t.Context(), Call: c.f.call}, c.keyed, 2*time.Second, func(r Result) error {
+				err := Load(Peer{Context: t.Context(), Call: c.f.call}, c.keyed, time.Second, func(r Result) error {
 					got = append(got, r)
 					return nil
 				})
