@@ -62,7 +62,8 @@ func readSides(r *wire.Reader) (list []graindir.Side, err error) {
 			s.Data = append([]byte{}, r.Bytes()...)
 		}
 		if r.Err() == nil && strings.IndexByte(graindir.Families, s.Family) < 0 {
-			return nil, fmt.Errorf("%w: a record of family %q, which is unknown here: upgrade this node", wire.ErrCorrupt, s.Family)
+			return nil, fmt.Errorf(
+				"%w: a record of family %q, which is unknown here: upgrade this node", wire.ErrCorrupt, s.Family)
 		}
 		list = append(list, s)
 	}
