@@ -162,8 +162,8 @@ func workOf(p core.Packed, g grains.ID) (w work, err error) {
 		return w, fmt.Errorf("%w: %s: an argument of %d bytes encoded: a schedule has %d at most: store the value, and give its name", raysys.ErrTooLarge, p.Function, len(p.Arg), MaxArgument)
 	case o.RetryIf != nil:
 		return bad("RetryIf is a function of this process, and the schedule fires from others too: leave it out")
-	case o.Key != "":
-		return bad("Key: a schedule gives each firing a key of its own")
+	case o.Key != "" || o.FirstMade != 0:
+		return bad("Key and FirstMade: a schedule gives each firing a key of its own")
 	case o.Detached:
 		return bad("Detached: a schedule is detached, and names its tasks")
 	}

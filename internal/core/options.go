@@ -26,6 +26,7 @@ type Options struct {
 	Detached  bool
 	Name      string            // of a detached task; "" without
 	Key       string            // of a call of a durable grain
+	FirstMade int64             `json:",omitempty"` // of one with a Key: milliseconds since 1970
 	Strategy  string            // "" leaves the default, Balanced
 	Labels    map[string]string // a node must have them all
 	// Conditions are the nodes where it must be, or must not be, and which it prefers; beside Labels.

@@ -456,20 +456,21 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 
 // boundKind is a kind on this node: its activation table, its actor's properties and its idle clock.
 type boundKind struct {
-	engine  *Engine
-	def     *kind
-	props   *actor.Props
-	root    *actor.RootContext
-	detour  *detour.Detour // what its calls pass; nil for nothing
-	ticks   atomic.Uint32  // advances with each tick of the idle clock
-	unfit   error          // why no state of this node has what the kind asks for
-	workers int            // activations per key of a stateless kind
-	live    atomic.Int64   // activations
-	failed  failedWarns
-	timer   sync.Mutex // guards armed
-	armed   *time.Timer
-	table   [stripes]stripe
-	pools   sync.Map // key -> *pool, of stateless workers
+	engine    *Engine
+	def       *kind
+	props     *actor.Props
+	root      *actor.RootContext
+	detour    *detour.Detour // what its calls pass; nil for nothing
+	ticks     atomic.Uint32  // advances with each tick of the idle clock
+	unfit     error          // why no state of this node has what the kind asks for
+	workers   int            // activations per key of a stateless kind
+	live      atomic.Int64   // activations
+	failed    failedWarns
+	earlyKeys atomic.Int64 // keys of calls that were forgotten before their time
+	timer     sync.Mutex   // guards armed
+	armed     *time.Timer
+	table     [stripes]stripe
+	pools     sync.Map // key -> *pool, of stateless workers
 }
 
 type stripe struct {

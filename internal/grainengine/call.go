@@ -693,12 +693,16 @@ func (f *outboundRecord) Stopped() { f.outboundCall.stopped() }
 
 // record makes the record of a call.
 func (m *method) record(e *Engine, key string) (core.Work, *call) {
-	if e.cfg.Cluster == nil || e.bind(m.kind).local(key) {
+	keyed := m.opts.Key != "" // the outbound part knows when it was made
+	if e.cfg.Cluster == nil || !keyed && e.bind(m.kind).local(key) {
 		c := (*call)(m.records(callHere))
 		return c, c
 	}
 	f := (*outboundRecord)(m.records(callOut))
 	f.outboundCall.call, f.outboundCall.kind, f.outboundCall.key = &f.call, e.bind(m.kind), key
+	if keyed {
+		f.outboundCall.first = time.Now().UnixMilli()
+	}
 	return f, &f.call
 }
 
@@ -709,6 +713,7 @@ func (m *method) record(e *Engine, key string) (core.Work, *call) {
 //
 //	KindCall        flags slot scope method key token left seq | argument
 //	                flags slot scope method key token left seq callkey | argument    when flagKeyed is set
+//	                flags slot scope method key token left seq callkey first | argument    when flagFirst is set, too
 //	                flags slot | argument                        when flagBody is set
 //	KindCallResult  slot status | value, error or place
 //	KindCallCancel  slot
@@ -727,6 +732,7 @@ const (
 	flagBound  // the call says where its grain is to be
 	flagSeeks  // of a stateless kind: a node without room for a worker may refuse it, and name one that has
 	flagPushed // with flagLarge: the argument is on its way, and need not be asked for
+	flagFirst  // with flagKeyed: the call says when it was first made
 )
 
 // Outcomes of a call.
@@ -749,6 +755,7 @@ type callHead struct {
 	left   uint64 // nanoseconds until the deadline, 0 for none
 	seq    uint64 // of the submission in its turn: the call's id
 	named  string // the program's key for the call, with flagKeyed
+	first  int64  // when it was first made, in milliseconds since 1970, with flagFirst
 }
 
 func (h *callHead) append(dst []byte) []byte {
@@ -766,6 +773,9 @@ func (h *callHead) append(dst []byte) []byte {
 	if h.flags&flagKeyed != 0 {
 		dst = wire.AppendBytes(dst, h.named)
 	}
+	if h.flags&flagFirst != 0 {
+		dst = wire.AppendUvarint(dst, uint64(h.first))
+	}
 	return dst
 }
 
@@ -779,6 +789,9 @@ func (h *callHead) read(r *wire.Reader) error {
 	h.left, h.seq = r.Uvarint(), r.Uvarint()
 	if h.flags&flagKeyed != 0 {
 		h.named = r.String()
+	}
+	if h.flags&flagFirst != 0 {
+		h.first = int64(r.Uvarint())
 	}
 	return r.Err()
 }

@@ -123,13 +123,21 @@ func (d *durable) restore(cells []*cell) error {
 			}
 		}
 	}
-	known := replies.New(len(r.Replies))
+	known := replies.New(len(r.Replies), d.a.kind.def.Replies)
 	for _, stored := range r.Replies {
 		p, err := replies.Read(stored)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", id, err)
 		}
 		known.Add(p)
+	}
+	for _, s := range r.Sides {
+		if s.Family != graindir.SideKeys {
+			continue
+		}
+		if err := known.AddStored(s); err != nil {
+			return fmt.Errorf("restore %s: %w", id, err)
+		}
 	}
 	known.Restored(time.Now())
 	d.mu.Lock()
@@ -361,6 +369,7 @@ func (w *committer) Run() {
 			}
 		}
 		d.mu.Unlock()
+		d.countEarly()
 		for _, t := range done {
 			t.committed(d)
 		}
@@ -370,12 +379,17 @@ func (w *committer) Run() {
 // takeLocked makes a commit of the turns that have ended, as many as fit.
 func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 	c := graindir.Commit{After: d.version, Counter: graindir.Counter{Turn: d.counter.Turn, Nonce: rand.Uint64()}}
-	n, size := 0, 0
-	var replaced []raysys.TaskID
+	n, size, most, gone := 0, 0, maxCommit, maxForget
+	behind := d.replies.Behind()
+	if behind {
+		most /= 2
+	}
 	for _, t := range d.ended {
-		if size += t.size(key); n > 0 && size > maxCommit {
+		more := t.size(key)
+		if n > 0 && size+more > most {
 			break
 		}
+		size += more
 		n++
 		if t.writes() {
 			c.Counter.Turn++
@@ -383,7 +397,7 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 		if t.reply != nil && t.reply.Pending {
 			c.Replies = append(c.Replies, graindir.StoredReply{Call: t.reply.Call, Data: t.reply.Append(nil)})
 			if t.reply.Replaces {
-				replaced = append(replaced, t.reply.Call)
+				c.Forget = append(c.Forget, t.reply.Call)
 			}
 		}
 		for _, s := range t.states {
@@ -392,8 +406,10 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 	}
 	d.flight = append(d.flight, d.ended[:n]...)
 	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
-	forget, put := d.replies.Changes(now, max(1, maxForget/key))
-	c.Forget, c.Replies = append(replaced, forget...), append(c.Replies, put...)
+	if behind {
+		gone = max(gone, maxCommit+maxForget-size)
+	}
+	d.replies.Changes(&c, now, max(1, gone/key))
 	return c
 }
 

@@ -54,13 +54,14 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		case p.Until != 0:
 			p.Kind, p.Turn, p.Seq = replies.OfTurn, c.Future.Up().RunID(), c.Future.Seq()
 		}
+		p.Made, p.First = time.Now().UnixMilli(), c.firstMade()
 		known, crowded, err := d.known(p, named, time.Now())
 		switch {
-		case !crowded:
-		case p.Kind == replies.OfDriver:
+		case crowded:
 			known, err = d.roomFor(c, p)
-		default:
-			d.warnOfKeys()
+		case errors.Is(err, raysys.ErrOverloaded):
+			d.settled() // replies that are stored may go
+			known, _, err = d.known(p, named, time.Now())
 		}
 		switch {
 		case known != nil:
@@ -214,31 +215,77 @@ func (d *durable) known(p *replies.Reply, named string, now time.Time) (known *r
 // knownLocked is known with mu locked.
 func (d *durable) knownLocked(p *replies.Reply, named string, now time.Time) (*replies.Reply, error) {
 	old := d.replies.ByCall[p.Call]
+	var over *replies.Reply
+	if old != nil && named != "" && !old.Pending && old.Over(now) {
+		old, over = nil, old
+	}
 	switch {
-	case old != nil && named != "" && !old.Pending && old.Over(now):
 	case old != nil && old.Digest != p.Digest && named != "":
 		return nil, fmt.Errorf("%w: key %q was given before, with another argument or for another method", raysys.ErrKeyReused, named)
 	case old != nil && old.Digest != p.Digest:
 		return nil, fmt.Errorf("%w: the call was made before, with another argument or of another method: %s", raysys.ErrNondeterministic, core.CountAnew)
 	case old != nil:
 		return old, nil
-	case d.replies.Below(p, now):
+	case over == nil && d.replies.Below(p, now):
 		return nil, fmt.Errorf("%w: it is among the first of a task or grain that has made more calls of this grain than it keeps replies for, and ran before: it is not run again: %s", ErrReplyGone, core.CountAnew)
+	}
+	if why := d.replies.WhyGone(p, over, now); why != "" {
+		return nil, fmt.Errorf("%w: %s", ErrReplyGone, why)
 	}
 	return nil, d.replies.Room(p, now)
 }
 
-// warnOfKeys says once that half of the keys are there, and that calls with more than all of them will be refused.
-func (d *durable) warnOfKeys() {
+// firstMade is when the call was first made, in milliseconds since 1970, by the clock of its caller: what raysys.FirstMade
+// says, or, of one that the runtime repeats, which may have counted, when it was submitted. It is 0 where that is not known.
+func (c *call) firstMade() int64 {
+	v, o := c.inbound(), c.outbound()
+	switch {
+	case v != nil:
+		return v.first
+	case c.method.opts.FirstMade != 0:
+		return c.method.opts.FirstMade
+	case o != nil && o.open:
+		return o.first
+	}
+	return 0
+}
+
+// countEarly counts the keys that went before their time in the commit that has just been made, and says once that there are some.
+func (d *durable) countEarly() {
 	d.mu.Lock()
-	d.replies.Sweep(replies.OfKey, time.Now())
-	n := d.replies.Kinds[replies.OfKey].N
-	warn := !d.warned && n >= replies.MaxKeys/2
+	n := d.replies.TakeEarly()
+	warn := n > 0 && !d.warned
 	d.warned = d.warned || warn
 	d.mu.Unlock()
+	d.a.kind.earlyKeys.Add(int64(n))
 	if warn {
-		d.a.warn("grain remembers many keys of calls", fmt.Sprintf("%d of at most %d, beyond which calls with a raysys.Key fail: %s", n, replies.MaxKeys, replies.KeysGo))
+		d.a.warn("grain forgets keys of calls before KeepReplies is over", fmt.Sprintf(
+			"it knows at most %d: a call with an older key that comes again counts again, unless it has raysys.FirstMade; spread the calls over more grains",
+			replies.MaxKeys))
 	}
+}
+
+// EarlyKeys is how many keys of calls the grains of each Durable kind have forgotten on this node before KeepReplies was over.
+func EarlyKeys(e *Engine) map[string]int {
+	kinds := map[string]int{}
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.Durable {
+			kinds[k.def.name] += int(k.earlyKeys.Load())
+		}
+		return true
+	})
+	return kinds
+}
+
+// KeysOf is how many keys of calls a grain knows, and up to when it has forgotten keys; the zero time where it has not.
+func KeysOf(g *Active) (n int, forgotten time.Time) {
+	if g.a.tenure == nil || g.a.tenure.durable == nil {
+		return 0, forgotten
+	}
+	d := g.a.tenure.durable
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.replies.Known()
 }
 
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a

@@ -29,6 +29,7 @@ type inboundCall struct {
 	bound    bool          // it says where its grain is to be
 	argument argumentState // of a large argument; guarded by peer.mu
 	callKey  string        // the program's; empty for most
+	first    int64         // when a call with a key was first made; 0 where the caller does not say it
 	came     int64         // when it arrived, on the runtime's clock
 }
 

@@ -29,6 +29,8 @@ type outboundCall struct {
 	// open says that a durable call was made before: the way to its node broke, or what became of its commit was not
 	// known when the grain moved. It may have counted then.
 	open bool
+	// first is when the call was submitted, in milliseconds since 1970; 0 of a call without a key.
+	first int64
 	// to is the node that is known to have room for a worker of a stateless kind, which the route takes; nil for none. refused is how
 	// often a node named one. Both are written like tries.
 	to      *core.NodeKey
@@ -142,7 +144,9 @@ func (o *outboundCall) send(p *peer, place graindir.Place) error {
 	e := o.kind.engine
 	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.Future.Seq()}
 	if f.flags&flagKeyed != 0 {
-		head.named = c.named()
+		if head.named, head.first = c.named(), c.firstMade(); head.first != 0 {
+			head.flags |= flagFirst
+		}
 	}
 	if f.strategy != "" || len(f.labels) > 0 || len(c.conditions()) > 0 {
 		head.flags |= flagBound

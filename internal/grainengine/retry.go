@@ -34,6 +34,8 @@ func (m *method) usable() error {
 		return core.ErrBesideBundle
 	case m.opts.Name != "":
 		return fmt.Errorf("%w: Detached(%q): a name is for tasks: submit one that makes the call", raysys.ErrBadOption, m.opts.Name)
+	case m.opts.FirstMade != 0 && m.opts.Key == "":
+		return fmt.Errorf("%w: FirstMade without a Key: a call is recognised by its key: give both", raysys.ErrBadOption)
 	case m.opts.Key != "" && !m.transacts():
 		return fmt.Errorf("%w: Key(%q): only a grains.Durable kind remembers calls, and none of a ReadOnly method", raysys.ErrBadOption, m.opts.Key)
 	case m.opts.Key != "" && m.arg.HasRefs():

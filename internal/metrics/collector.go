@@ -31,6 +31,7 @@ type Sample struct {
 	Grains       map[string]int // activations by kind
 	Mailboxes    map[string]int // messages in the mailboxes of each kind
 	Late         map[string]int // turns past their deadline of each kind
+	EarlyKeys    map[string]int // keys of calls that the grains of each Durable kind forgot before their time
 	Memory       Memory
 	Resources    []Resource
 	Devices      []Device
@@ -107,6 +108,7 @@ var (
 	grains         = desc("grains", "Grains in memory.", "kind")
 	mailboxes      = desc("mailbox_messages", "Messages in the mailboxes of grains.", "kind")
 	lateTurns      = desc("late_turns", "Turns of grains that go on though nothing waits for them.", "kind")
+	earlyKeys      = desc("keys_forgotten_total", "Keys of calls that grains forgot before KeepReplies was over.", "kind")
 	resource       = desc("resource", "What the node has of a resource.", "resource")
 	resourceFree   = desc("resource_free", "What of a resource nothing holds.", "resource")
 	memoryLimit    = desc("memory_limit_bytes", "Memory that the process may have, by its settings, cgroups and machine.")
@@ -141,7 +143,7 @@ var (
 
 	all = []*prometheus.Desc{
 		up, runs, runSeconds, waitSeconds, running, waiting, oldest, grains, mailboxes,
-		lateTurns, resource, resourceFree, memoryLimit, memoryUsed, grainsUnloaded, grainsBarred, gpuHeld, gpuSick, gpuBusy,
+		lateTurns, earlyKeys, resource, resourceFree, memoryLimit, memoryUsed, grainsUnloaded, grainsBarred, gpuHeld, gpuSick, gpuBusy,
 		gpuMemory, objects, objectBytes, objectLimit,
 		spilled, spillLost, spillBytes, sent, received, failed, open, links, shards, storeSeconds, storeErrors,
 		leaseLeft, certificate, promiseLeft, fencedReads, evictions, grainLoad, grainsMoved,
@@ -190,6 +192,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		late[kind] = s.Late[kind] // also 0, so that a rule on it sees each kind
 	}
 	byName(late, func(name string, v float64) { gauge(lateTurns, v, name) })
+	byName(s.EarlyKeys, func(name string, v float64) { counter(earlyKeys, v, name) })
 	byName(s.Mailboxes, func(name string, v float64) { gauge(mailboxes, v, name) })
 	gauge(memoryLimit, s.Memory.Limit)
 	gauge(memoryUsed, s.Memory.Used)

@@ -83,6 +83,7 @@ func grainOf(name exact) graindir.ID {
 // ownGrain is the row of a grain.
 func ownGrain(o *Operator, g *grainengine.Active) grainRow {
 	row := grainRow{inspect.Grain{Kind: g.ID.Kind, Node: o.Name, Mailbox: g.Mailbox, Waits: g.Waits}, exact(g.ID.Key)}
+	row.Keys, row.Forgotten = grainengine.KeysOf(g)
 	if turns := g.Turns(); len(turns) > 0 {
 		row.Turn, row.Lasts, row.Late = turns[0].Name, turns[0].Since, turns[0].Late
 	}

@@ -16,7 +16,7 @@ import (
 func Sample(o *Operator) (metrics.Sample, error) {
 	s := metrics.Sample{
 		Tasks: taskengine.Functions(o.Tasks), Calls: grainengine.Functions(o.Grains), Grains: o.Grains.Kinds(),
-		Mailboxes: map[string]int{}, Late: map[string]int{},
+		Mailboxes: map[string]int{}, Late: map[string]int{}, EarlyKeys: grainengine.EarlyKeys(o.Grains),
 	}
 	grainengine.EachActive(o.Grains, "", func(a grainengine.Active) { s.Mailboxes[a.ID.Kind] += a.Mailbox })
 	for _, g := range grainengine.LateTurns(o.Grains) {

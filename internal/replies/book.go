@@ -16,7 +16,8 @@ import (
 //	a driver          its node is asked which it needs no more; the next call waits for that
 //	a task, a grain   the oldest goes. Its turn has a floor then: a call of the turn up to there that has no reply may have
 //	                  counted, and is not run
-//	who has its key   the oldest loses its body, and its key stays: such a call has counted, and is not run
+//	who has its key   the oldest loses its body, and then its record: its key goes into a block (keys.go). Such a call has
+//	                  counted, and is not run
 //
 // What goes is removed by the next commit, with which floors and keys without bodies are stored. What is over (KeepReplies)
 // counts for nothing.
@@ -26,6 +27,7 @@ type Book struct {
 	Forget  []raysys.TaskID // the next commits remove them
 	rewrite []*Reply        // without their bodies; the next commits store them so
 	bodies  []*Reply        // of keys, the oldest first
+	keys    keys            // of calls whose replies have gone
 	swept   time.Time       // when floors were
 }
 
@@ -35,11 +37,11 @@ type OfKind struct {
 	order   []*Reply // the oldest first: the next that is over
 }
 
-// Crowded reports whether half of the room is taken of what has a bound beyond which calls are refused, and may go: of drivers' replies,
-// and of keys.
+// Crowded reports whether half of the room is taken of what has a bound beyond which calls are refused: of drivers'
+// replies.
 func (r *Book) Crowded(kind Kind) bool {
 	k := &r.Kinds[kind]
-	return kind == OfDriver && (k.N >= Max/2 || k.Size >= MaxBytes/2) || kind == OfKey && k.N >= MaxKeys/2
+	return kind == OfDriver && (k.N >= Max/2 || k.Size >= MaxBytes/2)
 }
 
 // Kind is who may make a call again.
@@ -56,20 +58,18 @@ const (
 
 // Bounds of what one grain remembers.
 const (
-	Max       = 4096 // of drivers, and of turns
+	Max       = 4096 // of drivers, of turns, and of keys
 	MaxBytes  = 512 << 10
-	MaxKeys   = 16384
 	maxFloors = 16384
 )
-
-// KeysGo says what makes room for keys.
-const KeysGo = "a key goes when grains.KeepReplies of its kind is over, so a shorter one lets keys go earlier, and a call that is repeated later than that counts again; or spread the calls over more grains"
 
 // floorLook is how often floors are looked through for those that are over.
 const floorLook = time.Second
 
-// New returns a Book with room for n replies.
-func New(n int) Book { return Book{ByCall: make(map[raysys.TaskID]*Reply, n)} }
+// New returns a Book with room for n replies, which keeps keys for that long.
+func New(n int, keep time.Duration) Book {
+	return Book{ByCall: make(map[raysys.TaskID]*Reply, n), keys: keys{keep: keep.Milliseconds()}}
+}
 
 // weight is what the reply counts for.
 func (p *Reply) weight() int {
@@ -88,6 +88,9 @@ func (r *Book) Add(p *Reply) {
 		}
 	}
 	r.ByCall[p.Call] = p
+	if p.Made == 0 && p.Until != 0 {
+		p.Made = max(p.Until-r.keys.keep, 1) // of a record that does not say it
+	}
 	k := &r.Kinds[p.Kind]
 	k.N++
 	k.Size += p.weight()
@@ -147,10 +150,10 @@ func (r *Book) Room(p *Reply, now time.Time) error {
 	full := func() bool { return k.N >= Max || k.Size >= MaxBytes }
 	switch p.Kind {
 	case OfKey:
-		if k.N < MaxKeys && k.Size < MaxBytes {
-			return nil
+		full = func() bool { return k.Size >= MaxBytes } // of their number those beyond Max go into a block
+		if full() {
+			r.Sweep(OfKey, now)
 		}
-		r.Sweep(OfKey, now)
 		for k.Size >= MaxBytes {
 			old := r.first(&r.bodies)
 			if old == nil || old.Pending {
@@ -158,10 +161,6 @@ func (r *Book) Room(p *Reply, now time.Time) error {
 			}
 			r.strip(old)
 		}
-		if k.N >= MaxKeys {
-			return fmt.Errorf("%w: the grain remembers %d keys of calls, which is the most: %s", raysys.ErrOverloaded, k.N, KeysGo)
-		}
-		full = func() bool { return k.Size >= MaxBytes }
 	case OfTurn:
 		if full() {
 			r.Sweep(OfTurn, now)
@@ -171,10 +170,11 @@ func (r *Book) Room(p *Reply, now time.Time) error {
 			if old == nil || old.Pending {
 				break
 			}
-			if !r.raiseFloor(old, now) {
-				return fmt.Errorf("%w: the grain keeps replies of %d tasks and grains that have made many calls of it, which is the most: call from fewer at a time", raysys.ErrOverloaded, maxFloors)
+			if r.raiseFloor(old, now) {
+				r.Spend(old)
+			} else {
+				r.makeKey(old)
 			}
-			r.Spend(old)
 		}
 	}
 	if full() {
@@ -229,8 +229,9 @@ func (r *Book) Below(p *Reply, now time.Time) bool {
 	return p.Seq <= f.Seq && f.Seq <= uint64(now.Add(time.Hour).UnixNano())
 }
 
-// Changes returns up to limit replies that go with the next commit, and what it stores because of that.
-func (r *Book) Changes(now time.Time, limit int) (forget []raysys.TaskID, put []graindir.StoredReply) {
+// Changes adds to a commit what goes with it, and what it stores because of that: about limit records are removed, or
+// that many keys of records are written.
+func (r *Book) Changes(c *graindir.Commit, now time.Time, limit int) {
 	for k := range r.Kinds {
 		if r.Kinds[k].N > Max/2 {
 			r.Sweep(Kind(k), now)
@@ -238,26 +239,30 @@ func (r *Book) Changes(now time.Time, limit int) (forget []raysys.TaskID, put []
 	}
 	store := func(p *Reply) {
 		if !p.unstored {
-			forget = append(forget, p.Call)
+			c.Forget = append(c.Forget, p.Call)
 		}
 		p.unstored = false
-		put = append(put, graindir.StoredReply{Call: p.Call, Data: p.Append(nil)})
+		c.Replies = append(c.Replies, graindir.StoredReply{Call: p.Call, Data: p.Append(nil)})
 	}
 	var floors []*Reply
-	n := 0
+	n := r.fold(c, now, limit)
 	kept := r.Forget[:0]
 	for _, id := range r.Forget {
 		p := r.ByCall[id]
 		switch {
 		case p == nil, !p.Gone: // another call took its key
-		case p.Pending || n == limit:
+		case p.Pending || n >= limit:
 			kept = append(kept, id)
 		default:
 			n++
 			delete(r.ByCall, id)
-			forget = append(forget, id)
+			c.Forget = append(c.Forget, id)
+			if p.Kind == OfKey && !p.folded {
+				r.keys.forget(p.Made, now)
+			}
 			if f := p.floor; f != nil && !slices.Contains(floors, f) {
 				floors = append(floors, f)
+				n += putCost
 			}
 		}
 	}
@@ -272,17 +277,24 @@ func (r *Book) Changes(now time.Time, limit int) (forget []raysys.TaskID, put []
 		p := r.rewrite[0]
 		r.rewrite = r.rewrite[1:]
 		if r.ByCall[p.Call] == p && !p.Gone {
-			n++
+			n += putCost
 			store(p)
 		}
 	}
-	return forget, put
+	r.keys.store(c)
 }
 
-// Restored puts what was read from the store in the order of its age, and spends what is over.
+// putCost is what a record that is written anew takes in a commit, in keys of records: it is removed and put.
+const putCost = 3
+
+// Restored puts what was read from the store in the order of its age, and spends what is over, and what is in a block.
 func (r *Book) Restored(now time.Time) {
 	for _, p := range r.ByCall {
-		if p.Over(now) {
+		if p.Kind == OfKey {
+			b := r.keys.find(p.Call, now)
+			p.folded = b != nil && p.Made <= b.last // else it was made after a block with its key was over
+		}
+		if p.folded || p.Over(now) {
 			r.Spend(p)
 		}
 	}

@@ -15,13 +15,15 @@ import (
 //
 //	format 1 | owner: node, incarnation | until | digest, 8 bytes | status | the result by the codec, or the error
 //	format 2 | the same up to status | turn | seq | the result by the codec, or the error
+//	format 3 | the same up to status | made | the result by the codec, or the error
 //
 // The owner is the node whose driver made the call, which alone can make it again; none, and then until says when the
 // reply may go, where a task or a grain made it (format 2, with the turn that made it, and the number that the call has there),
-// or the call has a key. A floor is stored as a reply in format 2 whose id is the turn's.
+// or the call has a key (format 3, with the time at which the call was made; older records have it in format 1). A floor is stored as a reply in format 2 whose id is the turn's.
 const (
 	replyFormat  = 1
 	replyOfATurn = 2
+	replyToAKey  = 3
 )
 
 // What is stored of the outcome of a call. The numbers never change.
@@ -47,8 +49,11 @@ type Reply struct {
 	Kind     Kind
 	Turn     raysys.TaskID // OfTurn: that made the call, and the id of its floor
 	Seq      uint64        // OfTurn: of the call in turn; of a floor: up to where
+	Made     int64         // when the turn of the call began, in milliseconds since 1970
+	First    int64         // of a call: when it was first made, by its caller; 0 for not known. It is not stored
 	floor    *Reply        // that has been raised because this one goes
 	unstored bool          // a floor that is in no commit yet
+	folded   bool          // its key is in a block
 }
 
 // overhead is about what a reply takes beside its body.
@@ -60,15 +65,21 @@ func (p *Reply) Size() int { return len(p.Body) + overhead }
 // Append appends the record of the reply.
 func (p *Reply) Append(dst []byte) []byte {
 	format := byte(replyFormat)
-	if p.Kind == OfTurn || p.Kind == floor {
+	switch p.Kind {
+	case OfTurn, floor:
 		format = replyOfATurn
+	case OfKey:
+		format = replyToAKey
 	}
 	dst = wire.AppendNode(append(dst, format), p.Owner)
 	dst = wire.AppendUvarint(dst, uint64(p.Until))
 	dst = binary.LittleEndian.AppendUint64(dst, p.Digest)
 	dst = append(dst, p.Status)
-	if format == replyOfATurn {
+	switch format {
+	case replyOfATurn:
 		dst = wire.AppendUvarint(wire.AppendID(dst, p.Turn), p.Seq)
+	case replyToAKey:
+		dst = wire.AppendUvarint(dst, uint64(p.Made))
 	}
 	return append(dst, p.Body...)
 }
@@ -77,13 +88,17 @@ func (p *Reply) Append(dst []byte) []byte {
 func Read(s graindir.StoredReply) (*Reply, error) {
 	r := wire.NewReader(s.Data)
 	format := r.Byte()
-	if format != replyFormat && format != replyOfATurn && r.Err() == nil {
-		return nil, fmt.Errorf("%w: the reply to call %s is stored in format %d, and this program knows up to %d: it was written by a newer version", graindir.ErrUnreadable, s.Call, format, replyOfATurn)
+	if (format < replyFormat || format > replyToAKey) && r.Err() == nil {
+		return nil, fmt.Errorf(
+			"%w: the reply to call %s is stored in format %d, and this program knows up to %d: it was written by a newer version",
+			graindir.ErrUnreadable, s.Call, format, replyToAKey)
 	}
 	p := &Reply{Call: s.Call, Owner: wire.ReadNode(&r), Until: int64(r.Uvarint()), Digest: r.Uint64(), Status: r.Byte()}
 	switch {
 	case format == replyOfATurn:
 		p.Kind, p.Turn, p.Seq = OfTurn, r.ID(), r.Uvarint()
+	case format == replyToAKey:
+		p.Kind, p.Made = OfKey, int64(r.Uvarint())
 	case p.Owner == (core.NodeKey{}):
 		p.Kind = OfKey
 	}

@@ -55,6 +55,12 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 		if g.Late != "" {
 			fmt.Fprintf(b, ", %s", g.Late)
 		}
+		if g.Keys > 0 || !g.Forgotten.IsZero() {
+			fmt.Fprintf(b, ", %d keys of calls", g.Keys)
+		}
+		if !g.Forgotten.IsZero() {
+			fmt.Fprintf(b, ", older ones forgotten up to %s", g.Forgotten.UTC().Format(time.RFC3339))
+		}
 		b.WriteByte('\n')
 	}
 	for i := range t.Tasks {
