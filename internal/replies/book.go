@@ -68,7 +68,7 @@ const floorLook = time.Second
 
 // New returns a Book with room for n replies, which keeps keys for that long.
 func New(n int, keep time.Duration) Book {
-	return Book{ByCall: make(map[raysys.TaskID]*Reply, n), keys: keys{keep: keep.Milliseconds()}}
+	return Book{ByCall: make(map[raysys.TaskID]*Reply, n), keys: keys{keep: keep.Milliseconds(), sizes: usualSizes}}
 }
 
 // weight is what the reply counts for.

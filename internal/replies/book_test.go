@@ -2,6 +2,7 @@ package replies
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -19,12 +20,15 @@ type table struct {
 	t      *testing.T
 	r      Book
 	stored map[raysys.TaskID][]byte
+	sides  map[string][]byte
 	now    time.Time
 	next   uint64
 }
 
 func newTable(t *testing.T) *table {
-	return &table{t: t, r: New(0), stored: map[raysys.TaskID][]byte{}, now: time.Unix(1000, 0)}
+	x := &table{t: t, stored: map[raysys.TaskID][]byte{}, sides: map[string][]byte{}, now: time.Unix(1000, 0)}
+	x.r = New(0, time.Hour)
+	return x
 }
 
 // call makes a call whose reply may go an hour later. It is committed at once.
@@ -32,11 +36,15 @@ func (x *table) call(p *Reply) error {
 	x.next++
 	if p.Call.IsZero() {
 		p.Call = raysys.TaskID{Hi: 1, Lo: x.next}
+		if p.Kind == OfKey {
+			p.Call = idOfKey(x.next)
+		}
 	}
 	if p.Kind != OfDriver {
 		p.Until = x.now.Add(time.Hour).UnixMilli()
 	}
-	if x.r.Below(p, x.now) {
+	p.Made = x.now.UnixMilli()
+	if x.r.Below(p, x.now) || x.r.ByCall[p.Call] == nil && x.r.WhyGone(p, nil, x.now) != "" {
 		return errGone
 	}
 	if err := x.r.Room(p, x.now); err != nil {
@@ -56,11 +64,19 @@ func (x *table) commit(p *Reply) {
 			delete(x.stored, p.Call)
 		}
 	}
-	forget, more := x.r.Changes(x.now, 64)
-	for _, id := range forget {
+	var c graindir.Commit
+	x.r.Changes(&c, x.now, 64)
+	for _, id := range c.Forget {
 		delete(x.stored, id)
 	}
-	for _, s := range append(puts, more...) {
+	for _, s := range c.Sides {
+		if s.Data == nil {
+			delete(x.sides, s.Name)
+		} else {
+			x.sides[s.Name] = s.Data
+		}
+	}
+	for _, s := range append(puts, c.Replies...) {
 		if _, twice := x.stored[s.Call]; twice {
 			x.t.Fatalf("%v is stored twice", s.Call)
 		}
@@ -71,7 +87,9 @@ func (x *table) commit(p *Reply) {
 // restart reads everything back.
 func (x *table) restart() {
 	x.t.Helper()
-	x.r = New(0)
+	sizes := x.r.keys.sizes
+	x.r = New(0, time.Hour)
+	x.r.keys.sizes = sizes
 	for id, data := range x.stored {
 		p, err := Read(graindir.StoredReply{Call: id, Data: data})
 		if err != nil {
@@ -81,6 +99,11 @@ func (x *table) restart() {
 			x.t.Fatalf("%+v is written differently", p)
 		}
 		x.r.Add(p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.sides)) {
+		if err := x.r.AddStored(graindir.Side{Family: graindir.SideKeys, Name: name, Data: x.sides[name]}); err != nil {
+			x.t.Fatal(err)
+		}
 	}
 	x.r.Restored(x.now)
 }
@@ -153,65 +176,62 @@ func TestFloorToCome(t *testing.T) {
 	}
 }
 
-// TestFloorsAreBounded: beyond their number only such calls are refused whose turns would need a further one.
+// TestFloorsAreBounded: beyond their number the oldest replies of turns become keys, so that no call is refused, and none of
+// those that have lost their replies runs again, also after a restart.
 func TestFloorsAreBounded(t *testing.T) {
 	x := newTable(t)
-	var err error
-	turns := uint64(0)
-	for err == nil && turns < 2*maxFloors+2*Max {
-		turns++
-		err = x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 2, Lo: turns}, Seq: 1})
+	of := func(turn uint64) *Reply {
+		return &Reply{Call: raysys.TaskID{Hi: turn << 40, Lo: 7}, Kind: OfTurn, Turn: raysys.TaskID{Hi: 2, Lo: turn}, Seq: 1}
 	}
-	if !errors.Is(err, raysys.ErrOverloaded) || turns < maxFloors {
-		t.Fatalf("after %d turns: %v", turns, err)
+	const turns = maxFloors + 2*Max
+	for turn := range uint64(turns) {
+		if err := x.call(of(turn + 1)); err != nil {
+			t.Fatal(turn, err)
+		}
 	}
-	if err := x.call(&Reply{Kind: OfKey}); err != nil {
-		t.Error(err)
+	for range 2 {
+		if n := x.r.Kinds[floor].N; n != maxFloors {
+			t.Errorf("%d floors", n)
+		}
+		for turn := range uint64(turns) {
+			p := of(turn + 1)
+			if x.r.ByCall[p.Call] == nil && !x.r.Below(p, x.now) && x.r.WhyGone(p, nil, x.now) == "" {
+				t.Fatalf("the call of turn %d may run again", turn)
+			}
+		}
+		x.restart()
 	}
-	if err := x.call(&Reply{Kind: OfDriver, Owner: core.NodeKey{Node: "d"}}); err != nil {
-		t.Error(err)
+	for _, p := range []*Reply{of(turns + 1), {Kind: OfKey}, {Kind: OfDriver, Owner: core.NodeKey{Node: "d"}}} {
+		if err := x.call(p); err != nil {
+			t.Error(err)
+		}
 	}
 	x.now = x.now.Add(2 * time.Hour)
-	if err := x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 2, Lo: 1}, Seq: 1}); err != nil {
+	if err := x.call(of(1)); err != nil {
 		t.Errorf("after KeepReplies: %v", err)
 	}
 }
 
-// TestRepliesToKeys: bodies go, keys stay, and beyond their number such calls are refused until keys are over.
-func TestRepliesToKeys(t *testing.T) {
+// TestBodiesOfKeys: beyond MaxBytes the oldest bodies go, and their keys stay.
+func TestBodiesOfKeys(t *testing.T) {
 	x := newTable(t)
-	for i := range MaxKeys {
+	for i := range Max {
 		if err := x.call(&Reply{Kind: OfKey, Body: make([]byte, 500)}); err != nil {
 			t.Fatal(i, err)
 		}
 	}
-	for range MaxKeys / 64 {
+	for range Max / 16 {
 		x.commit(nil)
-	}
-	bytes := 0
-	for _, data := range x.stored {
-		bytes += len(data)
-	}
-	if bytes > 2<<20 {
-		t.Errorf("%d bytes are stored", bytes)
 	}
 	for range 2 {
-		if n := len(x.stored); n != MaxKeys {
-			t.Errorf("%d keys are stored", n)
+		bytes := 0
+		for _, data := range x.stored {
+			bytes += len(data)
 		}
-		if err := x.call(&Reply{Kind: OfKey}); !errors.Is(err, raysys.ErrOverloaded) {
-			t.Error(err)
+		if bytes > MaxBytes+overhead*Max || bytes < MaxBytes/2 || len(x.stored) != Max {
+			t.Errorf("%d keys of %d bytes are stored", len(x.stored), bytes)
 		}
-		if err := x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 3}, Seq: 1}); err != nil {
-			t.Error(err)
-		}
-		x.r.Spend(x.r.ByCall[raysys.TaskID{Hi: 1, Lo: x.next}])
-		x.commit(nil)
 		x.restart()
-	}
-	x.now = x.now.Add(2 * time.Hour)
-	if err := x.call(&Reply{Kind: OfKey}); err != nil {
-		t.Errorf("after KeepReplies: %v", err)
 	}
 }
 

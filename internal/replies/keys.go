@@ -27,14 +27,23 @@ type keys struct {
 	forgotten int64    // the newest call whose key is not known any more was made then, in milliseconds since 1970; 0 for none
 	raised    bool     // forgotten is to be stored
 	early     int      // keys that went before KeepReplies was over
+	sizes     keySizes
 }
+
+// keySizes bound what is known of keys. Tests have smaller ones than usualSizes.
+type keySizes struct {
+	whole  int // replies that stay whole
+	block  int // keys of a block
+	blocks int // one more while the oldest goes
+}
+
+var usualSizes = keySizes{whole: Max, block: blockKeys, blocks: (MaxKeys-Max)/blockKeys - 2}
 
 // MaxKeys is how many keys a grain knows at most: in memory and in the store they take 8 bytes each.
 const MaxKeys = 262144
 
 const (
 	blockKeys = 1024
-	maxBlocks = (MaxKeys-Max)/blockKeys - 2 // one more while it goes, and keys for another that are whole
 	// clocks is how much the clocks of nodes may differ: a call that was first made so long after forgotten may be before it.
 	clocks = 5 * time.Second
 	// ahead is how far a time may be in the future: one beyond that is of a clock that was ahead, and counts for nothing.
@@ -48,7 +57,7 @@ type block struct {
 	number      uint64
 	first, last int64       // when the oldest and the newest of their calls were made, in milliseconds since 1970
 	hashes      []uint64    // in order
-	starts      [257]uint16 // where those with a first byte begin: a grain may have to look into maxBlocks
+	starts      [257]uint16 // where those with a first byte begin: a grain may have to look into 250
 }
 
 // A block is stored as
@@ -155,7 +164,7 @@ func (r *Book) fold(c *graindir.Commit, now time.Time, limit int) (n int) {
 	for len(k.blocks) > 0 && n < limit {
 		b := k.blocks[0]
 		over := k.over(b, now)
-		if !over && len(k.blocks) <= maxBlocks {
+		if !over && len(k.blocks) <= k.sizes.blocks {
 			break
 		}
 		if !over {
@@ -166,7 +175,7 @@ func (r *Book) fold(c *graindir.Commit, now time.Time, limit int) (n int) {
 		c.Sides = append(c.Sides, graindir.Side{Family: graindir.SideKeys, Name: blockName(b.number)})
 		n++
 	}
-	if r.Kinds[OfKey].N < Max+blockKeys || n > 0 && n+limit/3 > limit {
+	if r.Kinds[OfKey].N < k.sizes.whole+k.sizes.block || n > 0 && n+limit/3 > limit {
 		return n
 	}
 	var old []*Reply
@@ -177,11 +186,11 @@ func (r *Book) fold(c *graindir.Commit, now time.Time, limit int) (n int) {
 		case p.Pending:
 			return n
 		}
-		if old = append(old, p); len(old) == blockKeys {
+		if old = append(old, p); len(old) == k.sizes.block {
 			break
 		}
 	}
-	if len(old) < blockKeys {
+	if len(old) < k.sizes.block {
 		return n
 	}
 	b := &block{number: k.next, first: old[0].Made, last: old[0].Made}
@@ -214,6 +223,9 @@ func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
 	if p.Kind != OfDriver && r.keys.find(p.Call, now) != nil {
 		return "the call was made, and the grain had to drop its reply"
 	}
+	if p.First == 0 {
+		return ""
+	}
 	forgotten := r.keys.forgotten
 	if forgotten > now.Add(ahead).UnixMilli() {
 		forgotten = 0
@@ -221,7 +233,12 @@ func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
 	if old != nil {
 		forgotten = max(forgotten, old.Made)
 	}
-	if p.First == 0 || forgotten == 0 || p.First >= forgotten+clocks.Milliseconds() {
+	for _, b := range r.keys.blocks {
+		if r.keys.over(b, now) { // the next commit removes it
+			forgotten = max(forgotten, b.last)
+		}
+	}
+	if forgotten == 0 || p.First >= forgotten+clocks.Milliseconds() {
 		return ""
 	}
 	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }
