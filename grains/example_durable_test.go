@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
 )
@@ -48,5 +50,23 @@ func Example_makeACallATransaction() {
 	// Output:
 	// 5 <nil>
 	// true
+	// 5 <nil>
+}
+
+// A call with a key counts once, whichever run of the program makes it again. FirstMade makes that so also when the grain has forgotten the
+// key: the call fails then.
+func Example_nameACall() {
+	placed := time.Now().Add(-time.Minute) // of the order
+	err := system.Run(context.Background(), system.Config{}, func(ctx context.Context) error {
+		order := move.With(raysys.Key("order-17"), raysys.FirstMade(placed))
+		fmt.Println(order.Call(ctx, purses.Get("bob"), 5).Get(ctx))
+		fmt.Println(order.Call(ctx, purses.Get("bob"), 5).Get(ctx))
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// 5 <nil>
 	// 5 <nil>
 }

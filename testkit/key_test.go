@@ -2,12 +2,15 @@ package testkit_test
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -50,4 +53,64 @@ func TestKeyOfADeadNode(t *testing.T) {
 		again(10)
 		again(10)
 	}, testkit.Table(table), testkit.Nodes(3))
+}
+
+// TestManyKeysOfOneGrain: a grain that is called with 20,000 keys refuses none of them. Each call that is made again with its key gets
+// its outcome, or hears that it has counted, also after the grain's node has died.
+func TestManyKeysOfOneGrain(t *testing.T) {
+	table := raysys.NewTable()
+	tills := grains.DefineIn[till](table, "till", grains.Durable())
+	pay := grains.Method(tills, "pay", func(g *till, _ context.Context, n int) (int, error) {
+		g.paid.Value += n
+		return g.paid.Value, nil
+	})
+	read := grains.Method0(tills, "read", func(g *till, _ context.Context) (int, error) { return g.paid.Value, nil }).ReadOnly()
+	k := testkit.New(t, testkit.Table(table), testkit.Nodes(3), testkit.Loose())
+	ctx, g := k.Context(), tills.Get("x")
+	const all, batch = 20_000, 500
+	began := time.Now()
+	call := func(i int) raysys.Ref[int] {
+		return pay.With(raysys.Key("order-"+strconv.Itoa(i)), raysys.FirstMade(began)).Call(ctx, g, 1)
+	}
+	again := func(step int) {
+		t.Helper()
+		gone := 0
+		for i := 0; i < all; i += step {
+			switch _, err := call(i).Get(ctx); {
+			case errors.Is(err, grains.ErrReplyGone):
+				gone++
+			case err != nil:
+				t.Fatalf("call %d: %v", i, err)
+			}
+		}
+		if gone == 0 || gone > all/step*9/10 {
+			t.Errorf("of %d calls that were made again %d have lost their replies", all/step, gone)
+		}
+		if n, err := read.Call(ctx, g).Get(ctx); n != all || err != nil {
+			t.Fatalf("%d calls counted %d times: %v", all, n, err)
+		}
+	}
+	for i := 0; i < all; {
+		refs := make([]raysys.Ref[int], 0, batch)
+		for ; len(refs) < batch; i++ {
+			refs = append(refs, call(i))
+		}
+		for _, r := range refs {
+			if _, err := r.Get(ctx); err != nil {
+				t.Fatalf("before call %d: %v", i, err)
+			}
+		}
+	}
+	again(7)
+	c := k.Cluster()
+	rows, err := c.Node(1).Grains(ctx, inspect.GrainQuery{Kind: "till", Limit: 10})
+	if err != nil || len(rows.Grains) != 1 || rows.Grains[0].Keys < all {
+		t.Fatal(rows, err)
+	}
+	for i := 1; i <= 3; i++ {
+		if c.Node(i).Name() == rows.Grains[0].Node {
+			c.Kill(i)
+		}
+	}
+	again(11)
 }

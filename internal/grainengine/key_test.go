@@ -127,18 +127,28 @@ func TestKeyOptions(t *testing.T) {
 	take := grains.Method(kind, "take", func(_ *vault, _ context.Context, r raysys.Ref[int]) (int, error) { return 0, nil })
 	ctx := net.addAlone("a").context()
 	key := raysys.Key("order-17")
+	at := func(t time.Time) raysys.Ref[int] {
+		return get.With(key, raysys.FirstMade(t)).Call(ctx, kind.Get("x"))
+	}
 	for name, r := range map[string]raysys.Ref[int]{
-		"of a plain kind":         note.With(key).Call(ctx, plain.Get("x"), 1),
-		"of a read":               get.ReadOnly().With(key).Call(ctx, kind.Get("x")),
-		"with a reference":        take.With(key).Call(ctx, kind.Get("x"), raysys.Ready(1)),
-		"with an empty key":       get.With(raysys.Key("")).Call(ctx, kind.Get("x")),
-		"with a key of 513 bytes": get.With(raysys.Key(strings.Repeat("k", raysys.MaxKey+1))).Call(ctx, kind.Get("x")),
+		"with FirstMade and without a key": get.With(raysys.FirstMade(time.Now())).Call(ctx, kind.Get("x")),
+		"first made at the zero time":      at(time.Time{}),
+		"first made in the year 1":         at(time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC)),
+		"first made in 1969":               at(time.Unix(-1, 0)),
+		"first made in the year 9999":      at(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)),
+		"first made in more than an hour":  at(time.Now().Add(2 * time.Hour)),
+		"of a plain kind":                  note.With(key).Call(ctx, plain.Get("x"), 1),
+		"of a read":                        get.ReadOnly().With(key).Call(ctx, kind.Get("x")),
+		"with a reference":                 take.With(key).Call(ctx, kind.Get("x"), raysys.Ready(1)),
+		"with an empty key":                get.With(raysys.Key("")).Call(ctx, kind.Get("x")),
+		"with a key of 513 bytes":          get.With(raysys.Key(strings.Repeat("k", raysys.MaxKey+1))).Call(ctx, kind.Get("x")),
 	} {
 		if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
 			t.Errorf("a call %s: %v; want ErrBadOption", name, err)
 		}
 	}
 	wants(t, ctx, get.With(key).Call(ctx, kind.Get("x")), 0)
+	wants(t, ctx, at(time.Now().Add(time.Minute)), 0)
 	if err := get.With(key).Tell(ctx, kind.Get("x")); err != nil {
 		t.Error(err)
 	}
@@ -167,6 +177,12 @@ func TestKeyFormats(t *testing.T) {
 	if want := golden.Hex(t, "v1/keyed.hex", frame); !slices.Equal(frame, want) {
 		t.Errorf("a call with a key is %x, want %x", frame, want)
 	}
+	first := raysys.FirstMade(time.UnixMilli(1_700_000_000_123))
+	wants(t, ctx, v.add.With(raysys.Key("order-17"), first, raysys.NoDeadline()).Call(ctx, g, 5), 5)
+	frame = nodetest.Arrive(t, calls, "the frame")
+	if want := golden.Hex(t, "v1/keyed-first.hex", frame); !slices.Equal(frame, want) {
+		t.Errorf("a call with a key that says when it was first made is %x, want %x", frame, want)
+	}
 	v.net.store.mu.Lock()
 	defer v.net.store.mu.Unlock()
 	for id := range v.net.store.replies[idOf(g)] {
@@ -176,31 +192,116 @@ func TestKeyFormats(t *testing.T) {
 	}
 }
 
-// TestManyKeys: a grain that remembers half as many keys as it may says so once; what makes room is in that line, and in the error.
+// TestManyKeys: no number of keys is too large. The newest calls get their outcomes again, the older ones hear that they have
+// counted, and none runs again, on another node too.
 func TestManyKeys(t *testing.T) {
 	v := newVaults(t)
-	a := v.net.addAlone("a")
+	a, b := v.net.add("a"), v.net.add("b")
 	ctx, g := a.context(), v.kind.Get("x")
-	refs := make([]raysys.Ref[int], 0, 1000)
-	var last error
-	for i := 0; i < 16_384+1000; {
-		for refs = refs[:0]; len(refs) < cap(refs); i++ {
-			refs = append(refs, v.add.With(raysys.Key(fmt.Sprint(i))).Call(ctx, g, 1))
+	v.net.put(idOf(g), a)
+	const all, batch = 20_000, 1000
+	call := func(i int) raysys.Ref[int] { return v.add.With(raysys.Key(fmt.Sprint(i))).Call(ctx, g, 1) }
+	for i := 0; i < all; {
+		refs := make([]raysys.Ref[int], 0, batch)
+		for ; len(refs) < batch; i++ {
+			refs = append(refs, call(i))
 		}
 		for _, r := range refs {
 			if _, err := r.Get(ctx); err != nil {
-				last = err
+				t.Fatal(i, err)
 			}
 		}
-		v.net.mu.Lock()
-		warnings := slices.Clone(a.warnings)
-		v.net.mu.Unlock()
-		if want := min(i/8_193, 1); len(warnings) != want || want == 1 && !strings.Contains(warnings[0], "vault/x: 8192 of at most 16384") {
-			t.Fatalf("after %d keys: %q", i, warnings)
+	}
+	for _, at := range []*fakeNode{a, b} {
+		v.net.put(idOf(g), at)
+		for i := range all {
+			if i%53 != 0 && i < all-10 {
+				continue
+			}
+			n, err := call(i).Get(ctx)
+			switch {
+			case i >= all-4096 && (err != nil || n != i+1):
+				t.Fatalf("the outcome of call %d is %d, %v", i, n, err)
+			case err != nil && !errors.Is(err, grains.ErrReplyGone), err == nil && n != i+1:
+				t.Fatalf("the outcome of call %d is %d, %v", i, n, err)
+			case err == nil && i < all-4096-4*1024:
+				t.Fatalf("the reply to call %d is there", i)
+			}
+		}
+		wants(t, ctx, v.get.Call(ctx, g), all)
+	}
+	if n := v.kept("x"); n > 4096+4*1024 {
+		t.Errorf("%d replies are stored", n)
+	}
+	if len(a.warnings)+len(b.warnings) > 0 {
+		t.Errorf("%q %q", a.warnings, b.warnings)
+	}
+}
+
+// TestFirstMade: once a key is forgotten, a call that says that it was first made before then does not run again, on another node
+// too. One that does not say it counts again.
+func TestFirstMade(t *testing.T) {
+	v := newVaults(t, grains.KeepReplies(time.Millisecond))
+	a, b := v.net.add("a"), v.net.add("b")
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	ctx := a.context()
+	plain := v.add.With(raysys.Key("order-17"))
+	order := plain.With(raysys.FirstMade(time.Now()))
+	wants(t, ctx, order.Call(ctx, g, 5), 5)
+	nodetest.Eventually(t, "its reply goes", func() bool {
+		n, err := order.Call(ctx, g, 5).Get(ctx)
+		if err == nil && n != 5 {
+			t.Fatalf("it counts again: %d", n)
+		}
+		return errors.Is(err, grains.ErrReplyGone)
+	})
+	sum := 5
+	for _, at := range []*fakeNode{a, b} { // by the reply whose time is over, then by what is stored of it
+		v.net.put(idOf(g), at)
+		err := nodetest.Fails(t, ctx, order.Call(ctx, g, 5), grains.ErrReplyGone)
+		if !strings.Contains(err.Error(), "it was first made at") {
+			t.Error(err)
+		}
+		sum++
+		wants(t, ctx, v.add.Call(ctx, g, 1), sum) // its commit removes the reply
+	}
+	if n := v.kept("x"); n > 3 {
+		t.Errorf("%d replies are stored", n)
+	}
+	wants(t, ctx, plain.With(raysys.FirstMade(time.Now().Add(time.Minute))).Call(ctx, g, 5), sum+5)
+	nodetest.Eventually(t, "it counts again", func() bool {
+		n, err := plain.Call(ctx, g, 5).Get(ctx)
+		return err == nil && n == sum+10
+	})
+}
+
+// TestRepeatSaysWhen: the runtime's repeat of a call with a key says when the call was made first, which its first attempt does not.
+func TestRepeatSaysWhen(t *testing.T) {
+	v := newVaults(t)
+	a, b := v.net.add("a"), v.net.add("b")
+	ctx, g := a.context(), v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	wants(t, ctx, v.add.Call(ctx, g, 1), 1)
+	flags := make(chan uint32, 10)
+	v.net.mu.Lock()
+	v.net.onWire = func(_ *fakeLink, from *fakeNode, kind wire.Kind, frame []byte) {
+		if r := wire.NewReader(frame); kind == wire.KindCall && from == a {
+			flags <- r.Uint32()
 		}
 	}
-	if !errors.Is(last, raysys.ErrOverloaded) || !strings.Contains(last.Error(), "a shorter one lets keys go earlier") {
-		t.Error(last)
+	v.net.mu.Unlock()
+	let := v.net.slowly("commit")
+	first := v.add.With(raysys.Key("order-17")).Call(ctx, g, 5)
+	nodetest.Eventually(t, "it commits", func() bool { return v.net.pending() == 1 })
+	a.cut(errors.New("reset by test"))
+	const flagFirst = 1 << 10
+	if got := nodetest.Arrive(t, flags, "the first frame"); got&flagFirst != 0 {
+		t.Errorf("the first attempt has flags %b", got)
 	}
-	wants(t, ctx, v.get.Call(ctx, g), 16_384)
+	if got := nodetest.Arrive(t, flags, "the second frame"); got&flagFirst == 0 {
+		t.Errorf("the second attempt has flags %b", got)
+	}
+	let()
+	wants(t, ctx, first, 6)
 }
