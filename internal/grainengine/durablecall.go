@@ -285,7 +285,7 @@ func KeysOf(g *Active) (n int, forgotten time.Time) {
 	d := g.a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.replies.Known()
+	return d.replies.Known(time.Now())
 }
 
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a

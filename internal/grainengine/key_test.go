@@ -305,3 +305,30 @@ func TestRepeatSaysWhen(t *testing.T) {
 	let()
 	wants(t, ctx, first, 6)
 }
+
+// TestKeysWaitForTheirCommits: calls with keys whose replies have no room while earlier ones are being stored wait for that, and none is
+// refused.
+func TestKeysWaitForTheirCommits(t *testing.T) {
+	v := newVaults(t)
+	fat := grains.Method(v.kind, "fat", func(g *vault, _ context.Context, n int) ([]byte, error) {
+		v.runs.Add(1)
+		return make([]byte, n), nil
+	})
+	a := v.net.add("a")
+	ctx, g := a.context(), v.kind.Get("x")
+	v.net.put(idOf(g), a)
+	wants(t, ctx, v.add.Call(ctx, g, 1), 1)
+	runs := v.runs.Load()
+	let := v.net.slowly("commit")
+	var refs []raysys.Ref[[]byte]
+	for i := range 30 {
+		refs = append(refs, fat.With(raysys.Key(fmt.Sprint(i))).Call(ctx, g, 60<<10))
+	}
+	nodetest.Eventually(t, "there is no room", func() bool { return v.runs.Load()-runs == 9 })
+	let()
+	for i, r := range refs {
+		if _, err := r.Get(ctx); err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}

@@ -175,7 +175,7 @@ func (r *Book) fold(c *graindir.Commit, now time.Time, limit int) (n int) {
 		c.Sides = append(c.Sides, graindir.Side{Family: graindir.SideKeys, Name: blockName(b.number)})
 		n++
 	}
-	if r.Kinds[OfKey].N < k.sizes.whole+k.sizes.block || n > 0 && n+limit/3 > limit {
+	if r.Kinds[OfKey].N < k.sizes.whole+k.sizes.block || n > 0 && n+limit/3 > limit || r.late() {
 		return n
 	}
 	var old []*Reply
@@ -217,6 +217,19 @@ func (r *Book) makeKey(p *Reply) {
 	r.rewrite = append(r.rewrite, p)
 }
 
+// upTo is forgotten where no clock that was ahead has left it, with the blocks that are over and go with the next commit.
+func (k *keys) upTo(now time.Time) (forgotten int64) {
+	if k.forgotten <= now.Add(ahead).UnixMilli() {
+		forgotten = k.forgotten
+	}
+	for _, b := range k.blocks {
+		if k.over(b, now) {
+			forgotten = max(forgotten, b.last)
+		}
+	}
+	return forgotten
+}
+
 // WhyGone says why a call that has no reply must not run: it has counted, or may have. It is "" for a new call. old is a
 // reply to a call with that key whose KeepReplies is over, nil where there is none.
 func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
@@ -226,17 +239,9 @@ func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
 	if p.First == 0 {
 		return ""
 	}
-	forgotten := r.keys.forgotten
-	if forgotten > now.Add(ahead).UnixMilli() {
-		forgotten = 0
-	}
+	forgotten := r.keys.upTo(now)
 	if old != nil {
 		forgotten = max(forgotten, old.Made)
-	}
-	for _, b := range r.keys.blocks {
-		if r.keys.over(b, now) { // the next commit removes it
-			forgotten = max(forgotten, b.last)
-		}
 	}
 	if forgotten == 0 || p.First >= forgotten+clocks.Milliseconds() {
 		return ""
@@ -247,21 +252,26 @@ func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
 }
 
 // Known is how many keys of calls are known, and up to when keys have been forgotten; the zero time where none have.
-func (r *Book) Known() (n int, forgotten time.Time) {
+func (r *Book) Known(now time.Time) (n int, forgotten time.Time) {
 	n = r.Kinds[OfKey].N
 	for _, b := range r.keys.blocks {
-		n += len(b.hashes)
+		if !r.keys.over(b, now) {
+			n += len(b.hashes)
+		}
 	}
-	if r.keys.forgotten != 0 {
-		forgotten = time.UnixMilli(r.keys.forgotten)
+	if ms := r.keys.upTo(now); ms != 0 {
+		forgotten = time.UnixMilli(ms)
 	}
 	return n, forgotten
 }
 
 // Behind reports whether replies are to go faster than they come: the next commits take fewer turns, and remove more.
 func (r *Book) Behind() bool {
-	return len(r.Forget) > 2*blockKeys || r.Kinds[OfKey].N > Max+3*blockKeys
+	return r.late() || r.Kinds[OfKey].N > r.keys.sizes.whole+3*r.keys.sizes.block
 }
+
+// late reports whether many removals wait for a commit. No block comes meanwhile, so each goes long after its replies.
+func (r *Book) late() bool { return len(r.Forget) > 2*r.keys.sizes.block }
 
 // TakeEarly returns how many keys have gone before their KeepReplies was over, since it was last asked.
 func (r *Book) TakeEarly() (n int) {

@@ -32,6 +32,7 @@ func idOfKey(key uint64) raysys.TaskID { return raysys.TaskID{Hi: key * 0x9E3779
 // call calls with a key, and says whether the method runs.
 func (m *keyModel) give(key uint64, first bool) (ran bool) {
 	m.Helper()
+	m.now = m.now.Add(time.Millisecond)
 	now := m.now.Add(m.skew)
 	p := &Reply{Call: idOfKey(key), Kind: OfKey, Pending: true, Made: now.UnixMilli(), Until: now.Add(time.Hour).UnixMilli()}
 	if m.first[key] == 0 {
@@ -46,7 +47,7 @@ func (m *keyModel) give(key uint64, first bool) (ran bool) {
 	}
 	if m.r.WhyGone(p, old, now) != "" {
 		if at := m.counted[key]; len(at) == 0 {
-			if _, forgotten := m.r.Known(); p.First == 0 || p.First >= forgotten.UnixMilli()+clocks.Milliseconds() {
+			if _, forgotten := m.r.Known(now); p.First == 0 || p.First >= forgotten.UnixMilli()+clocks.Milliseconds() {
 				m.Fatalf("new key %d is refused: first made at %d, forgotten up to %v", key, p.First, forgotten)
 			}
 		}
@@ -62,6 +63,7 @@ func (m *keyModel) give(key uint64, first bool) (ran bool) {
 
 // store commits what is pending. room is what Changes may take.
 func (m *keyModel) store(room int) {
+	m.r.Sweep(OfKey, m.now.Add(m.skew)) // as Changes does where there are many
 	c := graindir.Commit{}
 	for _, p := range m.pending {
 		c.Replies = append(c.Replies, graindir.StoredReply{Call: p.Call, Data: p.Append(nil)})
@@ -95,12 +97,22 @@ func (m *keyModel) store(room int) {
 	m.pending = nil
 }
 
-// known reports whether the grain has to know a key.
+// known reports whether the grain has to know a key: few calls have counted after it, by their order or by a clock.
 func (m *keyModel) known(key uint64) bool {
 	at := m.counted[key]
 	s := m.r.keys.sizes
-	newest := m.order[max(0, len(m.order)-s.whole-s.block*s.blocks):]
-	return len(at) > 0 && m.now.Add(m.skew).UnixMilli() <= at[len(at)-1]+time.Hour.Milliseconds() && slices.Contains(newest, key)
+	if len(at) == 0 || m.now.Add(m.skew).UnixMilli() > at[len(at)-1]+time.Hour.Milliseconds() {
+		return false
+	}
+	after, seen := 0, false
+	for _, other := range m.order {
+		made := m.counted[other]
+		if seen || other != key && made[len(made)-1] >= at[len(at)-1] {
+			after++
+		}
+		seen = seen || other == key
+	}
+	return after < s.whole+s.block*s.blocks
 }
 
 // TestKeysModel: with restarts, commits that are lost, clocks that differ and time that passes, no call with a key counts twice
@@ -175,7 +187,7 @@ func TestKeysOfAWholeHour(t *testing.T) {
 	}
 	early := x.r.TakeEarly()
 	for range 2 {
-		n, forgotten := x.r.Known()
+		n, forgotten := x.r.Known(x.now)
 		if n > MaxKeys || n < MaxKeys-4*blockKeys || early < all-MaxKeys || forgotten.IsZero() {
 			t.Errorf("%d keys are known, %d went early, forgotten up to %v", n, early, forgotten)
 		}
@@ -205,7 +217,7 @@ func TestKeysOfAWholeHour(t *testing.T) {
 	for range Max {
 		x.commit(nil)
 	}
-	if n, _ := x.r.Known(); n != 0 || len(x.sides) != 1 || len(x.stored) != 0 {
+	if n, _ := x.r.Known(x.now); n != 0 || len(x.sides) != 1 || len(x.stored) != 0 {
 		t.Errorf("after KeepReplies %d keys are known, %d replies and %d records of keys stored", n, len(x.stored), len(x.sides))
 	}
 }
