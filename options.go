@@ -111,14 +111,14 @@ func NoDeadline() Option { return func(o *core.Options) { o.Deadline, o.NoLimit 
 // MaxKey is the most bytes that a Key has.
 const MaxKey = 512
 
-// Key names a call of a durable grain, such as "order-17", so that it is recognised when it is made again, by another run
-// of the program too: the method does not run again, and the call gets the outcome of the first one with that key. Two
-// that are made at the same time get one outcome. The grain remembers a key for the time of grains.KeepReplies after
-// the call, 1 h unless set; later the same key is a new call, unless the call has FirstMade. A grain that is called with
-// more than 262,144 keys in that time forgets the oldest earlier, and its node logs a warning. The newest 4,096 keys have the
-// outcome; a call with an older one fails with grains.ErrReplyGone, and does not run. An error of the method is an outcome like a result: give
-// another key to try again. A call with the key of another one, of another method or with an argument that is encoded to
-// other bytes, fails with ErrKeyReused and does not run.
+// Key names a call of a durable grain, such as "order-17", so that it is recognised when it is made again, by another
+// run of the program too: the method does not run again, and the call gets the outcome of the first one with that key.
+// Two that are made at the same time get one outcome. The grain remembers a key for the time of grains.KeepReplies
+// after the call, 1 h unless set; later the same key is a new call, unless the call has FirstMade. A grain that is
+// called with more than 262,144 keys in that time forgets the oldest earlier, and its node logs a warning. The newest
+// 4,096 keys have the outcome; a call with an older one fails with grains.ErrReplyGone, and does not run. An error of
+// the method is an outcome like a result: give another key to try again. A call with the key of another one, of
+// another method or with an argument that is encoded to other bytes, fails with ErrKeyReused and does not run.
 //
 // Each grain has keys of its own. For calls (Call, On, Tell, Each) of methods of grains.Durable kinds that are not
 // ReadOnly, where the argument's type holds no references; elsewhere they fail with ErrBadOption.
@@ -132,19 +132,19 @@ func Key(key string) Option {
 	}
 }
 
-// FirstMade says when the call was first made, by this run of the program or an earlier one: of "order-17" the time of the
-// order. A grain that may have forgotten the call's Key, since other keys of calls made then or later are forgotten, does not
-// run the method then: the call fails with grains.ErrReplyGone, which says that it may have counted. Without FirstMade such a
-// call counts again. Times count to the millisecond, and those of a grain that are less than 5 s apart are taken as one, since
-// clocks of nodes differ.
+// FirstMade says when the call was first made, by this run of the program or an earlier one: of "order-17" the time of
+// the order. A grain that may have forgotten the call's Key, since other keys of calls made then or later are
+// forgotten, does not run the method then: the call fails with grains.ErrReplyGone, which says that it may have
+// counted. Without FirstMade such a call counts again. Times count to the millisecond, and those of a grain that are
+// less than 5 s apart are taken as one, since clocks of nodes differ.
 //
-// Each run that repeats the call gives the same time, or an earlier one. The runtime gives the time of a call when it repeats
-// it by itself. For calls with a Key; elsewhere, and with a time before 1970, such as the zero Time, or more than an hour in
-// the future, they fail with ErrBadOption.
+// Each run that repeats the call gives the same time, or an earlier one. The runtime gives the time of a call when it
+// repeats it by itself. For calls with a Key; elsewhere, and with a time before 1970, such as the zero Time, or more
+// than an hour in the future, they fail with ErrBadOption.
 func FirstMade(t time.Time) Option {
 	return func(o *core.Options) {
 		if ms := t.UnixMilli(); ms <= 0 || time.Until(t) > time.Hour {
-			o.Fail(fmt.Errorf("%w: FirstMade(%v): give a time from 1970 to an hour from now: when the call was first made", ErrBadOption, t))
+			o.Fail(fmt.Errorf("%w: FirstMade(%v): give a time from 1970 to an hour from now", ErrBadOption, t))
 			return
 		}
 		o.FirstMade = t.UnixMilli()

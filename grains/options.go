@@ -74,25 +74,27 @@ func Mailbox(n int) Option {
 //   - A result has at most MaxReply, and holds no references. A disk that does not take a State which is an object fails
 //     all turns that share the commit.
 //
-// A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task until the outermost task
-// above it has ended; for a call with a raysys.Key, and for tasks whose nodes died, until KeepReplies is over. A grain keeps 4,096
-// replies to calls of tasks and grains, and 512 KiB of them; beyond that the oldest go. A call that may have counted and whose reply
-// has gone is not run again: it fails with ErrReplyGone. So a task that made more than 4,096 calls of one grain cannot be repeated
-// after its node died. Of calls with a key it keeps the newest 4,096, with 512 KiB of replies; of older ones it knows that they
-// have counted, up to 262,144 keys, and such a call fails with ErrReplyGone, too. Beyond that the oldest keys are forgotten,
-// 1,024 at a time: raysys.FirstMade says what becomes of calls with them, and the node logs a warning, once for each
-// activation. Drivers have 4,096 replies and 512 KiB of their own; from half of that on their nodes are asked which they need
-// no more, and a call without room waits for the answer. Calls beyond the number of replies that drivers still need fail with
+// A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task until the
+// outermost task above it has ended; for a call with a raysys.Key, and for tasks whose nodes died, until KeepReplies
+// is over. A grain keeps 4,096 replies to calls of tasks and grains, and 512 KiB of them; beyond that the oldest go. A
+// call that may have counted and whose reply has gone is not run again: it fails with ErrReplyGone. So a task that
+// made more than 4,096 calls of one grain cannot be repeated after its node died. Of calls with a key it keeps the
+// newest 4,096, with 512 KiB of replies; of older ones it knows that they have counted, up to 262,144 keys, and such a
+// call fails with ErrReplyGone, too. Beyond that the oldest keys are forgotten, 1,024 at a time: raysys.FirstMade says
+// what becomes of calls with them, and the node logs a warning, once for each activation. Drivers have 4,096 replies
+// and 512 KiB of their own; from half of that on their nodes are asked which they need no more, and a call without
+// room waits for the answer. Calls beyond the number of replies that drivers still need fail with
 // raysys.ErrOverloaded.
 func Durable() Option {
 	return func(o *grainengine.KindOptions) error { o.Durable = true; return nil }
 }
 
-// KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again, and to calls
-// with a raysys.Key: 1 h unless set. It must be longer than such a task takes with all its attempts, and than a program
-// that was cut off takes to make its keyed calls again: a call that is repeated with its key after that counts again, unless
-// it has raysys.FirstMade. Of a grain that is called with many keys they go 1,024 at a time, when the newest of them is over.
-// Firings of a schedule take no room of keys: as of a task's calls, their oldest replies go first.
+// KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again, and to
+// calls with a raysys.Key: 1 h unless set. It must be longer than such a task takes with all its attempts, and than a
+// program that was cut off takes to make its keyed calls again: a call that is repeated with its key after that counts
+// again, unless it has raysys.FirstMade. Of a grain that is called with many keys they go 1,024 at a time, when the
+// newest of them is over. Firings of a schedule take no room of keys: as of a task's calls, their oldest replies go
+// first.
 func KeepReplies(d time.Duration) Option {
 	return func(o *grainengine.KindOptions) error {
 		if d <= 0 {

@@ -91,7 +91,8 @@ type Grain struct {
 	Lasts   time.Duration `json:"lasts"`           // in nanoseconds, how long that runs, at least; it is looked at every few seconds
 	Late    string        `json:"late,omitempty"`  // why nothing waits for it any more
 	Waits   bool          `json:"waits,omitempty"` // it has not begun: what it asks for of the node is not free
-	// Keys are those of calls that a grain of a Durable kind knows. Keys of calls made up to Forgotten may be forgotten.
+	// Keys are those of calls that a grain of a Durable kind knows. Keys of calls made up to Forgotten may be
+	// forgotten.
 	Keys      int       `json:"keys,omitempty"`
 	Forgotten time.Time `json:"forgotten,omitzero"`
 }

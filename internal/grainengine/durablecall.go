@@ -54,7 +54,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		case p.Until != 0:
 			p.Kind, p.Turn, p.Seq = replies.OfTurn, c.Future.Up().RunID(), c.Future.Seq()
 		}
-		p.Made, p.First = time.Now().UnixMilli(), c.firstMade()
+		p.Made, p.First = time.Now().UnixMilli(), firstMade(c)
 		known, crowded, err := d.known(p, named, time.Now())
 		switch {
 		case crowded:
@@ -235,9 +235,10 @@ func (d *durable) knownLocked(p *replies.Reply, named string, now time.Time) (*r
 	return nil, d.replies.Room(p, now)
 }
 
-// firstMade is when the call was first made, in milliseconds since 1970, by the clock of its caller: what raysys.FirstMade
-// says, or, of one that the runtime repeats, which may have counted, when it was submitted. It is 0 where that is not known.
-func (c *call) firstMade() int64 {
+// firstMade is when the call was first made, in milliseconds since 1970, by the clock of its caller: what
+// raysys.FirstMade says, or, of one that the runtime repeats, which may have counted, when it was submitted. It is 0
+// where that is not known.
+func firstMade(c *call) int64 {
 	v, o := c.inbound(), c.outbound()
 	switch {
 	case v != nil:
@@ -250,7 +251,8 @@ func (c *call) firstMade() int64 {
 	return 0
 }
 
-// countEarly counts the keys that went before their time in the commit that has just been made, and says once that there are some.
+// countEarly counts the keys that went before their time in the commit that has just been made, and says once that
+// there are some.
 func (d *durable) countEarly() {
 	d.mu.Lock()
 	n := d.replies.TakeEarly()
@@ -260,12 +262,14 @@ func (d *durable) countEarly() {
 	d.a.kind.earlyKeys.Add(int64(n))
 	if warn {
 		d.a.warn("grain forgets keys of calls before KeepReplies is over", fmt.Sprintf(
-			"it knows at most %d: a call with an older key that comes again counts again, unless it has raysys.FirstMade; spread the calls over more grains",
+			"it knows at most %d: a call with an older key that comes again counts again, unless it has "+
+				"raysys.FirstMade; spread the calls over more grains",
 			replies.MaxKeys))
 	}
 }
 
-// EarlyKeys is how many keys of calls the grains of each Durable kind have forgotten on this node before KeepReplies was over.
+// EarlyKeys is how many keys of calls the grains of each Durable kind have forgotten on this node before KeepReplies
+// was over.
 func EarlyKeys(e *Engine) map[string]int {
 	kinds := map[string]int{}
 	e.kinds.Range(func(_, v any) bool {

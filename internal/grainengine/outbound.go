@@ -144,7 +144,7 @@ func (o *outboundCall) send(p *peer, place graindir.Place) error {
 	e := o.kind.engine
 	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.Future.Seq()}
 	if f.flags&flagKeyed != 0 {
-		if head.named, head.first = c.named(), c.firstMade(); head.first != 0 {
+		if head.named, head.first = c.named(), firstMade(c); head.first != 0 {
 			head.flags |= flagFirst
 		}
 	}

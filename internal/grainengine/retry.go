@@ -35,7 +35,7 @@ func (m *method) usable() error {
 	case m.opts.Name != "":
 		return fmt.Errorf("%w: Detached(%q): a name is for tasks: submit one that makes the call", raysys.ErrBadOption, m.opts.Name)
 	case m.opts.FirstMade != 0 && m.opts.Key == "":
-		return fmt.Errorf("%w: FirstMade without a Key: a call is recognised by its key: give both", raysys.ErrBadOption)
+		return fmt.Errorf("%w: FirstMade without a Key, by which a call is recognised: give both", raysys.ErrBadOption)
 	case m.opts.Key != "" && !m.transacts():
 		return fmt.Errorf("%w: Key(%q): only a grains.Durable kind remembers calls, and none of a ReadOnly method", raysys.ErrBadOption, m.opts.Key)
 	case m.opts.Key != "" && m.arg.HasRefs():

@@ -108,7 +108,7 @@ var (
 	grains         = desc("grains", "Grains in memory.", "kind")
 	mailboxes      = desc("mailbox_messages", "Messages in the mailboxes of grains.", "kind")
 	lateTurns      = desc("late_turns", "Turns of grains that go on though nothing waits for them.", "kind")
-	earlyKeys      = desc("keys_forgotten_total", "Keys of calls that grains forgot before KeepReplies was over.", "kind")
+	earlyKeys      = desc("keys_forgotten_total", "Keys of calls forgotten before KeepReplies was over.", "kind")
 	resource       = desc("resource", "What the node has of a resource.", "resource")
 	resourceFree   = desc("resource_free", "What of a resource nothing holds.", "resource")
 	memoryLimit    = desc("memory_limit_bytes", "Memory that the process may have, by its settings, cgroups and machine.")
@@ -143,7 +143,8 @@ var (
 
 	all = []*prometheus.Desc{
 		up, runs, runSeconds, waitSeconds, running, waiting, oldest, grains, mailboxes,
-		lateTurns, earlyKeys, resource, resourceFree, memoryLimit, memoryUsed, grainsUnloaded, grainsBarred, gpuHeld, gpuSick, gpuBusy,
+		lateTurns, earlyKeys,
+		resource, resourceFree, memoryLimit, memoryUsed, grainsUnloaded, grainsBarred, gpuHeld, gpuSick, gpuBusy,
 		gpuMemory, objects, objectBytes, objectLimit,
 		spilled, spillLost, spillBytes, sent, received, failed, open, links, shards, storeSeconds, storeErrors,
 		leaseLeft, certificate, promiseLeft, fencedReads, evictions, grainLoad, grainsMoved,

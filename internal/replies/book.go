@@ -16,8 +16,8 @@ import (
 //	a driver          its node is asked which it needs no more; the next call waits for that
 //	a task, a grain   the oldest goes. Its turn has a floor then: a call of the turn up to there that has no reply may have
 //	                  counted, and is not run
-//	who has its key   the oldest loses its body, and then its record: its key goes into a block (keys.go). Such a call has
-//	                  counted, and is not run
+//	who has its key   the oldest loses its body, and then its record: its key goes into a block (keys.go). Such a
+//	                  call has counted, and is not run
 //
 // What goes is removed by the next commit, with which floors and keys without bodies are stored. What is over (KeepReplies)
 // counts for nothing.

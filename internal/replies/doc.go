@@ -1,7 +1,7 @@
 // Package replies is what a durable grain remembers of calls that may be made again, so that each counts once.
 //
 //	call ──► ByCall, Book.Below, WhyGone ──► known: the reply of before, or that it has counted
-//	                                     └─► new: Book.Room ──► turn ──► Book.Add ──► a commit, with Book.Changes
+//	                                     └─► new: Book.Room ──► turn ──► Book.Add ──► commit, Book.Changes
 //	restart ──► Read, Book.Add, AddStored, Restored
 //
 // The nouns:

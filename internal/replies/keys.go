@@ -11,20 +11,20 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// The newest Max replies to calls with keys are whole. When there are blockKeys more, the oldest become a block: the first 8
-// bytes of their ids, which are hashes. A call whose key is in a block has counted, and is not run. Of a new key a block may
-// hold the same 8 bytes, with a probability of MaxKeys in 2^64: it is refused then, and wrongly.
+// The newest Max replies to calls with keys are whole. When there are blockKeys more, the oldest become a block: the
+// first 8 bytes of their ids, which are hashes. A call whose key is in a block has counted, and is not run. Of a new
+// key a block may hold the same 8 bytes, with a probability of MaxKeys in 2^64: it is refused then, and wrongly.
 //
 //	Book.Add ──► whole ──► block ──► forgotten: a time, up to which keys are not known any more
 //	                 └── KeepReplies is over ──┘
 //
-// The commit that puts a block comes before those that remove its replies, and a block goes in one commit with the time of
-// its newest call. So a key is at each moment in a reply, in a block, or before forgotten.
+// The commit that puts a block comes before those that remove its replies, and a block goes in one commit with the
+// time of its newest call. So a key is at each moment in a reply, in a block, or before forgotten.
 type keys struct {
 	blocks    []*block // the oldest first
 	next      uint64   // the number of the next block
 	keep      int64    // grains.KeepReplies, in milliseconds
-	forgotten int64    // the newest call whose key is not known any more was made then, in milliseconds since 1970; 0 for none
+	forgotten int64    // when the newest call was made whose key is not known any more, in ms since 1970; or 0
 	raised    bool     // forgotten is to be stored
 	early     int      // keys that went before KeepReplies was over
 	sizes     keySizes
@@ -44,9 +44,11 @@ const MaxKeys = 262144
 
 const (
 	blockKeys = 1024
-	// clocks is how much the clocks of nodes may differ: a call that was first made so long after forgotten may be before it.
+	// clocks is how much the clocks of nodes may differ: a call that was first made so long after forgotten may be
+	// before it.
 	clocks = 5 * time.Second
-	// ahead is how far a time may be in the future: one beyond that is of a clock that was ahead, and counts for nothing.
+	// ahead is how far a time may be in the future: one beyond that is of a clock that was ahead, and counts for
+	// nothing.
 	ahead = time.Hour
 	// lastTime is the largest time of a record, in milliseconds: the year 9999.
 	lastTime = 253402300799999
@@ -86,7 +88,8 @@ func (r *Book) AddStored(s graindir.Side) error {
 	in := wire.NewReader(s.Data)
 	if format := in.Byte(); in.Err() == nil && format != keysFormat {
 		return fmt.Errorf(
-			"%w: record %x of its keys of calls is stored in format %d, and this program knows format %d: it was written by a newer version",
+			"%w: record %x of its keys is stored in format %d, and this program knows format %d: "+
+				"it was written by a newer version",
 			graindir.ErrUnreadable, s.Name, format, keysFormat)
 	}
 	sound := false
@@ -95,7 +98,8 @@ func (r *Book) AddStored(s graindir.Side) error {
 		r.keys.forgotten = int64(in.Uvarint())
 		sound = r.keys.forgotten > 0 && r.keys.forgotten <= lastTime
 	case 8:
-		b := &block{number: binary.BigEndian.Uint64([]byte(s.Name)), first: int64(in.Uvarint()), last: int64(in.Uvarint())}
+		b := &block{number: binary.BigEndian.Uint64([]byte(s.Name))}
+		b.first, b.last = int64(in.Uvarint()), int64(in.Uvarint())
 		for n := min(in.Len()/8, blockKeys); len(b.hashes) < n; {
 			b.hashes = append(b.hashes, in.Uint64())
 		}
@@ -104,7 +108,7 @@ func (r *Book) AddStored(s graindir.Side) error {
 		r.keys.blocks, r.keys.next = append(r.keys.blocks, b), b.number+1
 	}
 	if in.Err() != nil || in.Len() > 0 || !sound {
-		return fmt.Errorf("%w: record %x of its keys of calls is damaged: %w", graindir.ErrUnreadable, s.Name, wire.ErrCorrupt)
+		return fmt.Errorf("%w: record %x of its keys is damaged: %w", graindir.ErrUnreadable, s.Name, wire.ErrCorrupt)
 	}
 	return nil
 }
@@ -157,8 +161,8 @@ func (k *keys) store(c *graindir.Commit) {
 	}
 }
 
-// fold adds to a commit which blocks go, and one that comes. It returns what that takes of limit. A block has less than a
-// third of the bytes of the commit's removals: see maxForget in grainengine.
+// fold adds to a commit which blocks go, and one that comes. It returns what that takes of limit. A block has less
+// than a third of the bytes of the commit's removals: see maxForget in grainengine.
 func (r *Book) fold(c *graindir.Commit, now time.Time, limit int) (n int) {
 	k := &r.keys
 	for len(k.blocks) > 0 && n < limit {
@@ -217,7 +221,8 @@ func (r *Book) makeKey(p *Reply) {
 	r.rewrite = append(r.rewrite, p)
 }
 
-// upTo is forgotten where no clock that was ahead has left it, with the blocks that are over and go with the next commit.
+// upTo is forgotten where no clock that was ahead has left it, with the blocks that are over and go with the next
+// commit.
 func (k *keys) upTo(now time.Time) (forgotten int64) {
 	if k.forgotten <= now.Add(ahead).UnixMilli() {
 		forgotten = k.forgotten
@@ -230,8 +235,8 @@ func (k *keys) upTo(now time.Time) (forgotten int64) {
 	return forgotten
 }
 
-// WhyGone says why a call that has no reply must not run: it has counted, or may have. It is "" for a new call. old is a
-// reply to a call with that key whose KeepReplies is over, nil where there is none.
+// WhyGone says why a call that has no reply must not run: it has counted, or may have. It is "" for a new call. old is
+// a reply to a call with that key whose KeepReplies is over, nil where there is none.
 func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
 	if p.Kind != OfDriver && r.keys.find(p.Call, now) != nil {
 		return "the call was made, and the grain had to drop its reply"
@@ -247,7 +252,8 @@ func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
 		return ""
 	}
 	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }
-	return fmt.Sprintf("it was first made at %s, and the grain has forgotten keys of calls of up to %s: it may have counted, and is not run",
+	return fmt.Sprintf(
+		"it was first made at %s, and the grain has forgotten keys of up to %s: it may have counted, and is not run",
 		at(p.First), at(forgotten))
 }
 

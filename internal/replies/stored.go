@@ -18,8 +18,9 @@ import (
 //	format 3 | the same up to status | made | the result by the codec, or the error
 //
 // The owner is the node whose driver made the call, which alone can make it again; none, and then until says when the
-// reply may go, where a task or a grain made it (format 2, with the turn that made it, and the number that the call has there),
-// or the call has a key (format 3, with the time at which the call was made; older records have it in format 1). A floor is stored as a reply in format 2 whose id is the turn's.
+// reply may go, where a task or a grain made it (format 2, with the turn that made it, and the number that the call
+// has there), or the call has a key (format 3, with the time at which the call was made; older records have it in
+// format 1). A floor is stored as a reply in format 2 whose id is the turn's.
 const (
 	replyFormat  = 1
 	replyOfATurn = 2
@@ -90,7 +91,8 @@ func Read(s graindir.StoredReply) (*Reply, error) {
 	format := r.Byte()
 	if (format < replyFormat || format > replyToAKey) && r.Err() == nil {
 		return nil, fmt.Errorf(
-			"%w: the reply to call %s is stored in format %d, and this program knows up to %d: it was written by a newer version",
+			"%w: the reply to call %s is stored in format %d, and this program knows up to %d: "+
+				"it was written by a newer version",
 			graindir.ErrUnreadable, s.Call, format, replyToAKey)
 	}
 	p := &Reply{Call: s.Call, Owner: wire.ReadNode(&r), Until: int64(r.Uvarint()), Digest: r.Uint64(), Status: r.Byte()}

@@ -169,7 +169,8 @@ func newSpec(s *spec, opts []raysys.Option) *spec {
 	n := *s
 	n.opts = core.With(s.opts, opts)
 	if n.opts.Key != "" || n.opts.FirstMade != 0 {
-		n.opts.Fail(fmt.Errorf("%w: Key(%q) and FirstMade are for calls of durable grains", raysys.ErrBadOption, n.opts.Key))
+		n.opts.Fail(fmt.Errorf(
+			"%w: Key(%q) and FirstMade are for calls of durable grains", raysys.ErrBadOption, n.opts.Key))
 	}
 	n.need = ledger.Of(n.opts.Resources)
 	n.need.Bundle = n.opts.Bundle
