@@ -55,15 +55,15 @@ func Mailbox(n int) Option {
 	}
 }
 
-// Durable makes each call of a method that is not ReadOnly a transaction over the grain's States: what the turn left in
-// their Values, and its reply or error, are stored together, and the reply leaves when they are. The runtime repeats a
-// call whose outcome it does not know, and the call then gets its first outcome: it counts once, or not at all.
+// Durable makes each call of a method that is not ReadOnly a transaction over the grain's States and Maps: what the
+// turn left in them, and its reply or error, are stored together, and the reply leaves when they are. The runtime
+// repeats a call whose outcome it does not know, and the call then gets its first outcome: it counts once, or not at all.
 //
 //   - Write need not be called: it only says whether Value can be stored. Clear removes what is stored with the turn,
 //     and Read gives Value back what it held when the turn began. ETag is empty.
-//   - An error or a panic gives all Values back what they held when the turn began. Other fields of the struct stay as
-//     they are: keep in them only what can be computed anew. Timers that the turn began go, and those that it stopped go
-//     on. OnActivate and OnDeactivate are transactions too.
+//   - An error or a panic gives all Values and Maps back what they held when the turn began. Other fields of the struct
+//     stay as they are: keep in them only what can be computed anew. Timers that the turn began go, and those that it
+//     stopped go on. OnActivate and OnDeactivate are transactions too.
 //   - Later turns begin before a turn is stored, and see what it changed; their replies, those of ReadOnly methods
 //     among them, leave after it. When it cannot be stored, because the grain was placed anew, none of them counts:
 //     the activation ends, and all of them run again.

@@ -49,12 +49,13 @@ type State struct {
 	Namespace string          `json:"namespace"` // of the program
 	Name      string          `json:"name"`
 	Type      string          `json:"type,omitempty"`
-	Bytes     int             `json:"bytes"`            // as it is stored
-	JSON      json.RawMessage `json:"value,omitempty"`  // up to 64 KiB
-	Text      string          `json:"text,omitempty"`   // in its place, where that is no JSON, or longer: the first 64 KiB
-	Cut       int             `json:"cut,omitempty"`    // bytes of Text that were left out
-	Object    string          `json:"object,omitempty"` // of a large State: the object that it is
-	Why       string          `json:"why,omitempty"`    // why there is no JSON
+	Bytes     int             `json:"bytes"`             // as it is stored
+	Entries   int             `json:"entries,omitempty"` // of a grains.Map, whose values are not shown
+	JSON      json.RawMessage `json:"value,omitempty"`   // up to 64 KiB
+	Text      string          `json:"text,omitempty"`    // in its place, where that is no JSON or longer: 64 KiB of it
+	Cut       int             `json:"cut,omitempty"`     // bytes of Text that were left out
+	Object    string          `json:"object,omitempty"`  // of a large State: the object that it is
+	Why       string          `json:"why,omitempty"`     // why there is no JSON
 }
 
 // StartQuery says which task is to be started.

@@ -56,6 +56,25 @@ func (s states) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, 
 	r.Commit(id, token, c, done)
 }
 
+// Page implements graindir.States.
+func (s states) Page(q graindir.Query, done func(graindir.Page, error)) {
+	r, err := s.n.registry()
+	if err != nil {
+		done(graindir.Page{}, err)
+		return
+	}
+	registry.StoredPage(r, q, done)
+}
+
+// Shards implements graindir.States. A node whose store cannot be opened says so when it is asked for a page.
+func (s states) Shards() int {
+	r, err := s.n.registry()
+	if err != nil {
+		return 1
+	}
+	return registry.Shards(r)
+}
+
 // Lease implements graindir.States. In a cluster, reads are valid under the node's lease and the promises of its
 // electors, or after a question to the store (rule C20); without one, the process is the lease.
 func (s states) Lease() error {

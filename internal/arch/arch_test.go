@@ -232,6 +232,8 @@ func TestOffence(t *testing.T) {
 		{"internal/detour", "<internal/taskengine", false},
 		{"internal/taskwire", "<internal/taskengine", false},
 		{"internal/loadreport", "<internal/taskengine", false},
+		{"internal/entries", "<internal/staterecord", true},
+		{"internal/entries", "<internal/grainengine", false},
 		{"internal/replies", "<internal/graindir", true},
 		{"internal/replies", "<internal/grainengine", false},
 		{"internal/staterecord", "<internal/grainengine", false},

@@ -108,6 +108,10 @@ type States interface {
 	// Commit stores c if token is current and c.After is the version of the grain's counter. It fails like Save. What c
 	// refers to is not changed afterwards.
 	Commit(id ID, token Token, c Commit, done func(ETag, error))
+	// Page reads what is stored of many grains, as it is at one moment; Shards says in how many shards they lie. Every
+	// node may ask.
+	Page(q Query, done func(Page, error))
+	Shards() int
 	// Lease returns nil at a moment, after it was called, at which no other node can have been given what this one
 	// holds, so that what it remembers of a State is what is stored (rule C20). It waits as Cluster.Admit does.
 	Lease() error

@@ -69,3 +69,32 @@ type Restored struct {
 	Replies []StoredReply
 	Sides   []Side // family by family, in the order of their names
 }
+
+// The families of the other records of a durable grain, as a Page has them.
+const (
+	StoredCounter = 'd'
+	StoredState   = 's'
+)
+
+// Query asks for what is stored of the grains of a durable kind that lie in one shard, in the order of their keys.
+type Query struct {
+	Shard  int
+	Kind   string
+	States []string // their names; others are left out
+	Prefix string   // of the grains' keys
+	From   Stored   // the last record of the page before; zero for the first page
+}
+
+// Stored is a record of a grain: its counter, which comes first, a State, or an entry of a Map.
+type Stored struct {
+	Side
+	Key     string  // of the grain
+	Counter Counter // of a StoredCounter
+	Bad     error   // why that cannot be read
+}
+
+// Page is as many records as an answer has room for.
+type Page struct {
+	Records []Stored
+	More    bool
+}

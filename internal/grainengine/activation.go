@@ -58,7 +58,7 @@ func newActivation(k *boundKind, key string, in core.Bundle) *activation {
 	if k.def.holds() || in.Group != "" {
 		a.holding = &holding{a: a, bundle: in}
 	}
-	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
+	if k.engine.cfg.Cluster != nil && !k.def.Stateless || k.def.stores() {
 		a.tenure = &tenure{a: a}
 	}
 	if k.def.Durable {
@@ -146,7 +146,7 @@ func (a *activation) activate() {
 		return
 	}
 	g := a.kind.def.make()
-	if len(a.kind.def.states) > 0 {
+	if a.kind.def.stores() {
 		if err := a.loadStates(g); err != nil {
 			a.hookFailed("OnActivate", "", fmt.Errorf("%w: %w", ErrNotLoaded, err))
 			return
@@ -178,6 +178,9 @@ func (a *activation) deactivate() {
 	a.state = nil
 	if a.tenure != nil {
 		a.tenure.cells = nil // a turn that is still referred to keeps the activation, and need not keep its States
+		if a.tenure.durable != nil {
+			a.tenure.durable.entries = nil
+		}
 	}
 }
 
@@ -368,8 +371,12 @@ func (a *activation) loadStates(g any) error {
 	}
 	a.tenure.cells, a.tenure.committedBy = nil, nil
 	load := a.load
-	if a.tenure.durable != nil {
-		load = a.tenure.durable.restore
+	if d := a.tenure.durable; d != nil {
+		var err error
+		if d.entries, err = bindMaps(a.kind.def, g, d.mayChange); err != nil {
+			return err
+		}
+		load = d.restore
 	}
 	if err := load(cells); err != nil {
 		return err

@@ -3,7 +3,9 @@ package grainengine_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -117,4 +119,79 @@ func BenchmarkDurable(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Small has a State of about 100 bytes, and Wide a Map.
+type (
+	Small struct{ S grains.State[Line] }
+	Wide  struct{ Lines grains.Map[int, Line] }
+	Line  struct {
+		N    int
+		Text string
+	}
+)
+
+const (
+	wideEntries = 10_000
+	lineText    = "seventy letters or so, as a line of an order has them: article, size, note"
+)
+
+var (
+	smalls   = grains.Define[Small]("small", grains.Durable())
+	smallSet = grains.Method(smalls, "set", func(g *Small, _ context.Context, n int) (int, error) {
+		g.S.Value = Line{n, lineText}
+		return n, nil
+	})
+	wides   = grains.Define[Wide]("wide", grains.Durable())
+	wideSet = grains.Method(wides, "set", func(g *Wide, _ context.Context, n int) (int, error) {
+		g.Lines.Set(n%wideEntries, Line{n, lineText})
+		return n, nil
+	})
+	wideFill = grains.Method(wides, "fill", func(g *Wide, _ context.Context, from int) (int, error) {
+		for i := range 500 {
+			g.Lines.Set(from+i, Line{-1, lineText})
+		}
+		return g.Lines.Len(), nil
+	})
+)
+
+// BenchmarkMap is a turn that changes one of 10,000 entries, beside one that changes a State as large as an entry: by one
+// caller, with what is stored on disk. B/call is what the process writes.
+func BenchmarkMap(b *testing.B) {
+	_, ctx := nodetest.Start(b, system.Config{Data: b.TempDir()})
+	small, wide := smalls.Get("a"), wides.Get("a")
+	for from := 0; from < wideEntries; from += 500 {
+		if _, err := wideFill.Call(ctx, wide, from).Get(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	turns := map[string]func(n int) raysys.Ref[int]{
+		"state of 100 B": func(n int) raysys.Ref[int] { return smallSet.Call(ctx, small, n) },
+		"map of 10000":   func(n int) raysys.Ref[int] { return wideSet.Call(ctx, wide, n) },
+	}
+	for _, name := range []string{"state of 100 B", "map of 10000"} {
+		b.Run(name, func(b *testing.B) {
+			n, before := 0, written(b)
+			for b.Loop() {
+				n++
+				if _, err := turns[name](n).Get(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(written(b)-before)/float64(n), "B/call")
+		})
+	}
+}
+
+// written is how many bytes the process has written.
+func written(b *testing.B) (n int) {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		b.Skip(err)
+	}
+	_, after, _ := strings.Cut(string(text), "wchar: ")
+	if _, err := fmt.Sscan(after, &n); err != nil {
+		b.Fatal(err)
+	}
+	return n
 }

@@ -301,7 +301,7 @@ func (m *tenure) keepAsObject(name string, data []byte) (record []byte, k keptSt
 
 // objects returns which States of a commit will be objects: those that no record takes, and then the largest, until the rest fits.
 func objects(c *graindir.Commit, key int) (list []int) {
-	size := 0
+	size := sizeOfSides(c.Sides, key)
 	for _, p := range c.Replies {
 		size += len(p.Data) + key
 	}

@@ -59,14 +59,14 @@ const (
 // kind is what all handles of a kind share. But for its cache it is immutable once its methods are defined.
 type kind struct {
 	KindOptions
-	entry  *core.Entry
-	name   string
-	make   func() any
-	states []stateDef
-	tick   *method                   // of its timers
-	wake   Func                      // does nothing, and so activates; of a kind that stands, or is always on
-	later  bool                      // one of its methods may keep calls
-	bound  atomic.Pointer[boundKind] // a cache for bind
+	storedFields
+	entry *core.Entry
+	name  string
+	make  func() any
+	tick  *method                   // of its timers
+	wake  Func                      // does nothing, and so activates; of a kind that stands, or is always on
+	later bool                      // one of its methods may keep calls
+	bound atomic.Pointer[boundKind] // a cache for bind
 }
 
 // activator is grains.Activator, deactivator grains.Deactivator: a G may implement them.
@@ -99,10 +99,13 @@ func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, op
 }
 
 func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
-	states, err := statesOf(g)
-	k.states = states
+	stored, err := storedIn(g)
+	k.storedFields = stored
 	if k.Durable {
 		bad = errors.Join(bad, k.checkDurable())
+	} else if len(k.maps) > 0 {
+		bad = errors.Join(bad,
+			errors.New("the struct has a grains.Map, which needs the option Durable: an entry is stored with its turn"))
 	}
 	if k.Movable {
 		bad = errors.Join(bad, k.checkMovable())
@@ -135,8 +138,8 @@ func (k *kind) checkDurable() error {
 		return errors.New("options Durable and StatelessWorker: a stateless worker has nothing to commit")
 	case k.Reentrant:
 		return errors.New("options Durable and Reentrant: a call that comes back would change what another turn has not committed")
-	case len(k.states) == 0:
-		return errors.New("option Durable: the struct has no grains.State field, so there is nothing to commit")
+	case !k.stores():
+		return errors.New("option Durable: the struct has no grains.State field and no Map: nothing to commit")
 	}
 	return nil
 }

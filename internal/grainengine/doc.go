@@ -14,7 +14,8 @@
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, internal/staterecord
 //	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, open.go
-//	                           └── replies.Book: a call that was made has its reply        internal/replies
+//	                           ├── replies.Book: a call that was made has its reply        internal/replies
+//	                           └── entries.Book: the Maps, and what the turn changed       internal/entries
 //
 // The nouns:
 //

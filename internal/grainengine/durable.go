@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/entries"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/staterecord"
@@ -35,6 +36,8 @@ type durable struct {
 	a     *activation // whose it is
 	again atomic.Bool // it changes under mu: what is in memory counts for nothing: the next turn begins with what is stored
 
+	entries *entries.Book // of the Maps; nil for a kind without. Turns and hooks alone use it
+
 	mu      sync.Mutex // guards the rest
 	replies replies.Book
 	asked   asked         // the nodes of drivers that own replies
@@ -53,6 +56,7 @@ type durable struct {
 type endedTurn struct {
 	call   *call // nil for a hook
 	states []graindir.StateChange
+	sides  []graindir.Side
 	reply  *replies.Reply // nil for a read, a hook and a timer's tick
 	answer func()         // settles the call
 	tells  []keptTell
@@ -61,7 +65,7 @@ type endedTurn struct {
 
 // writes reports whether the turn is stored: it changed something, has a reply that is not stored, or tells others something.
 func (t *endedTurn) writes() bool {
-	return t.reply != nil && t.reply.Pending || len(t.states) > 0 || len(t.tells) > 0
+	return t.reply != nil && t.reply.Pending || len(t.states)+len(t.sides)+len(t.tells) > 0
 }
 
 // MaxReply is the most that the result of a durable call holds, encoded: grains.MaxReply.
@@ -79,8 +83,17 @@ func (t *endedTurn) size(key int) (n int) {
 	for _, s := range t.states {
 		n += recordSize(s.Data) + len(s.Name) + key
 	}
+	n += sizeOfSides(t.sides, key)
 	if t.reply != nil {
 		n += t.reply.Size() + key
+	}
+	return n
+}
+
+// sizeOfSides is about what the records take in a commit.
+func sizeOfSides(list []graindir.Side, key int) (n int) {
+	for _, s := range list {
+		n += len(s.Name) + len(s.Data) + key
 	}
 	return n
 }
@@ -121,6 +134,11 @@ func (d *durable) restore(cells []*cell) error {
 			if c.last, err = c.seal(); err != nil {
 				return fmt.Errorf("restore state %s: %w", c.name(), err)
 			}
+		}
+	}
+	if d.entries != nil {
+		if err := d.entries.Restore(r.Sides); err != nil {
+			return fmt.Errorf("restore %s: %w", id, err)
 		}
 	}
 	known := replies.New(len(r.Replies), d.a.kind.def.Replies)
@@ -171,13 +189,25 @@ func (d *durable) beginAnew() {
 	d.a.activate()
 }
 
-// changes returns what the turn in progress left in the States that differs from what they held before.
-func (d *durable) changes() (list []graindir.StateChange, err error) {
+// mayChange says why no entry of a Map may be changed now.
+func (d *durable) mayChange() error {
+	switch {
+	case transacting(d.a):
+		return nil
+	case d.a.inTurn():
+		return errors.New("the method is ReadOnly, and what it changes would not be stored")
+	}
+	return errors.New("no turn of the grain is in progress: its methods and hooks alone change it, until they return")
+}
+
+// changes sets what the turn in progress left that differs from what was there before: in the States, and in the Maps.
+func (d *durable) changes(t *endedTurn) (err error) {
 	size := 0
+	var list []graindir.StateChange
 	for _, c := range d.a.tenure.cells {
 		data, err := c.sealed()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		switch {
 		case c.zero != nil && bytes.Equal(c.zero, data):
@@ -189,15 +219,26 @@ func (d *durable) changes() (list []graindir.StateChange, err error) {
 			size += min(len(data), asObject(data))
 		}
 	}
-	if size > maxCommit-MaxReply {
-		return nil, fmt.Errorf("%w: the turn changed %d States, which refer to so many objects that one commit has no room for it", raysys.ErrTooLarge, len(list))
+	sides, err := d.entries.Changes()
+	ofSides := sizeOfSides(sides, d.recordKey())
+	switch {
+	case err != nil:
+		return err
+	case size+ofSides > maxCommit-MaxReply && ofSides > 0:
+		return fmt.Errorf("%w: the turn changed %d entries of Maps, of %d bytes with their keys, "+
+			"and one commit has room for %d: change them in several calls",
+			raysys.ErrTooLarge, len(sides), ofSides, maxCommit-MaxReply-size)
+	case size > maxCommit-MaxReply:
+		return fmt.Errorf("%w: the turn changed %d States, which refer to so many objects that one commit has no room for it", raysys.ErrTooLarge, len(list))
 	}
-	return list, nil
+	t.states, t.sides = list, sides
+	return nil
 }
 
 // acceptChanges makes list what the States are until the next turn, whose end takes back no timers of this one.
 func (d *durable) acceptChanges(list []graindir.StateChange) {
 	d.a.timers.Load().settle(false)
+	d.entries.Accept()
 	for _, s := range list {
 		for _, c := range d.a.tenure.cells {
 			if c.def.name != s.Name {
@@ -215,10 +256,11 @@ func (d *durable) acceptChanges(list []graindir.StateChange) {
 	}
 }
 
-// rollBack takes the turn back: the States and timers are what they were when it began, and its Tells are dropped. The turn is nil where
-// nothing has asked for it.
+// rollBack takes the turn back: the States, Maps and timers are what they were when it began, and its Tells are
+// dropped. The turn is nil where nothing has asked for it.
 func (d *durable) rollBack(turn *core.Turn) {
 	d.a.timers.Load().settle(true)
+	d.entries.TakeBack()
 	bad := false
 	for _, c := range d.a.tenure.cells {
 		bad = bad || c.rollBack() != nil
@@ -255,10 +297,10 @@ func (c *cell) sealed() ([]byte, error) {
 func (d *durable) hookEnded(turn *core.Turn, era uint64, last bool, err error) error {
 	turn.End() // a goroutine that outlives the hook keeps no further Tell
 	if err == nil {
-		var list []graindir.StateChange
-		if list, err = d.changes(); err == nil {
-			d.acceptChanges(list)
-			d.conclude(turn, &endedTurn{states: list, last: last}, era)
+		t := &endedTurn{last: last}
+		if err = d.changes(t); err == nil {
+			d.acceptChanges(t.states)
+			d.conclude(turn, t, era)
 			return nil
 		}
 	}
@@ -403,7 +445,9 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 		for _, s := range t.states {
 			change(&c, s)
 		}
+		c.Sides = append(c.Sides, t.sides...)
 	}
+	c.Sides = lastOfEach(c.Sides)
 	d.flight = append(d.flight, d.ended[:n]...)
 	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
 	if behind {
@@ -422,6 +466,29 @@ func change(c *graindir.Commit, s graindir.StateChange) {
 		}
 	}
 	c.States = append(c.States, s)
+}
+
+// lastOfEach returns the last of each record.
+func lastOfEach(list []graindir.Side) []graindir.Side {
+	type name struct {
+		family byte
+		name   string
+	}
+	if len(list) < 2 {
+		return list
+	}
+	at := make(map[name]int, len(list))
+	kept := list[:0]
+	for _, s := range list {
+		n := name{s.Family, s.Name}
+		if i, twice := at[n]; twice {
+			kept[i] = s
+			continue
+		}
+		at[n] = len(kept)
+		kept = append(kept, s)
+	}
+	return kept
 }
 
 // release notes that nobody can ask for the reply to a call any more.
@@ -680,7 +747,7 @@ func (m *tenure) mayRun(c *call, inner bool) bool {
 // last operation on a State was a commit, or while this node's lease holds: then no other node can have been given the
 // grain. Then mayAnswer returns err. Otherwise it returns the error that the caller gets in place of the reply.
 func (m *tenure) mayAnswer(c *call, err error) error {
-	if len(m.cells) == 0 {
+	if len(m.cells) == 0 && m.durable == nil {
 		return err
 	}
 	switch {

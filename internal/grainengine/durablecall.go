@@ -104,7 +104,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		e.reply = p
 	}
 	if err == nil {
-		if e.states, err = d.changes(); err == nil && e.reply != nil {
+		if err = d.changes(e); err == nil && e.reply != nil {
 			p.Body, err = c.encodeResult()
 		}
 		if err != nil {
@@ -113,7 +113,8 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	}
 	if err != nil {
 		d.rollBack(c.Future.OwnTurn())
-		e.states, p.Status, p.Body = nil, replies.StatusError, wire.AppendError(nil, err)
+		e.states, e.sides = nil, nil
+		p.Status, p.Body = replies.StatusError, wire.AppendError(nil, err)
 		if len(p.Body) > MaxReply {
 			p.Body = wire.AppendError(nil, c.taskError(fmt.Errorf("%w: its error has %d bytes encoded", raysys.ErrTooLarge, len(p.Body)), nil))
 		}

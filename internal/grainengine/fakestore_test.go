@@ -29,11 +29,12 @@ type fakeStore struct {
 	sides     map[graindir.ID]map[string][]byte // by family and name
 	committed int                               // replies, of all grains
 
-	loads  int
-	saves  int
-	onSave func(id graindir.ID, name string) fault
-	onLoad func(id graindir.ID) error
-	late   []func() // Saves that take effect later
+	loads    int
+	saves    int
+	onSave   func(id graindir.ID, name string) fault
+	onCommit func(graindir.Commit)
+	onLoad   func(id graindir.ID) error
+	late     []func() // Saves that take effect later
 }
 
 // fault says what becomes of one Save.
@@ -196,6 +197,9 @@ func (s *fakeStore) make(id graindir.ID, token graindir.Token, c graindir.Commit
 	if now := s.counters[id].version; now != c.After {
 		return graindir.ETag{}, fmt.Errorf("%w: it is %v", grains.ErrETag, now)
 	}
+	if s.onCommit != nil {
+		s.onCommit(c)
+	}
 	s.seq++
 	tag := graindir.ETag{Epoch: 1, Seq: s.seq}
 	s.counters[id] = fakeCounter{tag, c.Counter}
@@ -249,3 +253,10 @@ func (s *fakeStore) record(id graindir.ID, name string) graindir.Record {
 	defer s.mu.Unlock()
 	return s.records[storeKey{id, name}]
 }
+
+// Page implements graindir.States; tests of package system have what is listed.
+func (f fakeStates) Page(_ graindir.Query, done func(graindir.Page, error)) {
+	done(graindir.Page{}, nil)
+}
+
+func (f fakeStates) Shards() int { return 1 }

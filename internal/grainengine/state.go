@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/entries"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/staterecord"
 )
@@ -107,11 +108,17 @@ func (v stateValue[T]) reset() {
 	*v.at = zero
 }
 
-// stateDef is one State field of a kind's struct.
+// stateDef is one State field of a kind's struct, or one Map.
 type stateDef struct {
 	name string
 	path []int // of the field, through embedded structs
 }
+
+// storedFields are the fields of a kind's struct that are stored.
+type storedFields struct{ states, maps []stateDef }
+
+// stores reports whether something is stored of the kind's grains.
+func (f *storedFields) stores() bool { return len(f.states)+len(f.maps) > 0 }
 
 // stateField is a State to code that does not know its type: pointers to it implement this by the StateLink that it
 // embeds.
@@ -122,6 +129,7 @@ type stateField interface {
 
 var (
 	stateType  = reflect.TypeFor[stateField]()
+	mapType    = reflect.TypeFor[entries.Field]()
 	enginePath = reflect.TypeFor[Engine]().PkgPath()
 )
 
@@ -129,41 +137,49 @@ func isState(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(stateType)
 }
 
-// statesOf finds the State fields of G, and what is wrong with them.
-func statesOf(g reflect.Type) ([]stateDef, error) {
-	var defs []stateDef
-	var bad error
+func isMap(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(mapType)
+}
+
+// storedIn finds the fields of G that are stored, and what is wrong with them.
+func storedIn(g reflect.Type) (fields storedFields, bad error) {
 	if g.Kind() == reflect.Struct {
-		bad = findStates(g, nil, &defs)
+		bad = findStored(g, nil, &fields)
 	}
 	names := map[string]bool{}
-	for _, d := range defs {
+	for _, d := range slices.Concat(fields.states, fields.maps) {
 		if names[d.name] {
-			bad = errors.Join(bad, fmt.Errorf("two States have the name %q: tag one of them `raysys:\"another\"`", d.name))
+			err := fmt.Errorf("two States or Maps have the name %q: tag one of them `raysys:\"another\"`", d.name)
+			bad = errors.Join(bad, err)
 		}
 		names[d.name] = true
 	}
-	return defs, bad
+	return fields, bad
 }
 
-func findStates(t reflect.Type, path []int, defs *[]stateDef) (bad error) {
+func findStored(t reflect.Type, path []int, fields *storedFields) (bad error) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		at := append(append([]int(nil), path...), i)
+		name := f.Name
+		if tag, ok := f.Tag.Lookup("raysys"); ok {
+			name = tag
+		}
 		switch {
-		case f.Anonymous && isState(f.Type) && !ownState(f.Type):
-			bad = errors.Join(bad, findStates(f.Type, at, defs)) // a struct that embeds a State
+		case f.Anonymous && isState(f.Type) && !ownState(f.Type), f.Anonymous && isMap(f.Type) && f.Type.NumField() > 1:
+			bad = errors.Join(bad, findStored(f.Type, at, fields)) // a struct that embeds a State or a Map
 		case isState(f.Type):
-			name := f.Name
-			if tag, ok := f.Tag.Lookup("raysys"); ok {
-				name = tag
-			}
 			bad = errors.Join(bad, checkState(f, name))
-			*defs = append(*defs, stateDef{name, at})
+			fields.states = append(fields.states, stateDef{name, at})
+		case isMap(f.Type):
+			bad = errors.Join(bad, checkMap(f, name))
+			fields.maps = append(fields.maps, stateDef{name, at})
 		case f.Anonymous && f.Type.Kind() == reflect.Struct:
-			bad = errors.Join(bad, findStates(f.Type, at, defs))
+			bad = errors.Join(bad, findStored(f.Type, at, fields))
 		case hidesState(f.Type, 0):
-			bad = errors.Join(bad, fmt.Errorf("field %s: a State must be a field of the grain's struct itself, not behind a pointer or inside another value", f.Name))
+			err := fmt.Errorf("field %s: a State or a Map must be a field of the grain's struct itself, "+
+				"not behind a pointer or inside another value", f.Name)
+			bad = errors.Join(bad, err)
 		}
 	}
 	return bad
@@ -172,6 +188,16 @@ func findStates(t reflect.Type, path []int, defs *[]stateDef) (bad error) {
 // ownState reports whether t is State[T] itself and not a struct that embeds one.
 func ownState(t reflect.Type) bool {
 	return t.NumField() == 2 && t.Field(1).Anonymous && t.Field(1).Type.PkgPath() == enginePath
+}
+
+func checkMap(f reflect.StructField, name string) error {
+	if name == "" || name == "-" {
+		return fmt.Errorf("field %s: a Map needs a name: tag it `raysys:\"name\"`, or leave the tag out", f.Name)
+	}
+	if err := entries.Check(reflect.New(f.Type).Interface().(entries.Field)); err != nil {
+		return fmt.Errorf("map %q: %w", name, err)
+	}
+	return nil
 }
 
 func checkState(f reflect.StructField, name string) error {
@@ -188,17 +214,17 @@ func checkState(f reflect.StructField, name string) error {
 	return nil
 }
 
-// hidesState reports whether a State is where no cell would reach it.
+// hidesState reports whether a State or a Map is where the engine would not find it.
 func hidesState(t reflect.Type, depth int) bool {
 	if depth > 4 {
 		return false
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return isState(t.Elem()) || t.Kind() != reflect.Pointer && hidesState(t.Elem(), depth+1)
+		return isState(t.Elem()) || isMap(t.Elem()) || t.Kind() != reflect.Pointer && hidesState(t.Elem(), depth+1)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if ft := t.Field(i).Type; isState(ft) || hidesState(ft, depth+1) {
+			if ft := t.Field(i).Type; isState(ft) || isMap(ft) || hidesState(ft, depth+1) {
 				return true
 			}
 		}
@@ -208,9 +234,28 @@ func hidesState(t reflect.Type, depth int) bool {
 
 // bindIn joins the State that d describes in *g to c, also where the field is not exported.
 func (d stateDef) bindIn(g any, c *cell) {
-	v := reflect.ValueOf(g).Elem().FieldByIndex(d.path)
-	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr()))
+	v := d.fieldIn(g)
 	v.Interface().(stateField).bind(c, v.Elem().Field(0).Addr().Interface())
+}
+
+// fieldIn points at the field in *g, also where that is not exported.
+func (d stateDef) fieldIn(g any) reflect.Value {
+	v := reflect.ValueOf(g).Elem().FieldByIndex(d.path)
+	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr()))
+}
+
+// bindMaps makes the entries of a new G and joins its Maps to them: nil for a kind without Maps. mayChange is asked
+// before each change.
+func bindMaps(k *kind, g any, mayChange func() error) (b *entries.Book, err error) {
+	for _, d := range k.maps {
+		if b == nil {
+			b = entries.New(mayChange)
+		}
+		if err := b.Add(d.name, d.fieldIn(g).Interface().(entries.Field)); err != nil {
+			return nil, fmt.Errorf("map %q: %w", d.name, err)
+		}
+	}
+	return b, nil
 }
 
 // StoredValue decodes a stored State of a kind of the table. v is a pointer to the value; it holds no references. known is false where the
@@ -227,17 +272,154 @@ func StoredValue(t *raysys.Table, kindName, state string, record []byte) (v any,
 	}
 	g, c := k.make(), new(cell)
 	k.states[i].bindIn(g, c)
-	field := reflect.ValueOf(g).Elem().FieldByIndex(k.states[i].path)
-	v = reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Field(0).Addr().Interface()
+	v = k.states[i].fieldIn(g).Elem().Field(0).Addr().Interface()
 	return v, true, staterecord.Open(record, c.value, nil)
 }
 
-// StatesOf names the States of a kind of the table.
-func StatesOf(t *raysys.Table, kindName string) (names []string) {
+// StoredOf names the States and Maps of a kind of the table.
+func StoredOf(t *raysys.Table, kindName string) (states, maps []string) {
 	if entry := t.Lookup("grain", kindName); entry != nil {
-		for _, d := range entry.Impl.(*kind).states {
-			names = append(names, d.name)
+		k := entry.Impl.(*kind)
+		for _, d := range k.states {
+			states = append(states, d.name)
+		}
+		for _, d := range k.maps {
+			maps = append(maps, d.name)
 		}
 	}
-	return names
+	return states, maps
+}
+
+// EachStored reads what is stored of the grains of a durable kind whose keys begin with prefix, shard by shard, and
+// yields each in a new G, which belongs to no activation. A grain that cannot be read comes with its key and the error.
+// What ends the list comes without a key.
+func EachStored(
+	ctx context.Context, h Kind, prefix string, yield func(key string, g any, turn uint64, err error) bool,
+) {
+	fails := func(err error) { yield("", nil, 0, fmt.Errorf("read what is stored of kind %q: %w", h.Name(), err)) }
+	e := Of(ctx)
+	switch {
+	case e == nil || e.cfg.States == nil:
+		fails(raysys.ErrNoRuntime)
+		return
+	case h.k == nil || !h.k.Durable:
+		fails(fmt.Errorf("%w: it is no Durable kind", raysys.ErrBadOption))
+		return
+	}
+	q := graindir.Query{Kind: h.k.name, Prefix: prefix}
+	for _, d := range h.k.states {
+		q.States = append(q.States, d.name)
+	}
+	for q.Shard = range e.cfg.States.Shards() {
+		var of []graindir.Stored // all records of one grain
+		shown := func() bool {
+			if len(of) == 0 {
+				return true
+			}
+			g, err := readStored(h.k, e, of)
+			if err != nil {
+				id := graindir.ID{Kind: h.k.name, Key: of[0].Key}
+				err = fmt.Errorf("read what is stored of %s: %w", Shown(id), err)
+			}
+			return yield(of[0].Key, g, of[0].Counter.Turn, err)
+		}
+		for more := true; more; {
+			p, err := askPage(ctx, e.cfg.States, q)
+			if err != nil {
+				fails(err)
+				return
+			}
+			for _, s := range p.Records {
+				if len(of) > 0 && of[0].Key != s.Key {
+					if !shown() {
+						return
+					}
+					of = nil
+				}
+				of = append(of, s)
+			}
+			if more = p.More; more {
+				q.From = p.Records[len(p.Records)-1]
+			}
+		}
+		if !shown() {
+			return
+		}
+		q.From = graindir.Stored{}
+	}
+}
+
+// askPage asks for a page, and does not outlive ctx.
+func askPage(ctx context.Context, s graindir.States, q graindir.Query) (p graindir.Page, err error) {
+	answered := make(chan struct{})
+	var page graindir.Page
+	var failed error
+	s.Page(q, func(got graindir.Page, err error) {
+		page, failed = got, err
+		close(answered)
+	})
+	select {
+	case <-answered:
+		return page, failed
+	case <-ctx.Done():
+		return p, context.Cause(ctx)
+	}
+}
+
+// readStored makes a G of the records of a grain, of which the first is its counter.
+func readStored(k *kind, e *Engine, of []graindir.Stored) (g any, err error) {
+	g = k.make()
+	book, err := bindMaps(k, g, func() error {
+		return errors.New("it was read from the store, and belongs to no active grain")
+	})
+	if err != nil {
+		return nil, err
+	}
+	if of[0].Bad != nil {
+		return nil, of[0].Bad
+	}
+	var sides []graindir.Side
+	for _, s := range of[1:] {
+		i := slices.IndexFunc(k.states, func(d stateDef) bool { return d.name == s.Name })
+		switch {
+		case s.Family != graindir.StoredState:
+			sides = append(sides, s.Side)
+			continue
+		case i < 0:
+			continue
+		}
+		if err := k.states[i].readInto(g, e, graindir.ID{Kind: k.name, Key: s.Key}, s.Data); err != nil {
+			return nil, fmt.Errorf("state %q: %w: %w", s.Name, graindir.ErrUnreadable, err)
+		}
+	}
+	if book != nil {
+		err = book.Restore(sides)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// readInto sets the Value of a State in g, which it does not join to a cell.
+func (d stateDef) readInto(g any, e *Engine, id graindir.ID, record []byte) error {
+	v := d.fieldIn(g)
+	plan, err := v.Interface().(stateField).plan()
+	if err != nil {
+		return err
+	}
+	if written, large := staterecord.Large(record); large {
+		if e.cfg.Retainer == nil {
+			return raysys.ErrNoStore
+		}
+		record, err = wait(func(done func([]byte, error)) { e.cfg.Retainer.FetchState(id, d.name, written, done) })
+		if err != nil {
+			return err
+		}
+	}
+	if plan.HasRefs() {
+		return errors.New("it may hold references, which the grain's activation alone may have")
+	}
+	at := v.Elem().Field(0).Addr().UnsafePointer()
+	return staterecord.Open(record, staterecord.Typed{Type: plan, At: at}, nil)
 }

@@ -37,12 +37,12 @@ type (
 
 // TestStateDefinitions: what cannot be meant is a bad definition, with its field.
 func TestStateDefinitions(t *testing.T) {
-	const field = "field A: a State must be a field of the grain's struct itself"
+	const field = "field A: a State or a Map must be a field of the grain's struct itself"
 	for _, c := range []struct {
 		want   string
 		define func(*raysys.Table)
 	}{
-		{`two States have the name "x"`, func(tb *raysys.Table) { grains.DefineIn[twoNames](tb, "k") }},
+		{`two States or Maps have the name "x"`, func(tb *raysys.Table) { grains.DefineIn[twoNames](tb, "k") }},
 		{`needs a name`, func(tb *raysys.Table) { grains.DefineIn[noName](tb, "k") }},
 		{`a channel cannot travel`, func(tb *raysys.Table) { grains.DefineIn[withChan](tb, "k") }},
 		{`has 68157440 bytes`, func(tb *raysys.Table) { grains.DefineIn[huge](tb, "k") }},

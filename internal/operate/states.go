@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/entries"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/registry"
@@ -41,7 +42,8 @@ type storedState struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Bytes     int    `json:"bytes"`
-	Record    []byte `json:"record,omitempty"` // nil where it was too much for the answer
+	Entries   int    `json:"entries,omitempty"` // of a Map, which has no record of its own
+	Record    []byte `json:"record,omitempty"`  // nil where it was too much for the answer
 }
 
 type statesAnswer struct {
@@ -66,7 +68,7 @@ func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspec
 		}
 	})
 	for _, s := range states {
-		shown := inspect.State{Namespace: s.Namespace, Name: s.Name, Bytes: s.Bytes}
+		shown := inspect.State{Namespace: s.Namespace, Name: s.Name, Bytes: s.Bytes, Entries: s.Entries}
 		at, ok := knows[s.Namespace]
 		if ids := staterecord.Retained(s.Record); len(ids) > 0 {
 			if _, large := staterecord.Large(s.Record); large {
@@ -75,7 +77,7 @@ func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspec
 			}
 		}
 		switch {
-		case shown.Why != "":
+		case shown.Why != "", shown.Entries > 0:
 		case !ok:
 			shown.Why = "no node that answers has the kind"
 		case s.Record == nil:
@@ -98,9 +100,9 @@ func ownStates(o *Operator, ctx context.Context, q stateQuery) (a statesAnswer, 
 	id := grainOf(q.Grain)
 	kind := id.Kind
 	a.Knows, a.Namespace = o.Job.Table.Lookup("grain", kind) != nil, o.Namespace
-	names := grainengine.StatesOf(o.Job.Table, kind)
-	if o.Node.Cluster() == nil && len(names) == 0 {
-		return a, nil // the store is opened for what has State only
+	names, maps := grainengine.StoredOf(o.Job.Table, kind)
+	if o.Node.Cluster() == nil && len(names)+len(maps) == 0 {
+		return a, nil // the store is opened for what is stored only
 	}
 	reg, err := o.Node.Registry()
 	if err != nil {
@@ -121,12 +123,31 @@ func ownStates(o *Operator, ctx context.Context, q stateQuery) (a statesAnswer, 
 				add(o.Namespace, names[i], r.Data)
 			}
 		}
+		a.addMaps(reg, o.Namespace, id)
 		return a, err
 	}
 	for _, space := range q.Spaces {
 		registry.EachState(reg, space, id, func(name string, record []byte) { add(space, name, record) })
+		a.addMaps(reg, space, id)
 	}
 	return a, nil
+}
+
+// addMaps counts the entries of each Map, those of fields that the kind has no more too.
+func (a *statesAnswer) addMaps(reg *registry.Registry, namespace string, id graindir.ID) {
+	var list []storedState
+	registry.EachSide(reg, namespace, id, graindir.SideEntries, func(name string, data []byte) {
+		field, _, _, err := entries.ReadName(name)
+		if err != nil {
+			return
+		}
+		if n := len(list); n == 0 || list[n-1].Name != field { // the names begin with the field
+			list = append(list, storedState{Kind: id.Kind, Namespace: namespace, Name: field})
+		}
+		m := &list[len(list)-1]
+		m.Entries, m.Bytes = m.Entries+1, m.Bytes+len(name)+len(data)
+	})
+	a.States = append(a.States, list...)
 }
 
 // ownDecode shows a State of a kind of this program.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -240,4 +241,92 @@ func TestSides(t *testing.T) {
 	if want := map[byte]int{'e': 19, 'k': 100, 'm': 32}; !maps.Equal(count, want) || pages == 0 {
 		t.Errorf("%d pages after the first with %v, want %v", pages, count, want)
 	}
+}
+
+// TestStoredPages: what is stored of the grains of a kind comes in pages of 1,000 grains or about pageBytes, each record
+// once, grain by grain in the order of their keys: those of the kind, the namespace and the prefix alone.
+func TestStoredPages(t *testing.T) {
+	e := served(t)
+	want := map[string]string{} // by grain: the families of its records, in order
+	put := func(ns, kind, key string, states []string, entries, size int) {
+		g := grain{ns: ns, id: graindir.ID{Kind: kind, Key: key}}
+		b := shardlog.Batch{Puts: []shardlog.Put{{Key: g.counterKey(), Value: appendCounter(graindir.Counter{Turn: 7})}}}
+		for _, name := range states {
+			b.Puts = append(b.Puts, shardlog.Put{Key: g.stateKey(name), Value: make([]byte, size)})
+		}
+		for i := range entries {
+			b.Puts = append(b.Puts, shardlog.Put{Key: g.sidePrefix('m') + fmt.Sprintf("%03d", i), Value: make([]byte, size)})
+		}
+		if _, err := e.reg.led[0].shard.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if ns == "test" && kind == "account" && strings.HasPrefix(key, "eu/") {
+			want[key] = "d" + strings.Repeat("s", len(states)) + strings.Repeat("m", entries)
+		}
+	}
+	for i := range 1200 {
+		put("test", "account", fmt.Sprintf("eu/%04d", i), []string{"a"}, 0, 8)
+	}
+	for i := range 8 { // large ones, after those
+		put("test", "account", fmt.Sprintf("eu/x%d\x00", i), []string{"a", "b"}, i, 16<<10)
+	}
+	put("test", "account", "eu/x1", nil, 0, 0) // the begin of another's name
+	put("test", "account", "us/1", []string{"a"}, 1, 8)
+	put("test", "accounts", "eu/1", []string{"a"}, 1, 8)
+	put("other", "account", "eu/1", []string{"a"}, 1, 8)
+	got := map[string]string{}
+	pages, last := 0, ""
+	q := graindir.Query{Kind: "account", States: []string{"a", "b", "c"}, Prefix: "eu/"}
+	for more := true; more; pages++ {
+		a := says(e, core.NodeKey{Node: "any", Incarnation: 9}, &page{"test", q})
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		grains, size := map[string]bool{}, 0
+		for _, s := range a.value.Records {
+			if got[s.Key] += string(s.Family); s.Key < last {
+				t.Errorf("%q comes after %q", s.Key, last)
+			}
+			last, grains[s.Key] = s.Key, true
+			size += len(s.Data)
+		}
+		if len(grains) > maxPageGrains || size > pageBytes+64<<10 {
+			t.Errorf("a page of %d grains and %d bytes", len(grains), size)
+		}
+		if more = a.value.More; more {
+			q.From = a.value.Records[len(a.value.Records)-1]
+			q.From.Data = nil
+		}
+	}
+	if !maps.Equal(got, want) || pages < 3 {
+		for key := range want {
+			if got[key] != want[key] {
+				t.Errorf("%q: %q, want %q", key, got[key], want[key])
+			}
+		}
+		t.Errorf("%d grains in %d pages, want %d", len(got), pages, len(want))
+	}
+}
+
+// FuzzPage: a question for a page, and a page, that are read are written as they were read, and others are refused.
+func FuzzPage(f *testing.F) {
+	q := page{"test", graindir.Query{Kind: "k", States: []string{"a"}, Prefix: "p", From: graindir.Stored{Key: "x", Side: graindir.Side{Family: 'm', Name: "n"}}}}
+	f.Add(q.append(nil), q.appendAnswer(nil, graindir.Page{More: true, Records: []graindir.Stored{{Key: "x", Side: graindir.Side{Family: 'd', Data: []byte{1}}}}}))
+	f.Fuzz(func(t *testing.T, ask, answer []byte) {
+		var o, again page
+		r := wire.NewReader(ask)
+		if err := o.read(&r); err == nil {
+			r = wire.NewReader(o.append(nil))
+			if err := again.read(&r); err != nil || r.Len() > 0 || !bytes.Equal(again.append(nil), o.append(nil)) {
+				t.Errorf("%+v is read as %+v, %v", o, again, err)
+			}
+		}
+		r = wire.NewReader(answer)
+		if p, err := o.readAnswer(&r); err == nil {
+			r = wire.NewReader(o.appendAnswer(nil, p))
+			if back, err := o.readAnswer(&r); err != nil || r.Len() > 0 || len(back.Records) != len(p.Records) || back.More != p.More {
+				t.Errorf("%+v is read as %+v, %v", p, back, err)
+			}
+		}
+	})
 }

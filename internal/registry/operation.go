@@ -57,8 +57,10 @@ type asker struct {
 func (a *asker) who() *asker { return a }
 
 func (q *asked[A]) ofShard() bool {
-	d, ok := any(q.operation).(*dues)
-	return ok && d.query != nil
+	if d, ok := any(q.operation).(*dues); ok {
+		return d.query != nil
+	}
+	return q.code() == codePage
 }
 
 // asked is an operation, its asker, and the callback for the answer.
@@ -113,6 +115,7 @@ const (
 	codeTasks   code = 10
 	codeGroup   code = 11
 	codeDue     code = 12
+	codePage    code = 13
 )
 
 // newRequest makes an empty request, whose operation is then read from the frame. Every operation has a line here.
@@ -142,6 +145,8 @@ func newRequest(c code) (request, error) {
 		return requestFor(&group{}), nil
 	case codeDue:
 		return requestFor(&dues{}), nil
+	case codePage:
+		return requestFor(&page{}), nil
 	}
 	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
 }

@@ -120,6 +120,11 @@ func TestFramesOfVersion1(t *testing.T) {
 		example[restored]{name: "restore-page", op: &restore{load: load{g, nil}, after: rec.ID}, value: restored{more: true, Restored: graindir.Restored{
 			States: []graindir.Record{}, Version: etag, Counter: counter, Replies: []graindir.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
 		}}},
+		example[graindir.Page]{name: "stored-page", op: &page{"prog", graindir.Query{
+			Kind: "purse", States: []string{"balance", "log"}, Prefix: "eu/", From: graindir.Stored{Key: "eu/a", Side: graindir.Side{Family: 's', Name: "log"}},
+		}}, value: graindir.Page{More: true, Records: []graindir.Stored{
+			{Key: "eu/b", Side: graindir.Side{Family: 'd', Data: appendCounter(counter)}}, {Key: "eu/b", Side: graindir.Side{Family: 'm', Name: "x", Data: []byte{}}},
+		}}},
 		example[graindir.ETag]{name: "commit-sides", value: etag, op: &commit{g, graindir.Commit{
 			After: etag, Counter: counter, Sides: []graindir.Side{{Family: 'e', Name: "7", Data: []byte("message")}, {Family: 'm', Name: "\x00"}},
 		}}},

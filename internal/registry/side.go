@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/raysys/raysys/internal/graindir"
@@ -68,4 +69,142 @@ func readSides(r *wire.Reader) (list []graindir.Side, err error) {
 		list = append(list, s)
 	}
 	return list, r.Err()
+}
+
+// EachSide shows the Side records of a family of a grain that are in shards which this node leads, as they are now.
+func EachSide(r *Registry, namespace string, id graindir.ID, family byte, f func(name string, data []byte)) {
+	g := grain{ns: namespace, id: id}
+	prefix := g.sidePrefix(family)
+	for _, shard := range r.Led() {
+		shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
+			f(strings.TrimPrefix(key, prefix), rec.Value)
+			return true
+		})
+	}
+}
+
+// page reads what is stored of durable grains of a kind that lie in a shard. Every node may ask.
+type page struct {
+	ns string // namespace
+	graindir.Query
+}
+
+// maxPageGrains bounds the grains of a page.
+const maxPageGrains = 1000
+
+// StoredPage is graindir.States.Page.
+func StoredPage(r *Registry, q graindir.Query, done func(graindir.Page, error)) {
+	a := &asked[graindir.Page]{operation: &page{r.cfg.Namespace, q}, done: func(p graindir.Page, err error) {
+		for i := range p.Records {
+			if s := &p.Records[i]; s.Family == graindir.StoredCounter {
+				s.Counter, s.Bad = readCounter(s.Data)
+			}
+		}
+		done(p, err)
+	}}
+	a.asker = asker{reg: r, shard: q.Shard, from: r.cfg.Members.Self()}
+	r.askLeader(a)
+}
+
+// Shards is graindir.States.Shards.
+func Shards(r *Registry) int { return r.cfg.Layout.Shards }
+
+func (*page) code() code { return codePage }
+
+func (*page) shardKey() string { return "" }
+
+func (o *page) append(dst []byte) []byte {
+	dst = wire.AppendBytes(wire.AppendBytes(wire.AppendBytes(dst, o.ns), o.Kind), o.Prefix)
+	dst = wire.AppendBytes(append(wire.AppendBytes(dst, o.From.Key), o.From.Family), o.From.Name)
+	return appendNames(dst, o.States)
+}
+
+func (o *page) read(r *wire.Reader) error {
+	o.ns, o.Kind, o.Prefix = r.String(), r.String(), r.String()
+	o.From.Key, o.From.Family, o.From.Name = r.String(), r.Byte(), r.String()
+	if o.States = readNames[string](r); len(o.States) > maxNames {
+		return fmt.Errorf("%w: %d states of one kind", wire.ErrCorrupt, len(o.States))
+	}
+	return r.Err()
+}
+
+func (*page) appendAnswer(dst []byte, p graindir.Page) []byte {
+	dst = wire.AppendUvarint(append(dst, bitIf(p.More, 1)), uint64(len(p.Records)))
+	for _, s := range p.Records {
+		dst = wire.AppendBytes(append(wire.AppendBytes(dst, s.Key), s.Family), s.Name)
+		dst = wire.AppendBytes(dst, s.Data)
+	}
+	return dst
+}
+
+func (*page) readAnswer(r *wire.Reader) (p graindir.Page, err error) {
+	p.More = r.Byte() == 1
+	for range r.Count(4) {
+		s := graindir.Stored{Key: r.String(), Side: graindir.Side{Family: r.Byte(), Name: r.String()}}
+		s.Data = append([]byte{}, r.Bytes()...)
+		p.Records = append(p.Records, s)
+	}
+	if p.More && len(p.Records) == 0 {
+		return p, fmt.Errorf("%w: an empty page of what is stored", wire.ErrCorrupt)
+	}
+	return p, r.Err()
+}
+
+// serve reads the table behind a fence, as restore does.
+func (o *page) serve(l *leader, q *asked[graindir.Page]) {
+	l.propose(shardlog.Batch{}, func(_ shardlog.Result, err error) {
+		if err != nil {
+			q.fail(outcome(err))
+			return
+		}
+		q.answer(o.stored(l), nil)
+	})
+}
+
+func (o *page) stored(l *leader) (p graindir.Page) {
+	all := (&grain{ns: o.ns, id: graindir.ID{Kind: o.Kind}}).counterKey()
+	size, grains := 0, 0
+	add := func(key string, s graindir.Side) {
+		p.Records = append(p.Records, graindir.Stored{Key: key, Side: s})
+		size += len(key) + len(s.Name) + len(s.Data)
+	}
+	l.shard.ScanFrom(all+o.Prefix, max(all+o.Prefix, all+o.From.Key), func(key string, rec shardlog.Record) bool {
+		g := grain{ns: o.ns, id: graindir.ID{Kind: o.Kind, Key: strings.TrimPrefix(key, all)}}
+		var last graindir.Side // of this grain that the page before had
+		if g.id.Key == o.From.Key {
+			last = o.From.Side
+		}
+		if p.More = size >= pageBytes || grains == maxPageGrains; p.More {
+			return false
+		}
+		grains++
+		if last.Family == 0 {
+			add(g.id.Key, graindir.Side{Family: graindir.StoredCounter, Data: rec.Value})
+		}
+		names := o.States
+		switch last.Family {
+		case graindir.StoredState:
+			names = names[slices.Index(names, last.Name)+1:]
+		case graindir.SideEntries:
+			names = nil
+		}
+		for _, name := range names {
+			if p.More = size >= pageBytes; p.More {
+				return false
+			}
+			if rec, ok := l.shard.Get(g.stateKey(name)); ok {
+				add(g.id.Key, graindir.Side{Family: graindir.StoredState, Name: name, Data: rec.Value})
+			}
+		}
+		if last.Family != graindir.SideEntries {
+			last = graindir.Side{Family: graindir.SideEntries} // no entry has the empty name
+		}
+		var entries []graindir.Side
+		entries, p.More = g.sides(l, last, size)
+		for _, s := range entries {
+			add(g.id.Key, s)
+		}
+		return !p.More
+	})
+	return p
 }

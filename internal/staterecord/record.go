@@ -3,6 +3,7 @@ package staterecord
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -32,6 +33,20 @@ const (
 type Value interface {
 	Plan() (*codec.Plan, error)
 	Decode(data []byte, refs []*core.Future) error
+}
+
+// Typed is the zero value of a type, at an address.
+type Typed struct {
+	Type *codec.Plan
+	At   unsafe.Pointer
+}
+
+// Plan implements Value.
+func (v Typed) Plan() (*codec.Plan, error) { return v.Type, nil }
+
+// Decode implements Value.
+func (v Typed) Decode(data []byte, refs []*core.Future) error {
+	return v.Type.DecodeAt(data, v.At, refs)
 }
 
 // Seal makes the record of v, which is encoded as data. written and ids are the Retainer's, for the references in v.

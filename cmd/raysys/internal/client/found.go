@@ -91,7 +91,11 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 		failure(b, t, x, now)
 	}
 	for i := range t.States {
-		stored(b, "State", &t.States[i])
+		what := "State"
+		if t.States[i].Entries > 0 {
+			what = "Map"
+		}
+		stored(b, what, &t.States[i])
 	}
 	if t.Argument != nil {
 		stored(b, "argument", t.Argument)
@@ -122,6 +126,9 @@ func failure(b *strings.Builder, t *inspect.Thing, x *inspect.Failure, now time.
 
 func stored(b *strings.Builder, what string, s *inspect.State) {
 	fmt.Fprintf(b, "%s, %d bytes", strings.TrimSpace(what+" "+s.Name), s.Bytes)
+	if s.Entries > 0 {
+		fmt.Fprintf(b, " in %d entries", s.Entries)
+	}
 	if s.Namespace != "" {
 		fmt.Fprintf(b, ", of %s", s.Namespace)
 	}

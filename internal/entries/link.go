@@ -1,0 +1,90 @@
+package entries
+
+import (
+	"fmt"
+	"iter"
+	"reflect"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+// Link ties a grains.Map to its table. A Map embeds it: by the promoted methods the engine finds it, out of sight of go
+// doc. A Map without a table is empty, as a nil map is.
+type Link[K comparable, V any] struct{ table *Table }
+
+// Get is grains.Map.Get.
+func (l *Link[K, V]) Get(k K) (v V, ok bool) {
+	if l.table == nil {
+		return v, false
+	}
+	ok = l.table.read(l.table.key.bytesOf(unsafe.Pointer(&k)), unsafe.Pointer(&v))
+	return v, ok
+}
+
+// Set is grains.Map.Set.
+func (l *Link[K, V]) Set(k K, v V) { l.table.set(unsafe.Pointer(&k), unsafe.Pointer(&v)) }
+
+// Delete is grains.Map.Delete.
+func (l *Link[K, V]) Delete(k K) { l.table.remove(unsafe.Pointer(&k)) }
+
+// Len is grains.Map.Len.
+func (l *Link[K, V]) Len() int {
+	if l.table == nil {
+		return 0
+	}
+	return len(l.table.data)
+}
+
+// All is grains.Map.All.
+func (l *Link[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if l.table == nil {
+			return
+		}
+		for _, key := range l.table.keys() {
+			var k K
+			var v V
+			if !l.table.read(key, unsafe.Pointer(&v)) {
+				continue // the loop has deleted it
+			}
+			l.table.key.setTo(key, unsafe.Pointer(&k))
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+func (l *Link[K, V]) bind(t *Table) { l.table = t }
+
+func (l *Link[K, V]) types() (key, value reflect.Type) {
+	return reflect.TypeFor[K](), reflect.TypeFor[V]()
+}
+
+// Field is a Map to code that does not know its types: pointers to it implement this by the Link that it embeds.
+type Field interface {
+	bind(t *Table)
+	types() (key, value reflect.Type)
+}
+
+// Check says what is wrong with the types of a Map.
+func Check(f Field) error {
+	k, v := f.types()
+	_, err := keyTypeOf(k)
+	if err != nil {
+		return err
+	}
+	p, err := codec.PlanOf(v)
+	switch {
+	case err != nil:
+		return err
+	case p.HasRefs():
+		return fmt.Errorf("its values, %s, may hold references, and no entry may: put them into a grains.State", v)
+	case p.Fixed() && v.Size() > MaxValue:
+		return fmt.Errorf("%w: every %s has %d bytes, and a value has at most %d",
+			raysys.ErrTooLarge, v, v.Size(), MaxValue)
+	}
+	return nil
+}
