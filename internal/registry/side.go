@@ -28,7 +28,7 @@ func (g *grain) sides(l *leader, last graindir.Side, size int) (list []graindir.
 		if family == last.Family {
 			from += last.Name + "\x00"
 		}
-		l.shard.ScanFrom(prefix, from, func(key string, rec shardlog.Record) bool {
+		shardlog.ScanFrom(l.shard, prefix, from, func(key string, rec shardlog.Record) bool {
 			if more = size >= pageBytes; more {
 				return false
 			}
@@ -168,7 +168,7 @@ func (o *page) stored(l *leader) (p graindir.Page) {
 		p.Records = append(p.Records, graindir.Stored{Key: key, Side: s})
 		size += len(key) + len(s.Name) + len(s.Data)
 	}
-	l.shard.ScanFrom(all+o.Prefix, max(all+o.Prefix, all+o.From.Key), func(key string, rec shardlog.Record) bool {
+	shardlog.ScanFrom(l.shard, all+o.Prefix, max(all+o.Prefix, all+o.From.Key), func(key string, rec shardlog.Record) bool {
 		g := grain{ns: o.ns, id: graindir.ID{Kind: o.Kind, Key: strings.TrimPrefix(key, all)}}
 		var last graindir.Side // of this grain that the page before had
 		if g.id.Key == o.From.Key {

@@ -126,11 +126,11 @@ const scanChunk = 256
 // Scan visits the committed records whose keys begin with prefix, in their order, until visit returns false. Commits go
 // on meanwhile: each record is as it was at some moment during the scan.
 func (s *Shard) Scan(prefix string, visit func(key string, r Record) bool) {
-	s.ScanFrom(prefix, prefix, visit)
+	ScanFrom(s, prefix, prefix, visit)
 }
 
-// ScanFrom is Scan without the records whose keys lie before from.
-func (s *Shard) ScanFrom(prefix, from string, visit func(key string, r Record) bool) {
+// ScanFrom is Shard.Scan without the records whose keys lie before from.
+func ScanFrom(s *Shard, prefix, from string, visit func(key string, r Record) bool) {
 	type entry struct {
 		key string
 		r   Record
