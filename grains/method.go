@@ -76,7 +76,7 @@ func (f Func[G, A, R]) On(ctx context.Context, g Grain[G], arg raysys.Ref[A]) ra
 }
 
 // Tell is Call without a future. The error says why the call was not queued; a failure of the method itself is
-// logged.
+// logged. In a turn of a Durable kind it is a message, which is stored with the turn and arrives: see Durable.
 func (f Func[G, A, R]) Tell(ctx context.Context, g Grain[G], arg A) error {
 	return grainengine.Tell(ctx, f.f, graindir.ID(g.id), arg)
 }

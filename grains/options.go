@@ -68,9 +68,18 @@ func Mailbox(n int) Option {
 //     among them, leave after it. When it cannot be stored, because the grain was placed anew, none of them counts:
 //     the activation ends, and all of them run again.
 //   - So a turn may run more than once before it counts. It may submit tasks, but calls only methods that are ReadOnly, or
-//     Idempotent and not of a Durable kind: others fail with ErrDurableTurn. A Tell leaves once the turn is stored, at most
-//     once, also where the turn changed nothing, is ReadOnly, a tick or a hook: a turn that tells others something is stored.
-//     One that cannot be delivered then is logged. Work over several Durable grains is a task that calls one after the other.
+//     Idempotent and not of a Durable kind: others fail with ErrDurableTurn. Work over several Durable grains is a task
+//     that calls one after the other.
+//   - A Tell of a turn is a message: it is stored with the turn, also where that changed nothing, is ReadOnly or a tick, and
+//     is sent after that until it has arrived, after the death of its node by the grain's next activation, for which the
+//     cluster wakes the grain. Messages to one receiver arrive in their order, at least once, and at a Durable one once. A
+//     result or an error of the method, a panic and the end of the handle's Deadline are an arrival; failures are logged.
+//     Without a Deadline the message has none. Its argument, and options, hold no references and no functions
+//     (raysys.ErrBadOption). A turn has at most 1,024 messages (raysys.ErrOverloaded) of 128 KiB together
+//     (raysys.ErrTooLarge). While 4,096 messages of a grain, or 512 KiB, have not arrived, its calls that are not ReadOnly
+//     fail with raysys.ErrOverloaded before their turn; those that are messages themselves at twice that. A receiver knows
+//     16,384 senders: of one that was silent for longest a repeat may count again. A Tell of OnActivate and OnDeactivate
+//     is sent once, when the hook is stored.
 //   - A result has at most MaxReply, and holds no references. A disk that does not take a State which is an object fails
 //     all turns that share the commit.
 //

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -145,12 +144,6 @@ const MaxArgument = 16 << 10
 // maxOptions bounds options: with them, the longest argument and a thousand firings that are tried again a record fits its 128 KiB.
 const maxOptions = 3 << 10
 
-// portable are options as data. What cannot travel hides that of core.Options.
-type portable struct {
-	core.Options
-	RetryIf, Err *struct{} `json:",omitempty"`
-}
-
 // workOf is what p does.
 func workOf(p core.Packed, g grains.ID) (w work, err error) {
 	o := &p.Opts
@@ -167,27 +160,12 @@ func workOf(p core.Packed, g grains.ID) (w work, err error) {
 	case o.Detached:
 		return bad("Detached: a schedule is detached, and names its tasks")
 	}
-	for _, c := range o.Conditions {
-		if c.Value != nil {
-			return bad("Near a value: the reference ends with its owner: give a grain, a label or nodes")
-		}
-	}
 	w = work{Kind: g.Kind, Key: text(g.Key), Function: p.Function, ReadOnly: p.ReadOnly, Again: p.Again, Comes: p.Comes, Keyed: p.Keyed, Arg: p.Arg}
-	usual, err := json.Marshal(portable{Options: core.NewOptions[core.Option](nil)})
-	if err == nil {
-		w.Opts, err = json.Marshal(portable{Options: *o})
-	}
-	if err != nil {
+	if w.Opts, err = core.PackOptions(o); err != nil {
 		return bad(err.Error())
 	}
 	if len(w.Opts) > maxOptions {
 		return w, fmt.Errorf("%w: %s: options of %d bytes encoded: a schedule has %d at most", raysys.ErrTooLarge, p.Function, len(w.Opts), maxOptions)
-	}
-	if string(w.Opts) == string(usual) {
-		w.Opts = nil
-	}
-	if back, err := w.packed(); err != nil || !reflect.DeepEqual(back.Opts, *o) {
-		return bad("labels, and keys of grains in Near, are stored as JSON, which holds no bytes that are not UTF-8")
 	}
 	return w, nil
 }
@@ -207,13 +185,11 @@ func (w *work) check() error {
 
 // packed is the reverse.
 func (w *work) packed() (*core.Packed, error) {
-	o := portable{Options: core.NewOptions[core.Option](nil)}
-	if w.Opts != nil {
-		if err := json.Unmarshal(w.Opts, &o); err != nil {
-			return nil, fmt.Errorf("the options of %s: %w", w.Function, err)
-		}
+	o, err := core.UnpackOptions(w.Opts)
+	if err != nil {
+		return nil, fmt.Errorf("the options of %s: %w", w.Function, err)
 	}
-	return &core.Packed{Function: w.Function, Opts: o.Options, ReadOnly: w.ReadOnly, Again: w.Again, Comes: w.Comes, Keyed: w.Keyed, Arg: w.Arg}, nil
+	return &core.Packed{Function: w.Function, Opts: o, ReadOnly: w.ReadOnly, Again: w.Again, Comes: w.Comes, Keyed: w.Keyed, Arg: w.Arg}, nil
 }
 
 // needs is the function that a worker must have, as placement names it.

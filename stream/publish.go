@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/stream/internal/bus"
@@ -18,8 +19,9 @@ import (
 // Events that one goroutine publishes for a key are in their order. While the server is away Publish waits, until ctx ends; then it may
 // have stored the event or not.
 //
-// In a turn of a Durable grain, also of a ReadOnly method, a timer or a hook, the event leaves when the turn is stored, at most once, and the number
-// is 0.
+// In a turn of a Durable grain, also of a ReadOnly method or a timer, the number is 0, and the event is stored with the
+// turn as a message (grains.Durable): it is published after that, until the server has it, in the order of its part. So
+// it may be stored twice, unless it has an ID and comes again within Config.Window. In a hook it is published once.
 func (s Stream[T]) Publish(ctx context.Context, key string, v T, opts ...PublishOption) (uint64, error) {
 	if err := s.d.checkKey(key); err != nil {
 		return 0, err
@@ -148,8 +150,11 @@ func (*publisher) PublishOnce(ctx context.Context, once outgoingOnce) error {
 	d := definitions.m[o.Stream]
 	definitions.mu.Unlock()
 	if d == nil {
-		return fmt.Errorf("stream %s is not defined in this program", o.Stream)
+		return fmt.Errorf("%w: stream %s is not defined in this program", grainengine.ErrTellAgain, o.Stream)
 	}
 	_, err := d.store(ctx, o.Key, once.ID, o.List)
-	return err
+	if err == nil || errors.Is(err, raysys.ErrTooLarge) || errors.Is(err, raysys.ErrBadOption) || errors.Is(err, raysys.ErrBadDefinition) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", grainengine.ErrTellAgain, err) // the server is away, or full
 }

@@ -236,6 +236,7 @@ func (n *Node) join(ctx context.Context) error {
 		var o *objects.Objects
 		if o, err = n.openObjects(); err == nil {
 			o.Recover()
+			n.solo.LeadAll()
 		}
 	}
 	n.mu.Lock()

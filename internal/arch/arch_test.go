@@ -236,6 +236,8 @@ func TestOffence(t *testing.T) {
 		{"internal/entries", "<internal/grainengine", false},
 		{"internal/replies", "<internal/graindir", true},
 		{"internal/replies", "<internal/grainengine", false},
+		{"internal/outbox", "<internal/graindir", true},
+		{"internal/outbox", "<internal/grainengine", false},
 		{"internal/staterecord", "<internal/grainengine", false},
 		{"internal/registry", "<internal/graindir", true},
 		{"internal/registry", "<internal/grainengine", false},

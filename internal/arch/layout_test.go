@@ -61,9 +61,10 @@ var layers = []layer{
 	{"internal/graindir/...", words("std . internal/core internal/wire internal/graindir/..."), "a leaf: what grains ask of a cluster; the engine asks, registry and objects answer, and neither need know the other"},
 	{"internal/replies/...", words("std . internal/core internal/wire internal/graindir internal/replies/..."), "a leaf: a book of outcomes; the engine locks it and commits what changes, the registry asks whose a record is"},
 	{"internal/entries/...", words("std . internal/core internal/codec internal/wire internal/graindir internal/staterecord internal/entries/..."), "a leaf: entries of maps as bytes, with what a turn has changed; the engine commits that, and the commands count them"},
+	{"internal/outbox/...", words("std . internal/core internal/goroutines internal/wire internal/graindir internal/outbox/..."), "a leaf: what is to arrive, and when it is sent again; the engine stores and delivers it"},
 	{"internal/staterecord/...", words("std . internal/core internal/codec internal/wire internal/graindir internal/staterecord/..."), "a leaf: a State as bytes; the engine writes and reads it, the registry asks what it retains"},
 
-	{"internal/grainengine/...", sibling("internal/grainengine", "internal/detour", "internal/entries", "internal/graindir", "internal/replies", "internal/staterecord", "internal/tally"), "siblings are blind to each other: system joins them"},
+	{"internal/grainengine/...", sibling("internal/grainengine", "internal/detour", "internal/entries", "internal/graindir", "internal/outbox", "internal/replies", "internal/staterecord", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"internal/taskwire/...", words("std internal/core internal/ledger internal/wire internal/taskwire/..."), "a leaf: frames of tasks as bytes; what is sent, and when, is the engine's"},
 	{"internal/loadreport/...", words("std internal/core internal/ledger internal/wire internal/loadreport/..."), "a leaf: how busy a node is, as values and bytes; the engine says it, and system believes it"},
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -90,6 +91,43 @@ type Packed struct {
 	Comes    bool // and Reentrant
 	Keyed    bool // a Key may be given: each call is a transaction
 	Arg      []byte
+}
+
+// portable are options as data. What cannot travel hides that of Options.
+type portable struct {
+	Options
+	RetryIf, Err *struct{} `json:",omitempty"`
+}
+
+// PackOptions returns options as data, nil for the defaults. It fails for those that mean something in this process
+// alone.
+func PackOptions(o *Options) (data []byte, err error) {
+	switch usual := NewOptions[Option](nil); {
+	case reflect.DeepEqual(usual, *o):
+		return nil, nil
+	case o.RetryIf != nil:
+		return nil, errors.New("RetryIf is a function of this process: leave it out")
+	case slices.ContainsFunc(o.Conditions, func(c Condition) bool { return c.Value != nil }):
+		return nil, errors.New("Near a value: the reference ends with its owner: give a grain, a label or nodes")
+	}
+	if data, err = json.Marshal(portable{Options: *o}); err != nil {
+		return nil, err
+	}
+	if back, err := UnpackOptions(data); err != nil || !reflect.DeepEqual(back, *o) {
+		return nil, errors.New("labels, and keys of grains in Near, are stored as JSON, " +
+			"which holds no bytes that are not UTF-8")
+	}
+	return data, nil
+}
+
+// UnpackOptions reads what PackOptions has returned.
+func UnpackOptions(data []byte) (Options, error) {
+	o := portable{Options: NewOptions[Option](nil)}
+	if data == nil {
+		return o.Options, nil
+	}
+	err := json.Unmarshal(data, &o)
+	return o.Options, err
 }
 
 // Condition says on which nodes work is to be, as a program gives it: nodes with a label, nodes by name, or those where a value is or

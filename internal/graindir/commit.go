@@ -42,12 +42,13 @@ type Side struct {
 // The families of Side records. The letters are stored and never change.
 const (
 	SideOutbox  = 'e' // messages that are to be sent
+	SideFloors  = 'f' // up to where messages of others were taken, by sender
 	SideKeys    = 'k' // blocks of keys of calls
 	SideEntries = 'm' // entries of a grains.Map
 )
 
 // Families are those of all Side records, in order.
-const Families = "ekm"
+const Families = "efkm"
 
 // StateChange is a State as a turn left it; nil Data removes what is stored.
 type StateChange struct {

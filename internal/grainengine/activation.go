@@ -603,6 +603,7 @@ func (a *activation) stacks(all []string) []string {
 func (a *activation) ended() {
 	a.timers.Load().end()
 	a.laters.Load().abandonCalls("its activation has ended")
+	stopSending(a)
 	a.holding.giveBack()
 	a.leave()
 }

@@ -138,7 +138,8 @@ func (k *boundKind) tick() {
 	k.timer.Unlock()
 	now := k.ticks.Add(1)
 	for _, a := range k.activations() {
-		if used := a.used.Load(); now-used > ticksPerIdle && !a.busy.Load() && a.laters.Load().keptCalls() == 0 {
+		kept := a.laters.Load().keptCalls() + messagesLeft(a)
+		if used := a.used.Load(); now-used > ticksPerIdle && !a.busy.Load() && kept == 0 {
 			a.post(&mail{msg: passivate{ticks: used}})
 		}
 	}

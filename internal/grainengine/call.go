@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/detour"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/outbox"
 	"github.com/raysys/raysys/internal/tally"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -295,7 +296,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		case c.method.transacts():
 			a.tenure.durable.rollBack(c.Future.OwnTurn())
 		default: // a read, maybe beside a transaction that waits
-			a.tenure.durable.dropTells(c.Future.OwnTurn())
+			dropTells(a.tenure.durable, c.Future.OwnTurn())
 		}
 		err = c.taskError(errGoexit, debug.Stack())
 		o := count(of, c, tally.Error, err)
@@ -554,6 +555,14 @@ func (c *call) named() string {
 	return c.method.opts.Key
 }
 
+// sentBy returns the message that the call delivers to a durable grain; nil for most.
+func sentBy(c *call) *outbox.Sent {
+	if v := c.inbound(); v != nil {
+		return v.sent
+	}
+	return c.method.sent
+}
+
 func (c *call) bundle() core.Bundle { return c.method.opts.Bundle }
 
 func (c *call) conditions() []core.Condition { return c.method.opts.Conditions }
@@ -714,6 +723,7 @@ func (m *method) record(e *Engine, key string) (core.Work, *call) {
 //	KindCall        flags slot scope method key token left seq | argument
 //	                flags slot scope method key token left seq callkey | argument    when flagKeyed is set
 //	                flags slot scope method key token left seq callkey first | argument    when flagFirst is set, too
+//	                ... sender number before | argument          behind these when flagMessage is set
 //	                flags slot | argument                        when flagBody is set
 //	KindCallResult  slot status | value, error or place
 //	KindCallCancel  slot
@@ -724,15 +734,16 @@ func (m *method) record(e *Engine, key string) (core.Work, *call) {
 const (
 	flagReadOnly uint32 = 1 << iota
 	flagReentrant
-	flagExact  // the deadline was chosen by the program, so it is kept to the microsecond
-	flagLarge  // the argument comes in a frame of its own, when it is asked for or with flagPushed
-	flagBody   // this is that frame
-	flagOfTurn // of a durable kind: a task or a grain made the call, and may make it again on another node
-	flagKeyed  // the program gave the call a key
-	flagBound  // the call says where its grain is to be
-	flagSeeks  // of a stateless kind: a node without room for a worker may refuse it, and name one that has
-	flagPushed // with flagLarge: the argument is on its way, and need not be asked for
-	flagFirst  // with flagKeyed: the call says when it was first made
+	flagExact   // the deadline was chosen by the program, so it is kept to the microsecond
+	flagLarge   // the argument comes in a frame of its own, when it is asked for or with flagPushed
+	flagBody    // this is that frame
+	flagOfTurn  // of a durable kind: a task or a grain made the call, and may make it again on another node
+	flagKeyed   // the program gave the call a key
+	flagBound   // the call says where its grain is to be
+	flagSeeks   // of a stateless kind: a node without room for a worker may refuse it, and name one that has
+	flagPushed  // with flagLarge: the argument is on its way, and need not be asked for
+	flagFirst   // with flagKeyed: the call says when it was first made
+	flagMessage // the call delivers a message of a durable grain
 )
 
 // Outcomes of a call.
@@ -752,10 +763,11 @@ type callHead struct {
 	to     string // the key, when it is sent
 	key    []byte // the same, when it was read: the frame's own
 	token  graindir.Token
-	left   uint64 // nanoseconds until the deadline, 0 for none
-	seq    uint64 // of the submission in its turn: the call's id
-	named  string // the program's key for the call, with flagKeyed
-	first  int64  // when it was first made, in milliseconds since 1970, with flagFirst
+	left   uint64       // nanoseconds until the deadline, 0 for none
+	seq    uint64       // of the submission in its turn: the call's id
+	named  string       // the program's key for the call, with flagKeyed
+	first  int64        // when it was first made, in milliseconds since 1970, with flagFirst
+	sent   *outbox.Sent // the message that it delivers, with flagMessage
 }
 
 func (h *callHead) append(dst []byte) []byte {
@@ -776,6 +788,9 @@ func (h *callHead) append(dst []byte) []byte {
 	if h.flags&flagFirst != 0 {
 		dst = wire.AppendUvarint(dst, uint64(h.first))
 	}
+	if h.flags&flagMessage != 0 {
+		dst = wire.AppendUvarint(wire.AppendUvarint(wire.AppendID(dst, h.sent.From), h.sent.Number), h.sent.Before)
+	}
 	return dst
 }
 
@@ -792,6 +807,9 @@ func (h *callHead) read(r *wire.Reader) error {
 	}
 	if h.flags&flagFirst != 0 {
 		h.first = int64(r.Uvarint())
+	}
+	if h.flags&flagMessage != 0 {
+		h.sent = &outbox.Sent{From: r.ID(), Number: r.Uvarint(), Before: r.Uvarint()}
 	}
 	return r.Err()
 }

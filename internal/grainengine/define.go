@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/outbox"
 	"github.com/raysys/raysys/internal/tally"
 )
 
@@ -64,7 +65,7 @@ type kind struct {
 	name  string
 	make  func() any
 	tick  *method                   // of its timers
-	wake  Func                      // does nothing, and so activates; of a kind that stands, or is always on
+	wake  Func                      // does nothing, and so activates; of a kind that stands, is always on, or durable
 	later bool                      // one of its methods may keep calls
 	bound atomic.Pointer[boundKind] // a cache for bind
 }
@@ -92,7 +93,7 @@ func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, op
 		bad = errors.Join(bad, o(&k.KindOptions))
 	}
 	k.define(t, reflect.TypeFor[G](), bad)
-	if k.stands() || k.Always && !k.Stateless {
+	if k.stands() || (k.Always || k.Durable) && !k.Stateless {
 		k.wake = Kind{k}.declareWake()
 	}
 	return Kind{k}
@@ -162,14 +163,18 @@ func (k *kind) moves() bool {
 	return (k.Movable || k.Durable) && !k.Stateless && !k.holds() && (k.Strategy == "" || k.Strategy == raysys.Balanced)
 }
 
-// declareWake makes the method by which a grain is woken that stands, where it has moved, or is always on: a call of it
-// is one like others, and does nothing.
+// declareWake makes the method by which a grain is woken that stands, where it has moved, is always on, or has
+// messages: a call of it is one like others, and does nothing.
 func (k Kind) declareWake() Func {
-	return k.declare("raysys.wake", false, &method{
+	f := k.declare("raysys.wake", false, &method{
 		value: core.TypeOf[none](), argType: core.TypeOf[none](), argOffset: unsafe.Offsetof(tailOf[none, none]{}.arg),
 		call:    func(context.Context, any, *core.Future) error { return nil },
 		records: makeRecord[none, none], empty: func(*core.Future) {},
-	}).Idempotent()
+	})
+	if k.k.Durable {
+		return f.ReadOnly()
+	}
+	return f.Idempotent()
 }
 
 // stands reports whether grains of the kind are to be active always, wherever: they are spread by their number.
@@ -209,8 +214,9 @@ type method struct {
 	tally *tally.Cache // of all variants of the method
 
 	readOnly, idempotent, reentrant bool
-	later                           bool // it may keep its calls
-	tick                            bool // its calls are ticks of timers
+	later                           bool         // it may keep its calls
+	tick                            bool         // its calls are ticks of timers
+	sent                            *outbox.Sent // the message that its call delivers; nil for most
 
 	value     *core.ValueType // of results
 	argType   *core.ValueType
@@ -353,7 +359,7 @@ func Call[A any](ctx context.Context, f Func, id graindir.ID, arg A) core.Link {
 func Tell[A any](ctx context.Context, f Func, id graindir.ID, arg A) error {
 	if a := keeping(ctx); a != nil {
 		kept := arg
-		if is, err := f.m.tellLater(ctx, a, id, unsafe.Pointer(&kept)); is {
+		if is, err := tellLater(f.m, ctx, a, id, unsafe.Pointer(&kept)); is {
 			return err
 		}
 	}
@@ -395,6 +401,12 @@ func Pack(f Func, id graindir.ID, arg unsafe.Pointer) (p core.Packed, err error)
 
 // CallPacked makes the call.
 func CallPacked(ctx context.Context, p *core.Packed, id graindir.ID) core.Link {
+	return callPacked(ctx, p, id, nil)
+}
+
+// callPacked makes the call, which delivers a message where that is not nil. At a durable grain each of those is a
+// transaction: its number is stored.
+func callPacked(ctx context.Context, p *core.Packed, id graindir.ID, sent *outbox.Sent) core.Link {
 	none := core.TypeOf[none]()
 	e := Of(ctx)
 	if e == nil {
@@ -406,6 +418,9 @@ func CallPacked(ctx context.Context, p *core.Packed, id graindir.ID) core.Link {
 	}
 	m := *entry.Impl.(*methodVariants)[0]
 	m.opts, m.readOnly, m.idempotent, m.reentrant = p.Opts, p.ReadOnly, p.Again, p.Comes || m.kind.Reentrant
+	if sent != nil && m.kind.Durable {
+		m.readOnly, m.reentrant, m.sent = false, false, sent
+	}
 	m.bad = m.usable()
 	var s submission
 	if failed := m.begin(ctx, id, &s); failed != nil {
@@ -417,11 +432,12 @@ func CallPacked(ctx context.Context, p *core.Packed, id graindir.ID) core.Link {
 	return m.submit(&s)
 }
 
-// Wake calls a grain that is always on. It waits for nothing: who asked for it looks whether it has come to anything.
+// Wake calls a grain that is always on, or has messages. It waits for nothing: who asked for it looks whether it has
+// come to anything.
 func Wake(ctx context.Context, t *raysys.Table, id graindir.ID) error {
 	entry := t.Lookup("grain", id.Kind)
 	if entry == nil || entry.Impl.(*kind).wake.m == nil {
-		return fmt.Errorf("wake %s: %w: no kind of this program that is always on", Shown(id), raysys.ErrUnknownFunc)
+		return fmt.Errorf("wake %s: %w: no kind of this program that is always on, or Durable", Shown(id), raysys.ErrUnknownFunc)
 	}
 	Call(ctx, entry.Impl.(*kind).wake, id, none{})
 	return nil

@@ -398,6 +398,8 @@ func whyStays(a *activation) string {
 		return "with timers"
 	case a.laters.Load().keptCalls() > 0:
 		return "with kept calls"
+	case messagesLeft(a) > 0:
+		return "with messages"
 	case a.busy.Load() || a.inner.Load() > 0:
 		return "in a turn"
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/entries"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/outbox"
 	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/staterecord"
 )
@@ -36,7 +37,9 @@ type durable struct {
 	a     *activation // whose it is
 	again atomic.Bool // it changes under mu: what is in memory counts for nothing: the next turn begins with what is stored
 
-	entries *entries.Book // of the Maps; nil for a kind without. Turns and hooks alone use it
+	entries *entries.Book                 // of the Maps; nil for a kind without. Turns and hooks alone use it
+	sender  atomic.Pointer[outbox.Sender] // of its messages; nil while it had none; set under mu
+	told    atomic.Int64                  // bytes of messages in tells; it changes under mu
 
 	mu      sync.Mutex // guards the rest
 	replies replies.Book
@@ -50,6 +53,8 @@ type durable struct {
 	working bool          // a goroutine commits
 	idle    chan struct{} // closed when nothing is on its way; made by whoever waits
 	tells   []keptTell    // of turns and hooks that have not ended
+	floors  outbox.Floors // what it has taken of messages
+	removes []uint64      // messages whose records go with the commit that is on its way
 }
 
 // endedTurn is a turn whose commit is to come, or a read that saw one.
@@ -60,12 +65,13 @@ type endedTurn struct {
 	reply  *replies.Reply // nil for a read, a hook and a timer's tick
 	answer func()         // settles the call
 	tells  []keptTell
-	last   bool // of OnDeactivate: nothing comes after it
+	taken  *outbox.Sent // the message that its call has delivered; nil for most
+	last   bool         // of OnDeactivate: nothing comes after it
 }
 
 // writes reports whether the turn is stored: it changed something, has a reply that is not stored, or tells others something.
 func (t *endedTurn) writes() bool {
-	return t.reply != nil && t.reply.Pending || len(t.states)+len(t.sides)+len(t.tells) > 0
+	return t.reply != nil && t.reply.Pending || len(t.states)+len(t.sides)+len(t.tells) > 0 || t.taken != nil
 }
 
 // MaxReply is the most that the result of a durable call holds, encoded: grains.MaxReply.
@@ -78,6 +84,9 @@ const (
 	maxForget = 32 << 10
 )
 
+// maxFloor is about what is stored of a message that was taken.
+const maxFloor = 40
+
 // size is about what the turn takes in a commit; key is that of the grain's records.
 func (t *endedTurn) size(key int) (n int) {
 	for _, s := range t.states {
@@ -86,6 +95,12 @@ func (t *endedTurn) size(key int) (n int) {
 	n += sizeOfSides(t.sides, key)
 	if t.reply != nil {
 		n += t.reply.Size() + key
+	}
+	if t.taken != nil {
+		n += maxFloor + key
+	}
+	for _, m := range messagesOf(t.tells) {
+		n += len(m.Record) + key
 	}
 	return n
 }
@@ -158,8 +173,31 @@ func (d *durable) restore(cells []*cell) error {
 		}
 	}
 	known.Restored(time.Now())
+	floors, err := outbox.ReadFloors(r.Sides)
+	if err != nil {
+		return fmt.Errorf("restore %s: %w", id, err)
+	}
+	var messages []*outbox.Message
+	for _, s := range r.Sides {
+		if s.Family != graindir.SideOutbox {
+			continue
+		}
+		m, err := outbox.ReadMessage(s)
+		if err != nil {
+			return fmt.Errorf("restore %s: %w", id, err)
+		}
+		if p, _, _, err := tellRead(m); err == nil {
+			if entry := d.a.kind.engine.cfg.Table.Lookup("method", p.Function); entry != nil {
+				m.Wide = wideTell(entry.Impl.(*methodVariants)[0])
+			}
+		}
+		messages = append(messages, m)
+	}
 	d.mu.Lock()
-	d.replies = known
+	if len(messages) > 0 || d.sender.Load() != nil {
+		senderLocked(d).Restore(messages)
+	}
+	d.replies, d.floors = known, floors
 	d.version, d.counter = r.Version, r.Counter
 	d.again.Store(false)
 	d.mu.Unlock()
@@ -202,7 +240,7 @@ func (d *durable) mayChange() error {
 
 // changes sets what the turn in progress left that differs from what was there before: in the States, and in the Maps.
 func (d *durable) changes(t *endedTurn) (err error) {
-	size := 0
+	size := int(d.told.Load())
 	var list []graindir.StateChange
 	for _, c := range d.a.tenure.cells {
 		data, err := c.sealed()
@@ -229,7 +267,8 @@ func (d *durable) changes(t *endedTurn) (err error) {
 			"and one commit has room for %d: change them in several calls",
 			raysys.ErrTooLarge, len(sides), ofSides, maxCommit-MaxReply-size)
 	case size > maxCommit-MaxReply:
-		return fmt.Errorf("%w: the turn changed %d States, which refer to so many objects that one commit has no room for it", raysys.ErrTooLarge, len(list))
+		return fmt.Errorf("%w: the turn changed %d States, which refer to so many objects, and has told others so much, "+
+			"that one commit has no room for it", raysys.ErrTooLarge, len(list))
 	}
 	t.states, t.sides = list, sides
 	return nil
@@ -267,7 +306,7 @@ func (d *durable) rollBack(turn *core.Turn) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.takeTells(turn)
+	takeTells(d, turn)
 	if bad {
 		d.again.Store(true)
 	}
@@ -316,7 +355,21 @@ const fewReplies = 8
 func (d *durable) flush() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.replies.Forget) > 0 && len(d.replies.ByCall) > fewReplies && !d.again.Load() && !d.a.tenure.stale.Load() {
+	if len(d.replies.Forget) > 0 && len(d.replies.ByCall) > fewReplies || len(d.sender.Load().Gone(1)) > 0 {
+		d.commitEmptyLocked()
+	}
+}
+
+// commitEmpty has a commit made that no turn asks for, for what goes with the next one.
+func (d *durable) commitEmpty() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.commitEmptyLocked()
+}
+
+// commitEmptyLocked is commitEmpty with mu locked.
+func (d *durable) commitEmptyLocked() {
+	if !d.again.Load() && !d.a.tenure.stale.Load() {
 		d.ended = append(d.ended, &endedTurn{})
 		d.commitLocked()
 	}
@@ -326,7 +379,7 @@ func (d *durable) flush() {
 // told others something, with no commit on its way, is answered at once.
 func (d *durable) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 	d.mu.Lock()
-	t.tells = d.takeTells(turn)
+	t.tells = takeTells(d, turn)
 	if d.era != era || d.again.Load() {
 		d.mu.Unlock()
 		if t.last && t.writes() {
@@ -350,6 +403,12 @@ func (d *durable) conclude(turn *core.Turn, t *endedTurn, era uint64) {
 	}
 	if p := t.reply; p != nil && p.Pending {
 		d.replies.Add(p)
+	}
+	if t.taken != nil {
+		d.floors.Raise(t.taken, time.Now())
+	}
+	if len(t.tells) > 0 {
+		senderLocked(d).Count(messagesOf(t.tells), 1)
 	}
 	d.commitLocked()
 	d.mu.Unlock()
@@ -405,6 +464,9 @@ func (w *committer) Run() {
 		d.mu.Lock()
 		done := d.flight
 		d.flight, d.version, d.counter = nil, version, c.Counter
+		if len(d.removes) > 0 {
+			d.sender.Load().Removed(d.removes)
+		}
 		for _, t := range done {
 			if t.reply != nil {
 				t.reply.Pending = false
@@ -446,6 +508,13 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 			change(&c, s)
 		}
 		c.Sides = append(c.Sides, t.sides...)
+		if t.taken != nil {
+			c.Sides = outbox.Store(c.Sides, t.taken, now)
+		}
+		for i, m := range messagesOf(t.tells) {
+			m.Number = c.Counter.Turn<<outbox.PlaceBits | uint64(i)
+			c.Sides = append(c.Sides, graindir.Side{Family: graindir.SideOutbox, Name: outbox.Name(m.Number), Data: m.Record})
+		}
 	}
 	c.Sides = lastOfEach(c.Sides)
 	d.flight = append(d.flight, d.ended[:n]...)
@@ -454,6 +523,11 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 		gone = max(gone, maxCommit+maxForget-size)
 	}
 	d.replies.Changes(&c, now, max(1, gone/key))
+	d.removes = d.sender.Load().Gone(max(1, maxForget/key-len(c.Forget)))
+	c.Sides = d.floors.Forget(c.Sides, max(0, maxForget/key-len(c.Forget)-len(d.removes)))
+	for _, n := range d.removes {
+		c.Sides = append(c.Sides, graindir.Side{Family: graindir.SideOutbox, Name: outbox.Name(n)})
+	}
 	return c
 }
 
@@ -510,8 +584,15 @@ func (t *endedTurn) committed(d *durable) {
 	if t.answer != nil {
 		t.answer()
 	}
-	for _, k := range t.tells {
-		k.send()
+	if len(t.tells) > 0 {
+		if list := messagesOf(t.tells); len(list) > 0 {
+			d.sender.Load().Add(list)
+		}
+		for _, k := range t.tells {
+			if k.send != nil {
+				k.send()
+			}
+		}
 	}
 	if t.reply == nil {
 		return
@@ -531,6 +612,9 @@ func (d *durable) discardTurns(err error) {
 	for _, t := range all {
 		if t.reply != nil && t.reply.Pending {
 			d.replies.Discard(t.reply)
+		}
+		if len(t.tells) > 0 {
+			d.sender.Load().Count(messagesOf(t.tells), -1)
 		}
 	}
 	d.mu.Unlock()

@@ -6,14 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/outbox"
 	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -35,8 +33,16 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		t.Attach(a) // it ran on an activation before that was not the grain any more
 	}
 	p := &replies.Reply{Call: c.Future.RunID(), Pending: true}
+	var by *outbox.Sent
+	named := ""
 	if c.method.transacts() && !c.method.tick {
-		named := c.named()
+		by, named = sentBy(c), c.named()
+	}
+	if by != nil && takenBefore(c, d, by) {
+		return nil
+	}
+	kept := c.method.transacts() && !c.method.tick && (by == nil || named != "") // its reply
+	if kept {
 		if named != "" {
 			p.Call = keyedID(a, named)
 		}
@@ -72,6 +78,12 @@ func (c *call) doDurable(a *activation) (panicked any) {
 			return nil
 		}
 	}
+	if s := d.sender.Load(); s != nil && c.method.transacts() {
+		if err := s.Full(c.method.tick || by != nil); err != nil {
+			c.Future.Fail(fmt.Errorf("%s: %w", c.Name(), err))
+			return nil
+		}
+	}
 	era, ok := d.begin()
 	if !ok {
 		a.repeat(c) // what it would see was discarded this moment
@@ -99,8 +111,8 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		c.Future.Cancel(cause)
 		return panicked
 	}
-	e := &endedTurn{call: c}
-	if !c.method.tick {
+	e := &endedTurn{call: c, taken: by}
+	if kept {
 		e.reply = p
 	}
 	if err == nil {
@@ -124,6 +136,22 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	}
 	c.conclude(a, e, era, err)
 	return panicked
+}
+
+// takenBefore answers a call that delivers a message which has arrived before, and refuses one before which another
+// has to come.
+func takenBefore(c *call, d *durable, by *outbox.Sent) bool {
+	d.mu.Lock()
+	verdict, era := d.floors.Judge(by), d.era
+	d.mu.Unlock()
+	switch verdict {
+	case outbox.TooEarly:
+		c.Future.Fail(fmt.Errorf("%s: %w: message %x of its sender comes before message %x",
+			c.Name(), raysys.ErrNotDelivered, by.Number, by.Before))
+	case outbox.Done: // its turn may be in a commit that is on its way
+		d.conclude(nil, &endedTurn{call: c, answer: func() { c.finish(nil) }}, era)
+	}
+	return verdict != outbox.Runs
 }
 
 // conclude hands on the ended turn with its outcome.
@@ -386,64 +414,3 @@ func keeping(ctx context.Context) *activation {
 	}
 	return nil
 }
-
-// keptTell is a Tell that leaves when its turn is stored.
-type keptTell struct {
-	turn *core.Turn
-	send func()
-}
-
-// tellLater keeps a Tell of a turn of a until that is stored. Where the turn has ended meanwhile it keeps nothing, and kept is false.
-func (m *method) tellLater(ctx context.Context, a *activation, id graindir.ID, arg unsafe.Pointer) (kept bool, err error) {
-	t, _, err := core.TurnOf(ctx)
-	if err == nil {
-		_, _, err = m.checked(ctx, id)
-	}
-	if err == nil {
-		err = core.HandOver(t.Job(), "argument of "+m.entry.Name, m.argType, arg)
-	}
-	if err != nil {
-		return true, err
-	}
-	turn := t.Base()
-	from := core.HookContext(turn.Detached())
-	d := a.tenure.durable
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case turn.Ended(): // takeTells, which follows its end, may have been here
-		return false, nil
-	case len(d.tells) >= maxTells:
-		return true, fmt.Errorf("tell %s: %w: the turn has made %d Tells, which leave when it is stored", m.entry.Name, raysys.ErrOverloaded, maxTells)
-	}
-	d.tells = append(d.tells, keptTell{turn, func() {
-		if err := m.queuedOrWhy(m.callWith(from, id, arg)); err != nil {
-			reportUnseen(a, "tell", err)
-		}
-	}})
-	return true, nil
-}
-
-// takeTells takes out what the turn has told others. The caller has d.mu locked.
-func (d *durable) takeTells(turn *core.Turn) (list []keptTell) {
-	if turn == nil || len(d.tells) == 0 {
-		return nil
-	}
-	d.tells = slices.DeleteFunc(d.tells, func(k keptTell) bool {
-		if k.turn == turn {
-			list = append(list, k)
-		}
-		return k.turn == turn
-	})
-	return list
-}
-
-// dropTells drops what the turn has told others.
-func (d *durable) dropTells(turn *core.Turn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.takeTells(turn)
-}
-
-// maxTells bounds the Tells of the turns in progress: of one, or of reads that are let in beside it.
-const maxTells = 1024

@@ -338,7 +338,7 @@ func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
 		h, calls := a.holding, a.popped.Load()
 		switch hold := h.hold.Load(); {
 		case hold == nil || a.kind.def.Keep:
-		case a.busy.Load() || a.inner.Load() > 0 || a.laters.Load().keptCalls() > 0 || h.idle == 0 || h.calls != calls:
+		case a.busy.Load() || a.inner.Load() > 0 || a.laters.Load().keptCalls()+messagesLeft(a) > 0 || h.idle == 0 || h.calls != calls:
 			h.calls, h.idle = calls, max(now, 1)
 		case now-h.idle >= int64(idleFor):
 			idle[hold] = a

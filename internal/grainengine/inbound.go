@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/outbox"
 )
 
 // inboundCall is the part of a record that only calls from other nodes have.
@@ -30,6 +31,7 @@ type inboundCall struct {
 	argument argumentState // of a large argument; guarded by peer.mu
 	callKey  string        // the program's; empty for most
 	first    int64         // when a call with a key was first made; 0 where the caller does not say it
+	sent     *outbox.Sent  // the message that it delivers; nil for most
 	came     int64         // when it arrived, on the runtime's clock
 }
 

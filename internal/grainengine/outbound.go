@@ -148,6 +148,9 @@ func (o *outboundCall) send(p *peer, place graindir.Place) error {
 			head.flags |= flagFirst
 		}
 	}
+	if head.sent = c.method.sent; head.sent != nil {
+		head.flags |= flagMessage
+	}
 	if f.strategy != "" || len(f.labels) > 0 || len(c.conditions()) > 0 {
 		head.flags |= flagBound
 	}

@@ -42,7 +42,7 @@ func (m *method) usable() error {
 		return fmt.Errorf("%w: Key(%q): the argument may hold references, and another run of the program makes others: give values", raysys.ErrBadOption, m.opts.Key)
 	case m.transacts() && m.reentrant:
 		return fmt.Errorf("%w: Reentrant: a call that comes back would change what the turn of a durable grain has not committed", raysys.ErrBadOption)
-	case m.transacts() && m.res.HasRefs():
+	case m.transacts() && m.sent == nil && m.res.HasRefs():
 		return fmt.Errorf("%w: the result may hold references, and the reply of a durable grain is stored: return the value, or declare the method ReadOnly()", raysys.ErrBadOption)
 	case m.transacts() && m.opts.Retried:
 		return fmt.Errorf("%w: Retries, RetryIf and Backoff: a call of a durable grain has one outcome, and is repeated by the runtime until that is known", raysys.ErrBadOption)

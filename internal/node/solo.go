@@ -127,6 +127,15 @@ func (s *Solo) lead(n int) {
 	s.reg.Lead(n, sh)
 }
 
+// LeadAll begins to lead all shards of a store that is in files: grains there may have messages to send.
+func (s *Solo) LeadAll() {
+	if reg := s.Registry(); reg != nil && s.cfg.Data != "" {
+		for n := range reg.Layout().Shards {
+			soloMembers{s}.Leader(n)
+		}
+	}
+}
+
 // Close ends the store: every write that was acknowledged is in it.
 func (s *Solo) Close() error {
 	s.mu.Lock()

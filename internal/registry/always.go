@@ -7,11 +7,14 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/shardlog"
+	"github.com/raysys/raysys/internal/wire"
 )
 
-// A grain that is always on has a second record beside its placement. Where that one is there and the placement is not,
-// or is on a dead node, the grain sleeps, and the leader has a worker call it:
+// A grain that is always on has a second record beside its placement, and one with messages to send has their records.
+// Where such a record is there and the placement is not, or is on a dead node, the grain sleeps, and the leader has a
+// worker call it:
 //
 //	release, reaping, a new leader ──▶ sleeps ── a worker that has the kind calls it ──▶ placed ── once more ──▶ awake
 //	                                     ▲ └── not placed yet: again after a second ──┘                         │
@@ -46,26 +49,52 @@ type sleeper struct {
 // wakeSleepers is the message that an alarm has rung.
 type wakeSleepers int64
 
-// findSleepers looks at all grains that are always on: after a death, and as a leader begins.
+// findSleepers looks at all grains that are always on, or have messages: after a death, and as a leader begins.
 func findSleepers(l *leader) {
 	now := l.reg.cfg.Runner.Now()
-	l.shard.Scan(alwaysPrefix, func(key string, _ shardlog.Record) bool {
-		name := strings.TrimPrefix(key, alwaysPrefix)
+	look := func(name string) {
 		if _, _, placed := l.current("g/" + name); placed {
-			return true
+			return
 		}
 		if s := l.sleepers.by[name]; s == nil || s.woken != 0 || s.last {
 			putToSleep(l, name, now)
 		}
+	}
+	l.shard.Scan(alwaysPrefix, func(key string, _ shardlog.Record) bool {
+		look(strings.TrimPrefix(key, alwaysPrefix))
 		return true
 	})
+	last := ""
+	l.shard.Scan(outboxPrefix, func(key string, _ shardlog.Record) bool {
+		r := wire.NewReader([]byte(key[len(outboxPrefix):]))
+		if name := r.String(); r.Err() == nil && name != last {
+			last = name
+			look(name)
+		}
+		return true
+	})
+}
+
+// outboxPrefix begins the keys of messages; see sidePrefix.
+const outboxPrefix = string(graindir.SideOutbox) + "/"
+
+// wantsWaking reports whether a grain that is not active is to be: it is always on, or has messages to send.
+func wantsWaking(l *leader, name string) (wants bool) {
+	if _, always := l.shard.Get(alwaysPrefix + name); always {
+		return true
+	}
+	l.shard.Scan(outboxPrefix+string(wire.AppendBytes(nil, name)), func(string, shardlog.Record) bool {
+		wants = true
+		return false
+	})
+	return wants
 }
 
 // placementEnded is when the placement of a grain was removed by its node. Where the grain was woken a moment before,
 // its OnActivate has failed, or a panic has ended it: it is left alone for a while. A node that drains has done nothing
 // wrong.
 func placementEnded(l *leader, name string, by core.NodeKey) {
-	if _, always := l.shard.Get(alwaysPrefix + name); !always {
+	if !wantsWaking(l, name) {
 		delete(l.sleepers.by, name)
 		return
 	}
@@ -125,10 +154,9 @@ func callSleepers(l *leader) {
 	slices.Sort(names)
 	for _, name := range names {
 		s := l.sleepers.by[name]
-		_, always := l.shard.Get(alwaysPrefix + name)
 		_, _, placed := l.current("g/" + name)
 		switch {
-		case !always || s.woken != 0:
+		case s.woken != 0 || !wantsWaking(l, name):
 			delete(l.sleepers.by, name) // it has been awake for long
 			continue
 		case placed && s.last:

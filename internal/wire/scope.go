@@ -175,11 +175,21 @@ func appendTurn(dst []byte, t *core.RemoteSpec, left uint64) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, t.Class.Code()|uint64(max(j.Weight, 1)-1)<<2)
 	dst = binary.AppendUvarint(dst, left)
 	dst = append(dst, make([]byte, traceSize)...)
+	dst, bad := AppendValues(dst, t.Values)
+	dst = binary.AppendUvarint(dst, uint64(len(t.Callers)))
+	for _, id := range t.Callers {
+		dst = AppendID(dst, id)
+	}
+	return binary.AppendUvarint(dst, j.Run), bad
+}
+
+// AppendValues appends the declared request values of a turn; ReadValues reads them.
+func AppendValues(dst []byte, values *core.Values) ([]byte, error) {
 	n := 0
-	t.Values.All(func(string, any) bool { n++; return true })
+	values.All(func(string, any) bool { n++; return true })
 	dst = binary.AppendUvarint(dst, uint64(n))
 	var bad error
-	t.Values.All(func(name string, v any) bool {
+	values.All(func(name string, v any) bool {
 		typ := core.KeyType(name)
 		p, err := codec.PlanOf(typ)
 		if err == nil && p.HasRefs() {
@@ -197,11 +207,7 @@ func appendTurn(dst []byte, t *core.RemoteSpec, left uint64) ([]byte, error) {
 		}
 		return bad == nil
 	})
-	dst = binary.AppendUvarint(dst, uint64(len(t.Callers)))
-	for _, id := range t.Callers {
-		dst = AppendID(dst, id)
-	}
-	return binary.AppendUvarint(dst, j.Run), bad
+	return dst, bad
 }
 
 // JobKey names a job on all nodes.
@@ -332,6 +338,25 @@ func ReadTurn(r *Reader, jobOf func(JobKey) *core.Job) (spec core.RemoteSpec, er
 	for range traceSize {
 		r.Byte()
 	}
+	if spec.Values, err = ReadValues(r); err != nil {
+		return spec, err
+	}
+	for range r.Count(16) {
+		spec.Callers = append(spec.Callers, r.ID())
+	}
+	job.Run = r.Uvarint()
+	if err := r.Err(); err != nil {
+		return spec, err
+	}
+	spec.Job = jobOf(job)
+	if left != 0 {
+		spec.Deadline = spec.Job.Runtime.Now() + int64(min(left, uint64(10*365*24*time.Hour)))
+	}
+	return spec, nil
+}
+
+// ReadValues reads what AppendValues has appended. It leaves out what no key of this program has.
+func ReadValues(r *Reader) (list *core.Values, err error) {
 	type value struct {
 		name string
 		v    any
@@ -350,23 +375,12 @@ func ReadTurn(r *Reader, jobOf func(JobKey) *core.Job) (spec core.RemoteSpec, er
 		}
 		v := reflect.New(typ).Elem()
 		if err := p.Decode(body, v, nil); err != nil {
-			return spec, fmt.Errorf("request value %q: %w", name, err)
+			return nil, fmt.Errorf("request value %q: %w", name, err)
 		}
 		values = append(values, value{name, v.Interface()})
 	}
-	for range r.Count(16) {
-		spec.Callers = append(spec.Callers, r.ID())
-	}
-	job.Run = r.Uvarint()
-	if err := r.Err(); err != nil {
-		return spec, err
-	}
 	for i := len(values) - 1; i >= 0; i-- { // the newest came first
-		spec.Values = spec.Values.Add(values[i].name, values[i].v)
+		list = list.Add(values[i].name, values[i].v)
 	}
-	spec.Job = jobOf(job)
-	if left != 0 {
-		spec.Deadline = spec.Job.Runtime.Now() + int64(min(left, uint64(10*365*24*time.Hour)))
-	}
-	return spec, nil
+	return list, r.Err()
 }

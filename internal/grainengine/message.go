@@ -1,0 +1,293 @@
+package grainengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/outbox"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// What a turn of a durable grain tells others is stored with its commit, and is sent from memory after that:
+//
+//	Tell ──► tellLater ──► the turn ends ──► its commit, with numbers ──► Sender.Add ──► sendTell ──► delivery
+//	  └► of a hook: it is sent once the hook is stored
+//
+// Package outbox has the rules. A grain with messages is not idle; where its activation ends with some, the next one
+// sends them, and the leader of its shard wakes it for that.
+
+// keptTell is a Tell of a turn that has not ended. That of a method or a timer is a message, which is stored with the
+// turn; that of a hook is sent once the hook is stored.
+type keptTell struct {
+	turn    *core.Turn
+	message *outbox.Message
+	send    func()
+}
+
+// tellLater keeps a Tell of a turn of a until that is stored. Where the turn has ended meanwhile it keeps nothing, and
+// kept is false.
+func tellLater(
+	m *method, ctx context.Context, a *activation, id graindir.ID, arg unsafe.Pointer,
+) (kept bool, err error) {
+	t, _, err := core.TurnOf(ctx)
+	if err == nil {
+		_, _, err = m.checked(ctx, id)
+	}
+	if err == nil {
+		err = core.HandOver(t.Job(), "argument of "+m.entry.Name, m.argType, arg)
+	}
+	if err != nil {
+		return true, err
+	}
+	k := keptTell{turn: t.Base()}
+	if h := a.hook.Load(); h != nil && h.Base() == k.turn {
+		from := core.HookContext(k.turn.Detached())
+		k.send = func() {
+			if err := m.queuedOrWhy(m.callWith(from, id, arg)); err != nil {
+				reportUnseen(a, "tell", err)
+			}
+		}
+	} else if k.message, err = packTell(m, t.Values(), id, arg); err != nil {
+		return true, fmt.Errorf("tell %s: %w", m.entry.Name, err)
+	}
+	return keepTell(a.tenure.durable, k, m.entry.Name)
+}
+
+// keepTell keeps what a turn tells others until it has ended.
+func keepTell(d *durable, k keptTell, what string) (kept bool, err error) {
+	size := 0
+	if k.message != nil {
+		size = len(k.message.Record)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch told := int(d.told.Load()); {
+	case k.turn.Ended(): // takeTells, which follows its end, may have been here
+		return false, nil
+	case len(d.tells) >= outbox.MaxTurn:
+		return true, fmt.Errorf(
+			"tell %s: %w: the turn has made %d Tells, which leave when it is stored",
+			what, raysys.ErrOverloaded, outbox.MaxTurn)
+	case told+size > outbox.MaxTurnBytes:
+		return true, fmt.Errorf(
+			"tell %s: %w: what the turn tells others has %d bytes with this, and what is stored with a turn at most %d: "+
+				"store the values, and tell their names",
+			what, raysys.ErrTooLarge, told+size, outbox.MaxTurnBytes)
+	}
+	d.told.Add(int64(size))
+	d.tells = append(d.tells, k)
+	return true, nil
+}
+
+// takeTells takes out what the turn has told others. The caller has d.mu locked.
+func takeTells(d *durable, turn *core.Turn) (list []keptTell) {
+	if turn == nil || len(d.tells) == 0 {
+		return nil
+	}
+	d.tells = slices.DeleteFunc(d.tells, func(k keptTell) bool {
+		if k.turn != turn {
+			return false
+		}
+		if list = append(list, k); k.message != nil {
+			d.told.Add(-int64(len(k.message.Record)))
+		}
+		return true
+	})
+	return list
+}
+
+// dropTells drops what the turn has told others.
+func dropTells(d *durable, turn *core.Turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	takeTells(d, turn)
+}
+
+// messagesOf are the messages among what turns have told others.
+func messagesOf(tells []keptTell) (list []*outbox.Message) {
+	for _, k := range tells {
+		if k.message != nil {
+			list = append(list, k.message)
+		}
+	}
+	return list
+}
+
+// What a Tell says of its method, in the first byte of a message's body.
+const (
+	tellReadOnly = 1 << iota
+	tellAgain
+	tellComes
+)
+
+// packTell makes the message that a Tell of a durable turn is: flags | values | method | options | argument.
+func packTell(m *method, values *core.Values, id graindir.ID, arg unsafe.Pointer) (*outbox.Message, error) {
+	p, err := Pack(Func{m}, id, arg)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := core.PackOptions(&p.Opts)
+	if err != nil {
+		return nil, fmt.Errorf("%w: what a turn of a durable grain tells others is stored: %w", raysys.ErrBadOption, err)
+	}
+	flags := byte(0)
+	for i, set := range []bool{p.ReadOnly, p.Again, p.Comes} {
+		if set {
+			flags |= 1 << i
+		}
+	}
+	body, err := wire.AppendValues([]byte{flags}, values)
+	if err != nil {
+		return nil, err
+	}
+	body = append(wire.AppendBytes(wire.AppendBytes(body, p.Function), opts), p.Arg...)
+	msg := outbox.New(outbox.Tell, id.Kind+"\x00"+id.Key, body)
+	msg.Wide = wideTell(m)
+	return msg, nil
+}
+
+// wideTell reports whether several messages to a grain of the kind may be on their way at a time: a durable one keeps
+// their order, workers have none, and a method that keeps its call may wait for a later one. Any other gets the next
+// when it has answered the one before.
+func wideTell(m *method) bool { return m.kind.Durable || m.kind.Stateless || m.kind.later }
+
+// tellRead reads what packTell has made.
+func tellRead(m *outbox.Message) (p core.Packed, values *core.Values, id graindir.ID, err error) {
+	r := wire.NewReader(m.Body)
+	flags := r.Byte()
+	if values, err = wire.ReadValues(&r); err != nil {
+		return p, nil, id, err
+	}
+	p.Function = r.String()
+	opts := r.Bytes()
+	if err = r.Err(); err != nil {
+		return p, nil, id, err
+	}
+	if len(opts) == 0 {
+		opts = nil
+	}
+	if p.Opts, err = core.UnpackOptions(opts); err != nil {
+		return p, nil, id, err
+	}
+	p.ReadOnly, p.Again, p.Comes, p.Arg = flags&tellReadOnly != 0, flags&tellAgain != 0, flags&tellComes != 0, r.Rest()
+	id.Kind, id.Key, _ = strings.Cut(m.To, "\x00")
+	return p, values, id, nil
+}
+
+// senderLocked returns what sends the grain's messages. The caller has d.mu locked.
+func senderLocked(d *durable) *outbox.Sender {
+	if s := d.sender.Load(); s != nil {
+		return s
+	}
+	e := d.a.kind.engine
+	from := core.NewTurn(core.TurnSpec{
+		Kind: core.TurnGrain, Name: d.a.kind.def.name + "/" + shown(d.a.key) + ".outbox",
+		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1,
+	})
+	s := outbox.NewSender(outbox.Config{
+		Runtime: e.cfg.Hooks.Runtime(), Pool: e.cfg.Pool,
+		Send:   func(m *outbox.Message, done func(error)) { sendTell(d, core.HookContext(from), m, done) },
+		Commit: d.commitEmpty,
+		Late: func(m *outbox.Message, tries int, why error) {
+			d.a.warn("message of a grain does not arrive", fmt.Sprintf(
+				"to %s, tried %d times: %v",
+				shown(strings.Replace(m.To, "\x00", "/", 1)), tries, why))
+		},
+	})
+	d.sender.Store(s)
+	return s
+}
+
+// messagesLeft is how many messages of the grain have not arrived.
+func messagesLeft(a *activation) int {
+	if a.tenure == nil || a.tenure.durable == nil {
+		return 0
+	}
+	return a.tenure.durable.sender.Load().Left()
+}
+
+// stopSending ends the sending of an activation that has ended. On a node by itself no leader hears of that end.
+func stopSending(a *activation) {
+	if a.tenure == nil || a.tenure.durable == nil {
+		return
+	}
+	s := a.tenure.durable.sender.Load()
+	if s == nil {
+		return
+	}
+	s.Stop()
+	if e := a.kind.engine; e.cfg.Cluster == nil && s.Left() > 0 && !e.closed.Load() {
+		e.cfg.Pool.Go(goroutines.Func(func() {
+			Call(core.HookContext(e.waker()), a.kind.def.wake, graindir.ID{Kind: a.kind.def.name, Key: a.key}, none{})
+		}))
+	}
+}
+
+// sendTell delivers a message.
+func sendTell(d *durable, ctx context.Context, m *outbox.Message, done func(error)) {
+	if d.a.tenure.stale.Load() {
+		done(raysys.ErrMoved) // another activation sends it
+		return
+	}
+	p, values, id, err := tellRead(m)
+	if err != nil {
+		done(fmt.Errorf("message %x: %w", m.Number, err))
+		return
+	}
+	values.All(func(name string, v any) bool {
+		ctx = core.WithValue(ctx, name, v)
+		return true
+	})
+	if p.Opts.Deadline == 0 {
+		p.Opts.NoLimit = true
+	}
+	w := &delivery{to: id, what: p.Function, of: d.a, done: done}
+	sent := &outbox.Sent{From: keyedID(d.a, ""), Number: m.Number, Before: m.Before}
+	if c := core.FutureOf(callPacked(ctx, &p, id, sent)); !c.Subscribe(&w.waiter, w) {
+		w.ended(c.Failure())
+	}
+}
+
+// delivery waits for what becomes of a message.
+type delivery struct {
+	to     graindir.ID
+	what   string
+	of     *activation
+	done   func(error)
+	waiter core.Waiter
+}
+
+// Resolved implements core.Resolved.
+func (w *delivery) Resolved(x *core.Waiter) { w.ended(x.Future().Failure()) }
+
+func (w *delivery) ended(err error) {
+	if err == nil || !outcomeOfTell(err) {
+		w.done(err)
+		return
+	}
+	if tell := w.of.kind.engine.cfg.Unseen; tell != nil {
+		tell(Shown(w.to)+w.what[len(w.to.Kind):], err)
+	}
+	w.done(nil)
+}
+
+// outcomeOfTell reports whether a message that ended with err has arrived: the method has made that of it, or no
+// attempt would make another. All else is tried again.
+func outcomeOfTell(err error) bool {
+	if errors.Is(err, ErrTellAgain) {
+		return false
+	}
+	var own *raysys.TaskError
+	return failedBy(err) || errors.As(err, &own) || slices.ContainsFunc([]error{
+		ErrReplyGone, ErrUnsettled, raysys.ErrDeadline, raysys.ErrKeyReused, raysys.ErrNondeterministic, raysys.ErrBadOption,
+		raysys.ErrInvalidRef, raysys.ErrTooLarge, raysys.ErrEncode, raysys.ErrFilter,
+	}, func(e error) bool { return errors.Is(err, e) })
+}

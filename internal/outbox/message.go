@@ -1,0 +1,69 @@
+package outbox
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// A stored message is
+//
+//	version 1 | kind | receiver | body
+//
+// under its number, 8 bytes, big-endian, so that the records of a grain stand in the order in which it has sent them.
+const recordVersion = 1
+
+// Tell is the kind of calls of grains.
+const Tell = "tell"
+
+// Message is one thing to deliver.
+type Message struct {
+	Number uint64
+	Kind   string // who delivers it, by what Body says
+	To     string // the receiver: messages with the same keep their order
+	Body   []byte
+	Record []byte // what is stored; Body is a part of it
+	Before uint64 // as it is sent: the message to the same receiver that has to arrive before it; 0 for none
+	Wide   bool   // several may be on their way to its receiver: the receiver keeps their order, or there is none
+
+	state state
+}
+
+// state is that of a message in its line.
+type state uint8
+
+const (
+	waiting state = iota
+	sent
+	arrived
+)
+
+// New packs a message, which has no number yet.
+func New(kind, to string, body []byte) *Message {
+	record := append(wire.AppendBytes(wire.AppendBytes([]byte{recordVersion}, kind), to), body...)
+	return &Message{Kind: kind, To: to, Body: record[len(record)-len(body):], Record: record}
+}
+
+// PlaceBits are those of a number that say which message of its turn it is.
+const PlaceBits = 10
+
+// Name is the name of the record of the message with that number.
+func Name(number uint64) string { return string(binary.BigEndian.AppendUint64(nil, number)) }
+
+// ReadMessage reads a record and its name.
+func ReadMessage(s graindir.Side) (*Message, error) {
+	r := wire.NewReader(s.Data)
+	if v := r.Byte(); v != recordVersion && r.Err() == nil {
+		return nil, fmt.Errorf(
+			"%w: message %x is stored in version %d, and this program knows version %d: it was written by a newer one",
+			graindir.ErrUnreadable, s.Name, v, recordVersion)
+	}
+	m := &Message{Kind: r.String(), To: r.String(), Body: r.Rest(), Record: s.Data}
+	if err := r.Err(); err != nil || len(s.Name) != 8 {
+		return nil, fmt.Errorf("%w: message %x is damaged: %w", graindir.ErrUnreadable, s.Name, wire.ErrCorrupt)
+	}
+	m.Number = binary.BigEndian.Uint64([]byte(s.Name))
+	return m, nil
+}
