@@ -144,25 +144,6 @@ var errFunds = errors.New("not enough money")
 
 var _ = raysys.RegisterError("guide.grains.funds", errFunds)
 
-// A Purse keeps its money too, and each call is a transaction.
-type Purse struct {
-	Money grains.State[int]
-}
-
-func (p *Purse) Pay(ctx context.Context, n int) (int, error) {
-	p.Money.Value -= n
-	if p.Money.Value < 0 {
-		return 0, errFunds // gives Money back what it held
-	}
-	return p.Money.Value, nil // stored together with this result; no Write
-}
-
-var (
-	purses = grains.Define[Purse]("guide.grains.purse", grains.Durable())
-	spend  = grains.Method(purses, "pay", (*Purse).Pay)
-	order  = spend.With(raysys.Key("order-17")) // made again, by another run of the program too, it counts once
-)
-
 // What a State holds outlives each of three nodes.
 func TestGrainState(t *testing.T) {
 	k := testkit.New(t, testkit.Nodes(3))
