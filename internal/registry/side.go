@@ -168,7 +168,8 @@ func (o *page) stored(l *leader) (p graindir.Page) {
 		p.Records = append(p.Records, graindir.Stored{Key: key, Side: s})
 		size += len(key) + len(s.Name) + len(s.Data)
 	}
-	shardlog.ScanFrom(l.shard, all+o.Prefix, max(all+o.Prefix, all+o.From.Key), func(key string, rec shardlog.Record) bool {
+	prefix := all + o.Prefix
+	shardlog.ScanFrom(l.shard, prefix, max(prefix, all+o.From.Key), func(key string, rec shardlog.Record) bool {
 		g := grain{ns: o.ns, id: graindir.ID{Kind: o.Kind, Key: strings.TrimPrefix(key, all)}}
 		var last graindir.Side // of this grain that the page before had
 		if g.id.Key == o.From.Key {
