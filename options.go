@@ -143,7 +143,7 @@ func Key(key string) Option {
 // than an hour in the future, they fail with ErrBadOption.
 func FirstMade(t time.Time) Option {
 	return func(o *core.Options) {
-		if ms := t.UnixMilli(); ms <= 0 || time.Until(t) > time.Hour {
+		if t.Before(time.UnixMilli(1)) || time.Until(t) > time.Hour { // UnixMilli overflows for some years
 			o.Fail(fmt.Errorf("%w: FirstMade(%v): give a time from 1970 to an hour from now", ErrBadOption, t))
 			return
 		}

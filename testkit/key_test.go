@@ -55,6 +55,31 @@ func TestKeyOfADeadNode(t *testing.T) {
 	}, testkit.Table(table), testkit.Nodes(3))
 }
 
+// TestKeyOfALongTurn: KeepReplies begins with the outcome of a call, also where the call took longer than that.
+func TestKeyOfALongTurn(t *testing.T) {
+	table := raysys.NewTable()
+	tills := grains.DefineIn[till](table, "till", grains.Durable(), grains.KeepReplies(10*time.Minute))
+	pay := grains.Method(tills, "pay", func(g *till, _ context.Context, n int) (int, error) {
+		<-time.After(15 * time.Minute)
+		g.paid.Value += n
+		return g.paid.Value, nil
+	}).With(raysys.Key("order-17"), raysys.NoDeadline())
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		g := tills.Get("x")
+		call := func(want int) {
+			k.T().Helper()
+			if n, err := pay.Call(k.Context(), g, 5).Get(k.Context()); n != want || err != nil {
+				k.T().Errorf("the key gets %d, %v; want %d", n, err, want)
+			}
+		}
+		call(5)
+		k.Advance(9 * time.Minute)
+		call(5)
+		k.Advance(2 * time.Minute)
+		call(10)
+	}, testkit.Table(table), testkit.Nodes(2))
+}
+
 // TestManyKeysOfOneGrain: a grain that is called with 20,000 keys refuses none of them. Each call that is made again with its key gets
 // its outcome, or hears that it has counted, also after the grain's node has died.
 func TestManyKeysOfOneGrain(t *testing.T) {

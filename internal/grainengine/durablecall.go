@@ -60,7 +60,7 @@ func (c *call) doDurable(a *activation) (panicked any) {
 		case p.Until != 0:
 			p.Kind, p.Turn, p.Seq = replies.OfTurn, c.Future.Up().RunID(), c.Future.Seq()
 		}
-		p.Made, p.First = time.Now().UnixMilli(), firstMade(c)
+		p.First = firstMade(c)
 		known, crowded, err := d.known(p, named, time.Now())
 		switch {
 		case crowded:
@@ -114,6 +114,10 @@ func (c *call) doDurable(a *activation) (panicked any) {
 	e := &endedTurn{call: c, taken: by}
 	if kept {
 		e.reply = p
+		now := time.Now()
+		if p.Made = now.UnixMilli(); p.Until != 0 { // for KeepReplies from here on: the turn may have taken longer
+			p.Until = now.Add(a.kind.def.Replies).UnixMilli()
+		}
 	}
 	if err == nil {
 		if err = d.changes(e); err == nil && e.reply != nil {

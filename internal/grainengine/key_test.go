@@ -135,6 +135,8 @@ func TestKeyOptions(t *testing.T) {
 		"first made at the zero time":      at(time.Time{}),
 		"first made in the year 1":         at(time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC)),
 		"first made in 1969":               at(time.Unix(-1, 0)),
+		"first made a billion years ago":   at(time.Unix(-1<<55, 0)),
+		"first made in a billion years":    at(time.Unix(1<<55, 0)),
 		"first made in the year 9999":      at(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)),
 		"first made in more than an hour":  at(time.Now().Add(2 * time.Hour)),
 		"of a plain kind":                  note.With(key).Call(ctx, plain.Get("x"), 1),
@@ -197,7 +199,7 @@ func TestKeyFormats(t *testing.T) {
 func TestManyKeys(t *testing.T) {
 	v := newVaults(t)
 	a, b := v.net.add("a"), v.net.add("b")
-	ctx, g := a.context(), v.kind.Get("x")
+	ctx, g := v.net.add("c").context(), v.kind.Get("x")
 	v.net.put(idOf(g), a)
 	const all, batch = 20_000, 1000
 	call := func(i int) raysys.Ref[int] { return v.add.With(raysys.Key(fmt.Sprint(i))).Call(ctx, g, 1) }
@@ -213,7 +215,10 @@ func TestManyKeys(t *testing.T) {
 		}
 	}
 	for _, at := range []*fakeNode{a, b} {
-		v.net.put(idOf(g), at)
+		if at == b { // which reads what is stored
+			a.kill()
+			v.net.put(idOf(g), b)
+		}
 		for i := range all {
 			if i%53 != 0 && i < all-10 {
 				continue
@@ -243,9 +248,8 @@ func TestManyKeys(t *testing.T) {
 func TestFirstMade(t *testing.T) {
 	v := newVaults(t, grains.KeepReplies(time.Millisecond))
 	a, b := v.net.add("a"), v.net.add("b")
-	g := v.kind.Get("x")
-	v.net.put(idOf(g), b)
-	ctx := a.context()
+	ctx, g := v.net.add("c").context(), v.kind.Get("x")
+	v.net.put(idOf(g), a)
 	plain := v.add.With(raysys.Key("order-17"))
 	order := plain.With(raysys.FirstMade(time.Now()))
 	wants(t, ctx, order.Call(ctx, g, 5), 5)
@@ -258,7 +262,10 @@ func TestFirstMade(t *testing.T) {
 	})
 	sum := 5
 	for _, at := range []*fakeNode{a, b} { // by the reply whose time is over, then by what is stored of it
-		v.net.put(idOf(g), at)
+		if at == b {
+			a.kill()
+			v.net.put(idOf(g), b)
+		}
 		err := nodetest.Fails(t, ctx, order.Call(ctx, g, 5), grains.ErrReplyGone)
 		if !strings.Contains(err.Error(), "it was first made at") {
 			t.Error(err)

@@ -89,8 +89,9 @@ func (r *Book) Add(p *Reply) {
 	}
 	r.ByCall[p.Call] = p
 	if p.Made == 0 && p.Until != 0 {
-		p.Made = max(p.Until-r.keys.keep, 1) // of a record that does not say it
+		p.Made = p.Until - r.keys.keep // of a record that does not say it
 	}
+	p.Made = boundTime(p.Made)
 	k := &r.Kinds[p.Kind]
 	k.N++
 	k.Size += p.weight()

@@ -25,6 +25,7 @@ type keys struct {
 	next      uint64   // the number of the next block
 	keep      int64    // grains.KeepReplies, in milliseconds
 	forgotten int64    // when the newest call was made whose key is not known any more, in ms since 1970; or 0
+	seen      int64    // when forgotten was first seen to be of a clock that was ahead, in ms since 1970; or 0
 	raised    bool     // forgotten is to be stored
 	early     int      // keys that went before KeepReplies was over
 	sizes     keySizes
@@ -47,8 +48,8 @@ const (
 	// clocks is how much the clocks of nodes may differ: a call that was first made so long after forgotten may be
 	// before it.
 	clocks = 5 * time.Second
-	// ahead is how far a time may be in the future: one beyond that is of a clock that was ahead, and counts for
-	// nothing.
+	// ahead is how far a time may be in the future: one beyond that is of a clock that was ahead, and counts as the
+	// time at which that was seen. What it overwrote is before that.
 	ahead = time.Hour
 	// lastTime is the largest time of a record, in milliseconds: the year 9999.
 	lastTime = 253402300799999
@@ -144,13 +145,25 @@ func (k *keys) find(call raysys.TaskID, now time.Time) *block {
 
 // forget notes that the key of a call is not known any more.
 func (k *keys) forget(made int64, now time.Time) {
-	if k.forgotten > now.Add(ahead).UnixMilli() {
-		k.forgotten = 0
-	}
-	if made = min(made, now.UnixMilli()); made > k.forgotten {
-		k.forgotten, k.raised = made, true
+	made = boundTime(max(min(made, now.UnixMilli()), k.past(now)))
+	if made != k.forgotten {
+		k.forgotten, k.seen, k.raised = made, 0, true
 	}
 }
+
+// past is forgotten as it counts by a clock that says now.
+func (k *keys) past(now time.Time) int64 {
+	if k.forgotten <= now.Add(ahead).UnixMilli() {
+		return k.forgotten
+	}
+	if ms := boundTime(now.UnixMilli()); k.seen == 0 || k.seen > ms {
+		k.seen = ms
+	}
+	return k.seen
+}
+
+// boundTime is the time that a record may have which is nearest to ms: a clock may be before 1970, or after 9999.
+func boundTime(ms int64) int64 { return min(max(ms, 1), lastTime) }
 
 // store adds forgotten to a commit.
 func (k *keys) store(c *graindir.Commit) {
@@ -221,12 +234,9 @@ func (r *Book) makeKey(p *Reply) {
 	r.rewrite = append(r.rewrite, p)
 }
 
-// upTo is forgotten where no clock that was ahead has left it, with the blocks that are over and go with the next
-// commit.
-func (k *keys) upTo(now time.Time) (forgotten int64) {
-	if k.forgotten <= now.Add(ahead).UnixMilli() {
-		forgotten = k.forgotten
-	}
+// upTo is forgotten, with the blocks that are over and go with the next commit.
+func (k *keys) upTo(now time.Time) int64 {
+	forgotten := k.past(now)
 	for _, b := range k.blocks {
 		if k.over(b, now) {
 			forgotten = max(forgotten, b.last)
@@ -241,7 +251,7 @@ func (r *Book) WhyGone(p, old *Reply, now time.Time) string {
 	if p.Kind != OfDriver && r.keys.find(p.Call, now) != nil {
 		return "the call was made, and the grain had to drop its reply"
 	}
-	if p.First == 0 {
+	if p.First == 0 || p.Kind != OfKey { // those of a turn and of a schedule have floors
 		return ""
 	}
 	forgotten := r.keys.upTo(now)

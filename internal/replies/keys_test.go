@@ -222,33 +222,87 @@ func TestKeysOfAWholeHour(t *testing.T) {
 	}
 }
 
-// TestForgottenByAClockAhead: what a clock that was a month ahead has left refuses no call once the clock is right.
+// TestForgottenByAClockAhead: what a clock that was a month ahead has left refuses only calls that were first made
+// before the clock was right again. A key that was forgotten before is among them.
 func TestForgottenByAClockAhead(t *testing.T) {
 	x := newTable(t)
 	x.r.keys.sizes = keySizes{whole: 2, block: 2, blocks: 1}
-	right := x.now
-	x.now = right.Add(30 * 24 * time.Hour)
-	for range 20 {
-		if err := x.call(&Reply{Kind: OfKey}); err != nil {
-			t.Fatal(err)
+	twenty := func() {
+		t.Helper()
+		for range 20 {
+			if err := x.call(&Reply{Kind: OfKey}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	made := func(at time.Time) error {
+		return x.call(&Reply{Call: idOfKey(1), Kind: OfKey, First: at.UnixMilli()})
+	}
+	begun := x.now
+	twenty()
+	right := begun.Add(time.Minute)
 	x.now = right
-	x.restart()
-	if err := x.call(&Reply{Kind: OfKey, First: x.now.UnixMilli()}); err != nil {
-		t.Errorf("a call that was first made now: %v", err)
+	if err := made(begun); !errors.Is(err, errGone) {
+		t.Fatalf("a key that is forgotten: %v", err)
 	}
-	for range 20 {
-		if err := x.call(&Reply{Kind: OfKey}); err != nil {
-			t.Fatal(err)
+	x.now = right.Add(30 * 24 * time.Hour)
+	twenty()
+	for range 3 {
+		x.now = right
+		x.restart()
+		if err := made(begun); !errors.Is(err, errGone) {
+			t.Errorf("a key that was forgotten before the clock was ahead: %v", err)
+		}
+		right = right.Add(10 * time.Second)
+		x.now = right
+		if err := x.call(&Reply{Kind: OfKey, First: x.now.UnixMilli()}); err != nil {
+			t.Errorf("a call that was first made 10 s after the clock was right: %v", err)
 		}
 	}
+	twenty()
 	if err := x.call(&Reply{Kind: OfKey, First: x.now.UnixMilli()}); !errors.Is(err, errGone) {
 		t.Errorf("keys of now are forgotten, and a call that was first made before is let in: %v", err)
 	}
 	x.now = x.now.Add(10 * time.Second)
 	if err := x.call(&Reply{Kind: OfKey, First: x.now.UnixMilli()}); err != nil {
 		t.Errorf("a call that was first made 10 s after what is forgotten: %v", err)
+	}
+}
+
+// TestKeysOfAWrongClock: what a grain stores by a clock of before 1970, or after 9999, it reads again.
+func TestKeysOfAWrongClock(t *testing.T) {
+	for _, at := range []time.Time{time.Unix(-1000, 0), time.UnixMilli(0), time.Unix(1<<39, 0)} {
+		x := newTable(t)
+		x.now = at
+		x.r.keys.sizes = keySizes{whole: 2, block: 2, blocks: 2}
+		for range 20 {
+			if err := x.call(&Reply{Kind: OfKey}); err != nil {
+				t.Fatal(err)
+			}
+			x.restart()
+		}
+		if len(x.sides) == 0 {
+			t.Errorf("by a clock that says %v nothing is stored of old keys", at)
+		}
+	}
+}
+
+// TestFiringsNeedNoFirstMade: that keys are forgotten refuses no call that has a floor: of a turn, or of a schedule.
+// The runtime says of a firing that it repeats when it was first made.
+func TestFiringsNeedNoFirstMade(t *testing.T) {
+	x := newTable(t)
+	x.r.keys.sizes = keySizes{whole: 2, block: 2, blocks: 1}
+	for range 20 {
+		if err := x.call(&Reply{Kind: OfKey}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := x.now.UnixMilli() - 1
+	if err := x.call(&Reply{Kind: OfKey, First: first}); !errors.Is(err, errGone) {
+		t.Errorf("a call with a key: %v", err)
+	}
+	if err := x.call(&Reply{Kind: OfTurn, Turn: raysys.TaskID{Hi: 2}, Seq: 1, First: first}); err != nil {
+		t.Errorf("a firing: %v", err)
 	}
 }
 

@@ -50,7 +50,7 @@ type Reply struct {
 	Kind     Kind
 	Turn     raysys.TaskID // OfTurn: that made the call, and the id of its floor
 	Seq      uint64        // OfTurn: of the call in turn; of a floor: up to where
-	Made     int64         // when the turn of the call began, in milliseconds since 1970
+	Made     int64         // when the turn of the call ended, in milliseconds since 1970
 	First    int64         // of a call: when it was first made, by its caller; 0 for not known. It is not stored
 	floor    *Reply        // that has been raised because this one goes
 	unstored bool          // a floor that is in no commit yet
