@@ -2,6 +2,8 @@ package grainengine_test
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,6 +161,15 @@ func TestKeyOptions(t *testing.T) {
 // keyedOrder17 is where the reply of vault/x to the key "order-17" is stored.
 const keyedOrder17 = "a0a899925375849d7e38f10a86618cd8"
 
+func idOfOrder17(t *testing.T) (id raysys.TaskID) {
+	t.Helper()
+	b, err := hex.DecodeString(keyedOrder17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raysys.TaskID{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}
+}
+
 // TestKeyFormats: the frame of a call with a key, and the record of its reply, are what testdata says this version writes.
 func TestKeyFormats(t *testing.T) {
 	v := newVaults(t)
@@ -247,9 +258,9 @@ func TestManyKeys(t *testing.T) {
 // too. One that does not say it counts again.
 func TestFirstMade(t *testing.T) {
 	v := newVaults(t, grains.KeepReplies(time.Millisecond))
-	a, b := v.net.add("a"), v.net.add("b")
-	ctx, g := v.net.add("c").context(), v.kind.Get("x")
-	v.net.put(idOf(g), a)
+	nodes := []*fakeNode{v.net.add("a"), v.net.add("b"), v.net.add("c")}
+	ctx, g := v.net.add("d").context(), v.kind.Get("x")
+	v.net.put(idOf(g), nodes[0])
 	plain := v.add.With(raysys.Key("order-17"))
 	order := plain.With(raysys.FirstMade(time.Now()))
 	wants(t, ctx, order.Call(ctx, g, 5), 5)
@@ -261,20 +272,23 @@ func TestFirstMade(t *testing.T) {
 		return errors.Is(err, grains.ErrReplyGone)
 	})
 	sum := 5
-	for _, at := range []*fakeNode{a, b} { // by the reply whose time is over, then by what is stored of it
-		if at == b {
-			a.kill()
-			v.net.put(idOf(g), b)
+	for i, at := range nodes { // by the reply whose time is over, by that of the store, and when the reply has gone
+		if i > 0 {
+			nodes[i-1].kill()
+			v.net.put(idOf(g), at)
 		}
 		err := nodetest.Fails(t, ctx, order.Call(ctx, g, 5), grains.ErrReplyGone)
 		if !strings.Contains(err.Error(), "it was first made at") {
 			t.Error(err)
 		}
 		sum++
-		wants(t, ctx, v.add.Call(ctx, g, 1), sum) // its commit removes the reply
-	}
-	if n := v.kept("x"); n > 3 {
-		t.Errorf("%d replies are stored", n)
+		wants(t, ctx, v.add.Call(ctx, g, 1), sum) // after a restart its commit removes the reply
+		v.net.store.mu.Lock()
+		_, there := v.net.store.replies[idOf(g)][idOfOrder17(t)]
+		v.net.store.mu.Unlock()
+		if there != (i == 0) {
+			t.Errorf("at node %d the reply is stored: %v", i, there)
+		}
 	}
 	wants(t, ctx, plain.With(raysys.FirstMade(time.Now().Add(time.Minute))).Call(ctx, g, 5), sum+5)
 	nodetest.Eventually(t, "it counts again", func() bool {

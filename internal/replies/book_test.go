@@ -23,10 +23,11 @@ type table struct {
 	sides  map[string][]byte
 	now    time.Time
 	next   uint64
+	room   int // of a commit, for what goes
 }
 
 func newTable(t *testing.T) *table {
-	x := &table{t: t, stored: map[raysys.TaskID][]byte{}, sides: map[string][]byte{}, now: time.Unix(1000, 0)}
+	x := &table{t: t, stored: map[raysys.TaskID][]byte{}, sides: map[string][]byte{}, now: time.Unix(1000, 0), room: 64}
 	x.r = New(0, time.Hour)
 	return x
 }
@@ -65,7 +66,7 @@ func (x *table) commit(p *Reply) {
 		}
 	}
 	var c graindir.Commit
-	x.r.Changes(&c, x.now, 64)
+	x.r.Changes(&c, x.now, x.room)
 	for _, id := range c.Forget {
 		delete(x.stored, id)
 	}

@@ -287,6 +287,58 @@ func TestKeysOfAWrongClock(t *testing.T) {
 	}
 }
 
+// TestRestoredKeysOfABlock: a reply whose key is in a block, and which no commit had room to remove, goes after a restart.
+func TestRestoredKeysOfABlock(t *testing.T) {
+	x := newTable(t)
+	x.r.keys.sizes, x.room = keySizes{whole: 2, block: 2, blocks: 9}, 1
+	for range 4 {
+		if err := x.call(&Reply{Kind: OfKey}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(x.sides) != 1 || len(x.stored) != 3 {
+		t.Fatalf("%d blocks and %d replies are stored", len(x.sides), len(x.stored))
+	}
+	x.restart()
+	if n := x.r.Kinds[OfKey].N; n != 2 {
+		t.Errorf("%d replies are whole after a restart", n)
+	}
+	x.commit(nil)
+	if len(x.stored) != 2 {
+		t.Errorf("%d replies are stored", len(x.stored))
+	}
+}
+
+// TestKeyAfterItsBlock: a call whose key was in a block that was over by one clock, and is not by another one, is known
+// for KeepReplies of its own.
+func TestKeyAfterItsBlock(t *testing.T) {
+	x := newTable(t)
+	x.r.keys.sizes = keySizes{whole: 2, block: 2, blocks: 9}
+	begun := x.now
+	for i := range 6 { // the first block is newer than the second one, which waits for it
+		x.now = begun
+		if i < 2 {
+			x.now = begun.Add(time.Minute)
+		}
+		if err := x.call(&Reply{Kind: OfKey}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.now = begun.Add(time.Hour + 2*time.Second)
+	if err := x.call(&Reply{Call: idOfKey(3), Kind: OfKey}); err != nil || len(x.sides) != 2 {
+		t.Fatalf("a key whose block is over, of %d: %v", len(x.sides), err)
+	}
+	x.now = begun.Add(time.Hour - time.Second)
+	x.restart()
+	x.commit(nil)
+	x.now = begun.Add(time.Hour + 3*time.Second)
+	x.restart()
+	p := &Reply{Call: idOfKey(3), Kind: OfKey}
+	if old := x.r.ByCall[p.Call]; (old == nil || old.Over(x.now)) && x.r.WhyGone(p, old, x.now) == "" {
+		t.Error("the key is forgotten a second after its call")
+	}
+}
+
 // TestFiringsNeedNoFirstMade: that keys are forgotten refuses no call that has a floor: of a turn, or of a schedule.
 // The runtime says of a firing that it repeats when it was first made.
 func TestFiringsNeedNoFirstMade(t *testing.T) {
