@@ -136,7 +136,8 @@ func Key(key string) Option {
 // the order. A grain that may have forgotten the call's Key, since other keys of calls made then or later are
 // forgotten, does not run the method then: the call fails with grains.ErrReplyGone, which says that it may have
 // counted. Without FirstMade such a call counts again. Times count to the millisecond, and those of a grain that are
-// less than 5 s apart are taken as one, since clocks of nodes differ.
+// less than 5 s apart are taken as one, since clocks of nodes differ: a time of a clock that is further ahead of those of
+// the grain's nodes does not protect the call.
 //
 // Each run that repeats the call gives the same time, or an earlier one. The runtime gives the time of a call when it
 // repeats it by itself. For calls with a Key; elsewhere, and with a time before 1970, such as the zero Time, or more

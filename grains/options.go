@@ -98,12 +98,12 @@ func Durable() Option {
 	return func(o *grainengine.KindOptions) error { o.Durable = true; return nil }
 }
 
-// KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again, and to
-// calls with a raysys.Key: 1 h unless set. It must be longer than such a task takes with all its attempts, and than a
-// program that was cut off takes to make its keyed calls again: a call that is repeated with its key after that counts
-// again, unless it has raysys.FirstMade. Of a grain that is called with many keys they go 1,024 at a time, when the
-// newest of them is over. Firings of a schedule take no room of keys: as of a task's calls, their oldest replies go
-// first.
+// KeepReplies is how long after its outcome a Durable grain keeps its reply to a call of a task or grain, which may run
+// again, or to a call with a raysys.Key: 1 h unless set. It must be longer than such a task takes with all its
+// attempts, and than a program that was cut off takes to make its keyed calls again: a call that is repeated with its
+// key after that counts again, unless it has raysys.FirstMade. Of a grain that is called with many keys they go 1,024
+// at a time, when the newest of them is over. Firings of a schedule take no room of keys: as of a task's calls, their
+// oldest replies go first.
 func KeepReplies(d time.Duration) Option {
 	return func(o *grainengine.KindOptions) error {
 		if d <= 0 {
