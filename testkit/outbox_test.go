@@ -20,7 +20,9 @@ import (
 type herald struct{ N grains.State[int] }
 
 // chronicle is a durable receiver, which stores what it has heard, by sender.
-type chronicle struct{ Heard grains.State[map[string][]int] }
+type chronicle struct {
+	Heard grains.State[map[string][]int]
+}
 
 // bystander is a plain receiver.
 type bystander struct{}
