@@ -46,6 +46,16 @@ func (s states) Restore(id graindir.ID, names []string, token graindir.Token, do
 	r.Restore(id, names, token, done)
 }
 
+// Counter implements graindir.States.
+func (s states) Counter(id graindir.ID, token graindir.Token, done func(graindir.Restored, error)) {
+	r, err := s.n.registry()
+	if err != nil {
+		done(graindir.Restored{}, err)
+		return
+	}
+	registry.RestoreCounter(r, id, token, done)
+}
+
 // Commit implements graindir.States.
 func (s states) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, done func(graindir.ETag, error)) {
 	r, err := s.n.registry()

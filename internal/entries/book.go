@@ -112,12 +112,16 @@ func (b *Book) change(p place, data []byte) {
 	if bytes.Equal(old, data) { // no record is empty
 		return
 	}
+	more := len(data) - len(old) // bytes; an entry that gets no larger fits at the bound too, and beyond it
+	if !had {
+		more += len(p.key)
+	}
 	switch {
 	case data == nil:
 	case !had && b.n >= MaxEntries:
 		b.fail(p, fmt.Errorf("%w: the grain has %d entries, which is the most: %s", raysys.ErrTooLarge, b.n, spread))
 		return
-	case b.size+len(p.key)+len(data)-len(old) > MaxBytes:
+	case more > 0 && b.size+more > MaxBytes:
 		b.fail(p, fmt.Errorf("%w: the grain's entries have %d bytes, and may have %d: %s",
 			raysys.ErrTooLarge, b.size, MaxBytes, spread))
 		return

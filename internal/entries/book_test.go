@@ -283,6 +283,43 @@ func TestBounds(t *testing.T) {
 	fails("16777216")
 }
 
+// TestAtTheBound: a grain whose entries have come to the bound of their bytes, or stand beyond it since a field is back,
+// still takes a value that is no larger than what it replaces, and loses entries.
+func TestAtTheBound(t *testing.T) {
+	s := open(t, map[string][]byte{})
+	key := func(i int) string { return fmt.Sprintf("%0*d", entries.MaxKey, i) }
+	s.lines.Set(key(0), line{Text: strings.Repeat("v", 60_000)})
+	s.endTurn(t)
+	one := entries.MaxKey + len(s.pending[0].Data)
+	n := entries.MaxBytes / one
+	for i := 1; i < n; i++ {
+		s.lines.Set(key(i), line{Text: strings.Repeat("v", 60_000)})
+	}
+	s.endTurn(t)
+	room := entries.MaxBytes - n*one // less than the key that changes would take a second time
+	s.codes.Set(1, strings.Repeat("v", room-entries.MaxKey/2))
+	s.endTurn(t)
+	s.lines.Set(key(0), line{Text: strings.Repeat("w", 60_000)})
+	s.endTurn(t)
+	if v, _ := s.lines.Get(key(0)); v.Text[0] != 'w' {
+		t.Error("the entry has its former value")
+	}
+
+	s.commit()
+	data := s.stored[entries.AppendName("lines", 's', key(0))]
+	s.stored[entries.AppendName("lines", 's', "beyond")] = data
+	s = open(t, s.stored)
+	s.lines.Set("beyond", line{Text: "less"})
+	s.endTurn(t)
+	s = open(t, s.stored)
+	s.lines.Set(key(1), line{Text: strings.Repeat("x", 60_000)})
+	s.endTurn(t)
+	s.lines.Set("one more", line{})
+	if _, err := s.book.Changes(); !errors.Is(err, raysys.ErrTooLarge) {
+		t.Errorf("a new entry beyond the bound: %v", err)
+	}
+}
+
 // TestNotNow: where nothing may be changed, Set and Delete panic and say why, and a Map of no grain is empty.
 func TestNotNow(t *testing.T) {
 	no := errors.New("not now")

@@ -105,6 +105,8 @@ type States interface {
 	Save(id ID, name string, token Token, etag ETag, data []byte, done func(ETag, error))
 	// Restore reads what is stored of a durable grain, with the named States in that order. It fails like Load.
 	Restore(id ID, names []string, token Token, done func(Restored, error))
+	// Counter is Restore of the counter and its version alone, whatever else is stored.
+	Counter(id ID, token Token, done func(Restored, error))
 	// Commit stores c if token is current and c.After is the version of the grain's counter. It fails like Save. What c
 	// refers to is not changed afterwards.
 	Commit(id ID, token Token, c Commit, done func(ETag, error))

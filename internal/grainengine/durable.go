@@ -673,7 +673,7 @@ func (d *durable) storeCommit(c *graindir.Commit) (graindir.ETag, error) {
 		case !open && !errors.Is(err, graindir.ErrETag):
 			return graindir.ETag{}, fmt.Errorf("commit: %w", err)
 		}
-		r, back := awaited(d, func(done func(graindir.Restored, error)) { s.Restore(id, nil, token, done) })
+		r, back := awaited(d, func(done func(graindir.Restored, error)) { s.Counter(id, token, done) })
 		switch {
 		case errors.Is(back, raysys.ErrMoved):
 			return graindir.ETag{}, back

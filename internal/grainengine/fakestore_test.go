@@ -159,6 +159,15 @@ func (s *fakeStore) restore(n *fakeNode, id graindir.ID, names []string, token g
 	return r, nil
 }
 
+// Counter implements graindir.States.
+func (f fakeStates) Counter(id graindir.ID, token graindir.Token, done func(graindir.Restored, error)) {
+	s := f.node.net.store
+	f.node.net.answer("restore", func() {
+		r, err := s.restore(f.node, id, nil, token)
+		done(graindir.Restored{Version: r.Version, Counter: r.Counter}, err)
+	})
+}
+
 func (f fakeStates) Commit(id graindir.ID, token graindir.Token, c graindir.Commit, done func(graindir.ETag, error)) {
 	s := f.node.net.store
 	f.node.net.answer("commit", func() { done(s.commit(id, token, c)) })

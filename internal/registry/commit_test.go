@@ -243,6 +243,30 @@ func TestSides(t *testing.T) {
 	}
 }
 
+// TestRestoreCounter: who asks for the counter alone gets no replies and no Side records, in one answer.
+func TestRestoreCounter(t *testing.T) {
+	e := served(t)
+	now := place(t, e, aliveNode)
+	g := alice(now.Token)
+	counter := graindir.Counter{Turn: 7, Nonce: 9}
+	b := shardlog.Batch{Puts: []shardlog.Put{
+		{Key: g.counterKey(), Value: appendCounter(counter)},
+		{Key: g.replyKey(raysys.TaskID{Lo: 1}), Value: []byte{1}},
+		{Key: g.sidePrefix('k') + "1", Value: []byte{1}},
+		{Key: g.sidePrefix('m') + "\xff\xff", Value: make([]byte, 64<<10)},
+	}}
+	if _, err := e.reg.led[0].shard.Commit(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	a := says(e, aliveNode, &restore{load: load{g, nil}, last: behindAll})
+	if a.err != nil || a.value.Counter != counter || a.value.Version == (graindir.ETag{}) {
+		t.Errorf("%+v, %v, want %+v", a.value, a.err, counter)
+	}
+	if a.value.more || len(a.value.States)+len(a.value.Replies)+len(a.value.Sides) > 0 {
+		t.Errorf("more than the counter: %+v", a.value)
+	}
+}
+
 // TestStoredPages: what is stored of the grains of a kind comes in pages of 1,000 grains or about pageBytes, each record
 // once, grain by grain in the order of their keys: those of the kind, the namespace and the prefix alone.
 func TestStoredPages(t *testing.T) {

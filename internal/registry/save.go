@@ -195,6 +195,15 @@ func restorePages(
 	})
 }
 
+// behindAll is behind all replies and Side records: no family is its own.
+var behindAll = graindir.Side{Family: 0xff}
+
+// RestoreCounter is graindir.States.Counter.
+func RestoreCounter(r *Registry, id graindir.ID, token graindir.Token, done func(graindir.Restored, error)) {
+	o := &restore{load: load{grain{r.cfg.Namespace, id, token}, nil}, last: behindAll}
+	ask(r, o, func(page restored, err error) { done(page.Restored, err) })
+}
+
 func (o *restore) serve(l *leader, q *asked[restored]) {
 	if err := l.authorize(&o.grain, q.from); err != nil {
 		q.fail(err)
