@@ -135,6 +135,44 @@ func TestStored(t *testing.T) {
 	end(n)
 }
 
+// TestStoredEnds: the walk ends with its context, within a page too.
+func TestStoredEnds(t *testing.T) {
+	table := raysys.NewTable()
+	racks := grains.DefineIn[bookrack](table, "bookrack", grains.Durable())
+	set := grains.Action0(racks, "set", func(s *bookrack, _ context.Context) error {
+		s.Owner.Value = "ann"
+		return nil
+	})
+	n, err := system.New(system.Config{Table: table, Data: t.TempDir(), Namespace: "test"})
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(t.Context())
+	for key := range 100 { // so that each shard has several
+		if _, err := set.Call(ctx, racks.Get(fmt.Sprint(key))).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	walk, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen := 0
+	for s, err := range grains.Stored(walk, racks, "") {
+		switch seen++; {
+		case seen == 1 && err == nil:
+			cancel()
+		case seen > 2, !errors.Is(err, context.Canceled), s.Key != "":
+			t.Fatalf("after its end: %q, %v", s.Key, err)
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d grains and errors", seen)
+	}
+}
+
 func panicOf(f func()) (p any) {
 	defer func() { p = recover() }()
 	f()

@@ -316,7 +316,11 @@ func EachStored(
 			if len(of) == 0 {
 				return true
 			}
-			g, err := readStored(h.k, e, of)
+			g, err := readStored(ctx, h.k, e, of)
+			if ctx.Err() != nil {
+				fails(context.Cause(ctx))
+				return false
+			}
 			if err != nil {
 				id := graindir.ID{Kind: h.k.name, Key: of[0].Key}
 				err = fmt.Errorf("read what is stored of %s: %w", Shown(id), err)
@@ -367,7 +371,7 @@ func askPage(ctx context.Context, s graindir.States, q graindir.Query) (p graind
 }
 
 // readStored makes a G of the records of a grain, of which the first is its counter.
-func readStored(k *kind, e *Engine, of []graindir.Stored) (g any, err error) {
+func readStored(ctx context.Context, k *kind, e *Engine, of []graindir.Stored) (g any, err error) {
 	g = k.make()
 	book, err := bindMaps(k, g, func() error {
 		return errors.New("it was read from the store, and belongs to no active grain")
@@ -388,7 +392,7 @@ func readStored(k *kind, e *Engine, of []graindir.Stored) (g any, err error) {
 		case i < 0:
 			continue
 		}
-		if err := k.states[i].readInto(g, e, graindir.ID{Kind: k.name, Key: s.Key}, s.Data); err != nil {
+		if err := k.states[i].readInto(ctx, g, e, graindir.ID{Kind: k.name, Key: s.Key}, s.Data); err != nil {
 			return nil, fmt.Errorf("state %q: %w: %w", s.Name, graindir.ErrUnreadable, err)
 		}
 	}
@@ -401,8 +405,26 @@ func readStored(k *kind, e *Engine, of []graindir.Stored) (g any, err error) {
 	return g, nil
 }
 
+// fetchFor fetches a large State, and does not outlive ctx.
+func fetchFor(
+	ctx context.Context, r graindir.Retainer, id graindir.ID, name string, written []byte,
+) (record []byte, err error) {
+	type outcome struct {
+		record []byte
+		err    error
+	}
+	got := make(chan outcome, 1)
+	r.FetchState(id, name, written, func(record []byte, err error) { got <- outcome{record, err} })
+	select {
+	case o := <-got:
+		return o.record, o.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // readInto sets the Value of a State in g, which it does not join to a cell.
-func (d stateDef) readInto(g any, e *Engine, id graindir.ID, record []byte) error {
+func (d stateDef) readInto(ctx context.Context, g any, e *Engine, id graindir.ID, record []byte) error {
 	v := d.fieldIn(g)
 	plan, err := v.Interface().(stateField).plan()
 	if err != nil {
@@ -412,8 +434,7 @@ func (d stateDef) readInto(g any, e *Engine, id graindir.ID, record []byte) erro
 		if e.cfg.Retainer == nil {
 			return raysys.ErrNoStore
 		}
-		record, err = wait(func(done func([]byte, error)) { e.cfg.Retainer.FetchState(id, d.name, written, done) })
-		if err != nil {
+		if record, err = fetchFor(ctx, e.cfg.Retainer, id, d.name, written); err != nil {
 			return err
 		}
 	}
