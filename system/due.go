@@ -1,7 +1,10 @@
 package system
 
 import (
+	"cmp"
 	"context"
+
+	"go.uber.org/zap"
 
 	"github.com/raysys/raysys/internal/due"
 	"github.com/raysys/raysys/internal/graindir"
@@ -35,6 +38,8 @@ func takeDue(n *Node, list []due.Item) error {
 // wakeGrains calls the grains that are always on, and returns the other items.
 func wakeGrains(n *Node, list []due.Item) (rest []due.Item) {
 	var ctx context.Context
+	var why error
+	bad := 0
 	for i := range list {
 		kind, key, ok := list[i].Wakes()
 		switch {
@@ -44,7 +49,15 @@ func wakeGrains(n *Node, list []due.Item) (rest []due.Item) {
 		case ctx == nil:
 			ctx = n.Context(context.Background())
 		}
-		_ = grainengine.Wake(ctx, n.cfg.Table, graindir.ID{Kind: kind, Key: key}) // the leader looks what has come of it
+		// The leader looks what has come of it.
+		if err := grainengine.Wake(ctx, n.cfg.Table, graindir.ID{Kind: kind, Key: key}); err != nil {
+			why = cmp.Or(why, err)
+			bad++
+		}
+	}
+	if bad > 0 {
+		n.log.Warn("cannot wake grains: what they have told others stays stored until their kind is Durable here again, or "+
+			"always on", zap.Int("grains", bad), zap.Error(why))
 	}
 	return rest
 }

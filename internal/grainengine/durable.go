@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -466,6 +467,9 @@ func (w *committer) Run() {
 		d.flight, d.version, d.counter = nil, version, c.Counter
 		if len(d.removes) > 0 {
 			d.sender.Load().Removed(d.removes)
+			if len(d.ended) == 0 && len(d.sender.Load().Gone(1)) > 0 { // the rest had no room
+				d.ended = append(d.ended, &endedTurn{})
+			}
 		}
 		for _, t := range done {
 			if t.reply != nil {
@@ -484,13 +488,13 @@ func (w *committer) Run() {
 func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 	c := graindir.Commit{After: d.version, Counter: graindir.Counter{Turn: d.counter.Turn, Nonce: rand.Uint64()}}
 	n, size, most, gone := 0, 0, maxCommit, maxForget
-	behind := d.replies.Behind()
-	if behind {
+	behind, full := d.replies.Behind(), d.sender.Load().Behind()
+	if behind || full {
 		most /= 2
 	}
 	for _, t := range d.ended {
 		more := t.size(key)
-		if n > 0 && size+more > most {
+		if (n > 0 || full) && size+more > most {
 			break
 		}
 		size += more
@@ -523,8 +527,9 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 		gone = max(gone, maxCommit+maxForget-size)
 	}
 	d.replies.Changes(&c, now, max(1, gone/key))
-	d.removes = d.sender.Load().Gone(max(1, maxForget/key-len(c.Forget)))
-	c.Sides = d.floors.Forget(c.Sides, max(0, maxForget/key-len(c.Forget)-len(d.removes)))
+	room := max(maxForget, maxCommit+maxForget-size)/key - len(c.Forget)
+	d.removes = d.sender.Load().Gone(max(1, room))
+	c.Sides = d.floors.Forget(c.Sides, max(0, room-len(d.removes)))
 	for _, n := range d.removes {
 		c.Sides = append(c.Sides, graindir.Side{Family: graindir.SideOutbox, Name: outbox.Name(n)})
 	}
@@ -623,6 +628,9 @@ func (d *durable) discardTurns(err error) {
 	}
 	// A caller on another node makes its call again also when this node is over: the grain goes to another one.
 	again := errors.Is(err, raysys.ErrMoved) || errors.Is(err, graindir.ErrETag)
+	if open := errors.Is(err, raysys.ErrOutcomeUnknown); open && slices.ContainsFunc(all, func(t *endedTurn) bool { return len(t.tells) > 0 }) {
+		wakeGrain(d.a) // they may be stored, and no call may come
+	}
 	fenced := errors.Is(err, raysys.ErrFenced)
 	for _, t := range all {
 		switch {

@@ -63,10 +63,7 @@ func tellLater(
 
 // keepTell keeps what a turn tells others until it has ended.
 func keepTell(d *durable, k keptTell, what string) (kept bool, err error) {
-	size := 0
-	if k.message != nil {
-		size = len(k.message.Record)
-	}
+	size := toldSize(d, k)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch told := int(d.told.Load()); {
@@ -78,13 +75,21 @@ func keepTell(d *durable, k keptTell, what string) (kept bool, err error) {
 			what, raysys.ErrOverloaded, outbox.MaxTurn)
 	case told+size > outbox.MaxTurnBytes:
 		return true, fmt.Errorf(
-			"tell %s: %w: what the turn tells others has %d bytes with this, and what is stored with a turn at most %d: "+
-				"store the values, and tell their names",
+			"tell %s: %w: what the turn tells others has %d bytes with this, where each message counts with the name of the "+
+				"grain, and what is stored with a turn at most %d: store the values, and tell their names",
 			what, raysys.ErrTooLarge, told+size, outbox.MaxTurnBytes)
 	}
 	d.told.Add(int64(size))
 	d.tells = append(d.tells, k)
 	return true, nil
+}
+
+// toldSize is about what the commit of the turn takes for it.
+func toldSize(d *durable, k keptTell) int {
+	if k.message == nil {
+		return 0
+	}
+	return len(k.message.Record) + d.recordKey()
 }
 
 // takeTells takes out what the turn has told others. The caller has d.mu locked.
@@ -96,9 +101,8 @@ func takeTells(d *durable, turn *core.Turn) (list []keptTell) {
 		if k.turn != turn {
 			return false
 		}
-		if list = append(list, k); k.message != nil {
-			d.told.Add(-int64(len(k.message.Record)))
-		}
+		list = append(list, k)
+		d.told.Add(-int64(toldSize(d, k)))
 		return true
 	})
 	return list
@@ -224,7 +228,14 @@ func stopSending(a *activation) {
 		return
 	}
 	s.Stop()
-	if e := a.kind.engine; e.cfg.Cluster == nil && s.Left() > 0 && !e.closed.Load() {
+	if a.kind.engine.cfg.Cluster == nil && s.Left() > 0 {
+		wakeGrain(a)
+	}
+}
+
+// wakeGrain has a call of the grain made that does nothing, so that an activation which begins sends its messages.
+func wakeGrain(a *activation) {
+	if e := a.kind.engine; !e.closed.Load() {
 		e.cfg.Pool.Go(goroutines.Func(func() {
 			Call(core.HookContext(e.waker()), a.kind.def.wake, graindir.ID{Kind: a.kind.def.name, Key: a.key}, none{})
 		}))

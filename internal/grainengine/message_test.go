@@ -76,6 +76,39 @@ func TestMessagesOutliveTheirNode(t *testing.T) {
 		defer h.net.store.mu.Unlock()
 		return len(h.net.store.sides[idOf(h.kind.Get("x"))]) == 0
 	})
+	ends(t, b.context(), h.many.Call(b.context(), h.kind.Get("x"), outbox.MaxTurn))
+	h.words(t, 7, 6+outbox.MaxTurn)
+	nodetest.Eventually(t, "the records of many are gone without another call", func() bool {
+		h.net.store.mu.Lock()
+		defer h.net.store.mu.Unlock()
+		return len(h.net.store.sides[idOf(h.kind.Get("x"))]) == 0
+	})
+}
+
+// TestMessagesOfUnknownCommit: what a turn has told others arrives without another call also where neither the commit
+// nor what is stored was answered.
+func TestMessagesOfUnknownCommit(t *testing.T) {
+	h := newHeralds(t)
+	ctx := h.net.add("a").context()
+	ends(t, ctx, h.many.Call(ctx, h.kind.Get("x"), 1))
+	h.words(t, 1, 1)
+	var left atomic.Int32
+	h.net.store.mu.Lock()
+	h.net.store.onSave = func(id graindir.ID, _ string) fault {
+		if id.Kind == "herald" && left.CompareAndSwap(0, 1) {
+			return saveStored
+		}
+		return saveWell
+	}
+	h.net.store.onLoad = func(id graindir.ID) error {
+		if id.Kind == "herald" && left.CompareAndSwap(1, 2) {
+			return fmt.Errorf("%w: by test", raysys.ErrUnreachable)
+		}
+		return nil
+	}
+	h.net.store.mu.Unlock()
+	nodetest.Fails(t, ctx, h.many.Call(ctx, h.kind.Get("x"), 2), raysys.ErrOutcomeUnknown)
+	h.words(t, 2, 3)
 }
 
 // TestMessagesWithoutCluster: in one process, too, and where the grain leaves memory with messages.

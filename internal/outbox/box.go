@@ -203,5 +203,9 @@ func (b *Box) Gone(limit int) []uint64 { return b.gone[:min(limit, len(b.gone))]
 
 // Removed is called when the records of those messages are gone.
 func (b *Box) Removed(list []uint64) {
-	b.gone = slices.DeleteFunc(b.gone, func(n uint64) bool { return slices.Contains(list, n) })
+	removed := make(map[uint64]bool, len(list))
+	for _, n := range list {
+		removed[n] = true
+	}
+	b.gone = slices.DeleteFunc(b.gone, func(n uint64) bool { return removed[n] })
 }

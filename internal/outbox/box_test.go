@@ -251,10 +251,13 @@ func TestSenders(t *testing.T) {
 		if len(stored) != MaxSenders || len(f.by) != MaxSenders {
 			t.Fatalf("%d senders are stored, and %d known", len(stored), len(f.by))
 		}
-		for i, want := range map[int]Verdict{0: Done, 1: Runs, 50: Runs, 51: Done, MaxSenders + 49: Done} {
+		for i, want := range map[int]Verdict{0: Done, 1: TooEarly, 50: TooEarly, 51: Done, MaxSenders + 49: Done} {
 			if got := f.Judge(&Sent{From: id(i), Number: 5, Before: 4}); got != want {
 				t.Errorf("a message of sender %d: %d, want %d", i, got, want)
 			}
+		}
+		if got := f.Judge(&Sent{From: id(1), Number: 5}); got != Runs {
+			t.Errorf("the first message of a sender that is not known: %d", got)
 		}
 		f = restoredFloors(t, stored)
 	}

@@ -27,7 +27,8 @@ const MaxSenders = 16384
 // guards them. A floor is stored with the turn of its message, so none counts twice:
 //
 //	number <= floor            the message has arrived before, and its call is not run
-//	known floor < before       one that stands before it has not arrived: the sender goes back there
+//	floor < before             one that stands before it has not arrived, or is not known any more: the sender goes
+//	                           back to the first that has not, before which there is none
 //
 // A stored floor is, under the sender's id
 //
@@ -59,6 +60,8 @@ const (
 func (f *Floors) Judge(s *Sent) Verdict {
 	e := f.by[s.From]
 	switch {
+	case e == nil && s.Before != 0:
+		return TooEarly
 	case e == nil:
 		return Runs
 	case s.Number <= e.Value.(*floor).number:

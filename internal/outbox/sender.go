@@ -92,6 +92,9 @@ func (s *Sender) Gone(limit int) []uint64 {
 	return append([]uint64(nil), s.box.Gone(limit)...)
 }
 
+// Behind reports whether the records of more messages that have arrived wait for a commit than a turn may bring.
+func (s *Sender) Behind() bool { return len(s.Gone(MaxTurn+1)) > MaxTurn }
+
 // Removed is that of Box.
 func (s *Sender) Removed(list []uint64) {
 	s.mu.Lock()

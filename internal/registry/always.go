@@ -17,7 +17,7 @@ import (
 // worker call it:
 //
 //	release, reaping, a new leader ──▶ sleeps ── a worker that has the kind calls it ──▶ placed ── once more ──▶ awake
-//	                                     ▲ └── not placed yet: again after a second ──┘                         │
+//	                                     ▲ └── not placed yet: after 1, 2, 4 .. 60 s ─┘                         │
 //	                                     └──── its activation ended within a minute: after 1, 2, 4 .. 60 s ─────┘
 //
 // The second call is for the death of the first worker between the placement and the call: it is one of a grain that is
@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	wakeAgain = time.Second // after which a grain is called again that has no place yet
+	wakeAgain = time.Second // after which a grain is called again that has no place yet; then it doubles
 	wakeMost  = time.Minute // the longest pause after an activation that has failed
 	wakeSoon  = 20 * time.Millisecond
 )
@@ -43,6 +43,7 @@ type sleeper struct {
 	at    int64 // when it is looked at, by the node's clock
 	woken int64 // when it was found awake; 0: it is not
 	fails int   // activations in a row that ended soon
+	calls int   // in a row after which it had no place
 	last  bool  // it was called once more since it is placed
 }
 
@@ -164,10 +165,10 @@ func callSleepers(l *leader) {
 			ringForSleepers(l, s.at)
 			continue
 		}
-		s.last, s.at = placed, core.After(now, wakeAgain)
-		ringForSleepers(l, s.at)
+		s.last, s.at = placed, core.After(now, min(wakeAgain<<min(s.calls, 6), wakeMost))
 		if !w.Ready() {
-			s.last = false
+			s.last, s.at = false, core.After(now, wakeAgain)
+			ringForSleepers(l, s.at)
 			continue
 		}
 		item := due.Wake(name)
@@ -178,9 +179,12 @@ func callSleepers(l *leader) {
 			workers[of] = to
 		}
 		if to == (core.NodeKey{}) {
-			s.last = false
+			s.last, s.at, s.calls = false, core.After(now, wakeAgain), 0
+			ringForSleepers(l, s.at)
 			continue
 		}
+		ringForSleepers(l, s.at)
+		s.calls++
 		if lists[to] == nil {
 			order = append(order, to)
 		}
