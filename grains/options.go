@@ -75,8 +75,8 @@ func Mailbox(n int) Option {
 //     cluster wakes the grain. Messages to one receiver arrive in their order, at least once, and at a Durable one once. A
 //     result or an error of the method, a panic and the end of the handle's Deadline are an arrival; failures are logged.
 //     Without a Deadline the message has none. Its argument, and options, hold no references and no functions
-//     (raysys.ErrBadOption). A turn has at most 1,024 messages (raysys.ErrOverloaded) of 128 KiB together
-//     (raysys.ErrTooLarge). While 4,096 messages of a grain, or 512 KiB, have not arrived, its calls that are not ReadOnly
+//     (raysys.ErrBadOption). A turn has at most 1,024 messages (raysys.ErrOverloaded) of 128 KiB together, each
+//     with the name of its grain (raysys.ErrTooLarge). A receiver whose OnActivate fails holds up the messages to it. While 4,096 messages of a grain, or 512 KiB, have not arrived, its calls that are not ReadOnly
 //     fail with raysys.ErrOverloaded before their turn; those that are messages themselves at twice that. A receiver knows
 //     16,384 senders: of one that was silent for longest a repeat may count again. A Tell of OnActivate and OnDeactivate
 //     is sent once, when the hook is stored.

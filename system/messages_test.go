@@ -144,7 +144,8 @@ func storedMessages(t *testing.T, data string) (n int) {
 }
 
 // TestMessagesOutliveTheProcess: what a durable grain has told others in a program without a cluster arrives in its next
-// process over the same data directory, without a call, once; as many as a turn may have.
+// process over the same data directory, without a call, once; as many as a turn may have, and also where its receiver could
+// not be activated in the first one.
 func TestMessagesOutliveTheProcess(t *testing.T) {
 	const many = 1023
 	data := t.TempDir()

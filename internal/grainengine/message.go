@@ -296,6 +296,9 @@ func outcomeOfTell(err error) bool {
 	if errors.Is(err, ErrTellAgain) {
 		return false
 	}
+	if _, ran := err.(*raysys.TaskError); !ran && errors.Is(err, ErrActivation) {
+		return false // the receiver's OnActivate has failed, and the method has not run
+	}
 	var own *raysys.TaskError
 	return failedBy(err) || errors.As(err, &own) || slices.ContainsFunc([]error{
 		ErrReplyGone, ErrUnsettled, raysys.ErrDeadline, raysys.ErrKeyReused, raysys.ErrNondeterministic, raysys.ErrBadOption,
