@@ -69,7 +69,9 @@ func newCrowd(deaf bool) *crowd {
 		return nil
 	})
 	c.books = journals
-	c.read = grains.Method0(journals, "read", func(j *journal, _ context.Context) ([]int, error) { return j.heard.Value, nil }).ReadOnly()
+	c.read = grains.Method0(journals, "read", func(j *journal, _ context.Context) ([]int, error) {
+		return j.heard.Value, nil
+	}).ReadOnly()
 	c.kind = grains.DefineIn[crier](c.table, "crier", grains.Durable(), grains.IdleAfter(time.Second))
 	c.cry = grains.Action(c.kind, "cry", func(g *crier, ctx context.Context, n int) error {
 		for range n {
@@ -143,9 +145,9 @@ func storedMessages(t *testing.T, data string) (n int) {
 	return n
 }
 
-// TestMessagesOutliveTheProcess: what a durable grain has told others in a program without a cluster arrives in its next
-// process over the same data directory, without a call, once; as many as a turn may have, and also where its receiver could
-// not be activated in the first one.
+// TestMessagesOutliveTheProcess: what a durable grain told others in a program without a cluster arrives in its next
+// process over the same data directory, without a call, once; as many as a turn may have, and also where its receiver
+// could not be activated in the first one.
 func TestMessagesOutliveTheProcess(t *testing.T) {
 	const many = 1023
 	data := t.TempDir()
