@@ -95,4 +95,18 @@ type Grain struct {
 	// forgotten.
 	Keys      int       `json:"keys,omitempty"`
 	Forgotten time.Time `json:"forgotten,omitzero"`
+	// Outbox is how many messages of a Durable grain have not arrived, with those of turns that are not stored yet.
+	Outbox int `json:"outbox,omitempty"`
+	// OutboxAge, in nanoseconds, is how long the oldest of them has waited on this node. Receivers are those with the
+	// most of them, at most 5. Node.Get alone says both.
+	OutboxAge time.Duration `json:"outboxAge,omitempty"`
+	Receivers []Receiver    `json:"receivers,omitempty"`
+}
+
+// Receiver is a grain to which another has messages that have not arrived.
+type Receiver struct {
+	To       string `json:"to"` // kind/key, the key quoted as in Go where it does not print
+	Messages int    `json:"messages"`
+	Tries    int    `json:"tries,omitempty"` // to deliver the next one, in vain
+	Why      string `json:"why,omitempty"`   // of the last of them
 }

@@ -468,6 +468,7 @@ type boundKind struct {
 	live      atomic.Int64   // activations
 	failed    failedWarns
 	earlyKeys atomic.Int64 // keys of calls that were forgotten before their time
+	vainSends atomic.Int64 // tries to deliver a message that failed
 	timer     sync.Mutex   // guards armed
 	armed     *time.Timer
 	table     [stripes]stripe

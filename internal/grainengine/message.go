@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -250,6 +251,7 @@ func sendTell(d *durable, ctx context.Context, m *outbox.Message, done func(erro
 	}
 	p, values, id, err := tellRead(m)
 	if err != nil {
+		d.a.kind.vainSends.Add(1)
 		done(fmt.Errorf("message %x: %w", m.Number, err))
 		return
 	}
@@ -281,6 +283,9 @@ func (w *delivery) Resolved(x *core.Waiter) { w.ended(x.Future().Failure()) }
 
 func (w *delivery) ended(err error) {
 	if err == nil || !outcomeOfTell(err) {
+		if err != nil {
+			w.of.kind.vainSends.Add(1)
+		}
 		w.done(err)
 		return
 	}
@@ -304,4 +309,41 @@ func outcomeOfTell(err error) bool {
 		ErrReplyGone, ErrUnsettled, raysys.ErrDeadline, raysys.ErrKeyReused, raysys.ErrNondeterministic, raysys.ErrBadOption,
 		raysys.ErrInvalidRef, raysys.ErrTooLarge, raysys.ErrEncode, raysys.ErrFilter,
 	}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// Outboxes is how many messages of the grains of each Durable kind have not arrived, and how often this node has tried
+// in vain to deliver one.
+func Outboxes(e *Engine) (waiting, vain map[string]int) {
+	waiting, vain = map[string]int{}, map[string]int{}
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.Durable {
+			for _, a := range k.activations() {
+				waiting[k.def.name] += messagesLeft(a)
+			}
+			waiting[k.def.name] += 0 // so that a rule on it sees each kind
+			vain[k.def.name] += int(k.vainSends.Load())
+		}
+		return true
+	})
+	return waiting, vain
+}
+
+// MessagesOf is how many messages of a grain have not arrived, with those of turns that are not stored yet.
+func MessagesOf(g *Active) int { return messagesLeft(g.a) }
+
+// WaitingOf says to whom they are, with the receivers of the most, at most so many.
+func WaitingOf(g *Active, most int) (w outbox.Waiting) {
+	if MessagesOf(g) > 0 {
+		w = g.a.tenure.durable.sender.Load().Waiting(most)
+	}
+	return w
+}
+
+// ShownReceiver is the receiver of a message in words. Its key is quoted where it does not print, and never cut.
+func ShownReceiver(to string) string {
+	kind, key, _ := strings.Cut(to, "\x00")
+	if !printable(key) {
+		key = strconv.Quote(key)
+	}
+	return kind + "/" + key
 }

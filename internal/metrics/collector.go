@@ -32,6 +32,8 @@ type Sample struct {
 	Mailboxes    map[string]int // messages in the mailboxes of each kind
 	Late         map[string]int // turns past their deadline of each kind
 	EarlyKeys    map[string]int // keys of calls that the grains of each Durable kind forgot before their time
+	Outbox       map[string]int // messages of the grains of each Durable kind that have not arrived
+	VainSends    map[string]int // tries to deliver one that failed
 	Memory       Memory
 	Resources    []Resource
 	Devices      []Device
@@ -109,6 +111,8 @@ var (
 	mailboxes      = desc("mailbox_messages", "Messages in the mailboxes of grains.", "kind")
 	lateTurns      = desc("late_turns", "Turns of grains that go on though nothing waits for them.", "kind")
 	earlyKeys      = desc("keys_forgotten_total", "Keys of calls forgotten before KeepReplies was over.", "kind")
+	outboxMessages = desc("outbox_messages", "Messages of Durable grains that have not arrived.", "kind")
+	vainSends      = desc("outbox_failures_total", "Tries to deliver such a message that failed.", "kind")
 	resource       = desc("resource", "What the node has of a resource.", "resource")
 	resourceFree   = desc("resource_free", "What of a resource nothing holds.", "resource")
 	memoryLimit    = desc("memory_limit_bytes", "Memory that the process may have, by its settings, cgroups and machine.")
@@ -143,7 +147,7 @@ var (
 
 	all = []*prometheus.Desc{
 		up, runs, runSeconds, waitSeconds, running, waiting, oldest, grains, mailboxes,
-		lateTurns, earlyKeys,
+		lateTurns, earlyKeys, outboxMessages, vainSends,
 		resource, resourceFree, memoryLimit, memoryUsed, grainsUnloaded, grainsBarred, gpuHeld, gpuSick, gpuBusy,
 		gpuMemory, objects, objectBytes, objectLimit,
 		spilled, spillLost, spillBytes, sent, received, failed, open, links, shards, storeSeconds, storeErrors,
@@ -194,6 +198,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	byName(late, func(name string, v float64) { gauge(lateTurns, v, name) })
 	byName(s.EarlyKeys, func(name string, v float64) { counter(earlyKeys, v, name) })
+	byName(s.Outbox, func(name string, v float64) { gauge(outboxMessages, v, name) })
+	byName(s.VainSends, func(name string, v float64) { counter(vainSends, v, name) })
 	byName(s.Mailboxes, func(name string, v float64) { gauge(mailboxes, v, name) })
 	gauge(memoryLimit, s.Memory.Limit)
 	gauge(memoryUsed, s.Memory.Used)

@@ -19,7 +19,7 @@ import (
 // full is a Sample with each family, and more functions and kinds than a label may have names.
 func full() (Sample, error) {
 	s := Sample{
-		Grains: map[string]int{}, Mailboxes: map[string]int{"k": 3}, Late: map[string]int{"k0007": 2}, EarlyKeys: map[string]int{"k": 1024}, Resources: []Resource{{"CPU", 8, 2}},
+		Grains: map[string]int{}, Mailboxes: map[string]int{"k": 3}, Late: map[string]int{"k0007": 2}, EarlyKeys: map[string]int{"k": 1024}, Outbox: map[string]int{"k": 7}, VainSends: map[string]int{"k": 31}, Resources: []Resource{{"CPU", 8, 2}},
 		Devices: []Device{{ID: "gpu-0", Held: 0.5, Sick: true, Utilization: 0.25, UsedBytes: 1 << 30}, {ID: "gpu-1", Utilization: -1, UsedBytes: -1}},
 		Memory:  Memory{8 << 30, 6 << 30, 40, 3}, Links: 4, Relayed: 1, Shards: 3, Store: map[string]Store{"put": {7, 0.5, 2}}, LeaseLeft: 9.5, Evictions: map[string]uint64{"fast": 1}, Certificates: map[string]float64{"node": 3600, "ca": -5}, Clustered: true,
 		Balances: true, GrainLoad: 0.25, GrainMean: 0.125, GrainsMoved: 83,
@@ -81,7 +81,7 @@ func TestMetrics(t *testing.T) {
 		`raysys_runs_total{function="k.m",kind="call",outcome="panic"} 1`, `raysys_run_seconds_bucket{function="f0000",kind="task",le="0.001"} 0`,
 		`raysys_run_seconds_bucket{function="f0000",kind="task",le="0.005"} 2`, `raysys_run_seconds_sum{function="f0000",kind="task"} 0.006`,
 		`raysys_wait_seconds_bucket{function="k.m",kind="call",le="1"} 0`, `raysys_wait_seconds_bucket{function="k.m",kind="call",le="5"} 1`,
-		`raysys_grains{kind="other"} 51`, `raysys_memory_limit_bytes 8.589934592e+09`, `raysys_memory_used_bytes 6.442450944e+09`, `raysys_grains_unloaded_total 40`, `raysys_grains_refused_total 3`, `raysys_late_turns{kind="k0007"} 2`, `raysys_late_turns{kind="other"} 0`, `raysys_keys_forgotten_total{kind="k"} 1024`, `raysys_links{way="relayed"} 1`, `raysys_store_seconds_count{operation="put"} 7`, `raysys_up 1`, `raysys_certificate_left_seconds{of="ca"} -5`, "go_goroutines ",
+		`raysys_grains{kind="other"} 51`, `raysys_memory_limit_bytes 8.589934592e+09`, `raysys_memory_used_bytes 6.442450944e+09`, `raysys_grains_unloaded_total 40`, `raysys_grains_refused_total 3`, `raysys_late_turns{kind="k0007"} 2`, `raysys_late_turns{kind="other"} 0`, `raysys_keys_forgotten_total{kind="k"} 1024`, `raysys_outbox_messages{kind="k"} 7`, `raysys_outbox_failures_total{kind="k"} 31`, `raysys_links{way="relayed"} 1`, `raysys_store_seconds_count{operation="put"} 7`, `raysys_up 1`, `raysys_certificate_left_seconds{of="ca"} -5`, "go_goroutines ",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no line %s", want)

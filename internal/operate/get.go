@@ -24,6 +24,9 @@ import (
 // maxThings bounds the things of one Found.
 const maxThings = 20
 
+// shownReceivers is how many receivers of a grain's messages are shown.
+const shownReceivers = 5
+
 // Get says all that the nodes know of a text: of tasks and values whose ids begin so, of the grain, and of what has the name. The error
 // matches raysys.ErrNotFound where that is nothing.
 func Get(ctx context.Context, o *Operator, text string) (inspect.Found, error) {
@@ -326,7 +329,17 @@ func (f *finding) grain() {
 // ownGrainOf lists the activations of one grain on this node.
 func ownGrainOf(o *Operator, _ context.Context, name exact) (p page[grainRow], err error) {
 	for _, g := range grainengine.FindActive(o.Grains, grainOf(name)) {
-		p.Rows = append(p.Rows, ownGrain(o, &g))
+		row := ownGrain(o, &g)
+		w := grainengine.WaitingOf(&g, shownReceivers)
+		row.OutboxAge = w.Oldest
+		for _, r := range w.Receivers {
+			one := inspect.Receiver{To: grainengine.ShownReceiver(r.To), Messages: r.Messages, Tries: r.Tries}
+			if r.Why != nil {
+				one.Why = r.Why.Error()
+			}
+			row.Receivers = append(row.Receivers, one)
+		}
+		p.Rows = append(p.Rows, row)
 	}
 	return p, nil
 }

@@ -84,6 +84,7 @@ func grainOf(name exact) graindir.ID {
 func ownGrain(o *Operator, g *grainengine.Active) grainRow {
 	row := grainRow{inspect.Grain{Kind: g.ID.Kind, Node: o.Name, Mailbox: g.Mailbox, Waits: g.Waits}, exact(g.ID.Key)}
 	row.Keys, row.Forgotten = grainengine.KeysOf(g)
+	row.Outbox = grainengine.MessagesOf(g)
 	if turns := g.Turns(); len(turns) > 0 {
 		row.Turn, row.Lasts, row.Late = turns[0].Name, turns[0].Since, turns[0].Late
 	}

@@ -18,6 +18,7 @@ func Sample(o *Operator) (metrics.Sample, error) {
 		Tasks: taskengine.Functions(o.Tasks), Calls: grainengine.Functions(o.Grains), Grains: o.Grains.Kinds(),
 		Mailboxes: map[string]int{}, Late: map[string]int{}, EarlyKeys: grainengine.EarlyKeys(o.Grains),
 	}
+	s.Outbox, s.VainSends = grainengine.Outboxes(o.Grains)
 	grainengine.EachActive(o.Grains, "", func(a grainengine.Active) { s.Mailboxes[a.ID.Kind] += a.Mailbox })
 	for _, g := range grainengine.LateTurns(o.Grains) {
 		s.Late[g.ID.Kind]++

@@ -29,6 +29,7 @@ type Message struct {
 	Wide   bool   // several may be on their way to its receiver: the receiver keeps their order, or there is none
 
 	state state
+	since int64 // when it came to this node, of the Sender's clock
 }
 
 // state is that of a message in its line.

@@ -70,6 +70,7 @@ func (s *Sender) Left() int {
 func (s *Sender) Add(list []*Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	stamp(list, s.cfg.Runtime.Now())
 	s.box.Add(list)
 	s.lookLocked()
 }
@@ -78,6 +79,7 @@ func (s *Sender) Add(list []*Message) {
 func (s *Sender) Restore(list []*Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	stamp(list, s.cfg.Runtime.Now())
 	s.box.Restore(list)
 	s.lookLocked()
 }

@@ -61,7 +61,7 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 		if !g.Forgotten.IsZero() {
 			fmt.Fprintf(b, ", older ones forgotten up to %s", g.Forgotten.UTC().Format(time.RFC3339))
 		}
-		b.WriteByte('\n')
+		outbox(b, g)
 	}
 	for i := range t.Tasks {
 		r := &t.Tasks[i]
@@ -167,4 +167,27 @@ func StacksText(w io.Writer, s inspect.Stacks) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// outbox ends the line of a grain, and writes what of its messages to others has not arrived.
+func outbox(b *strings.Builder, g *inspect.Grain) {
+	if g.Outbox > 0 {
+		fmt.Fprintf(b, ", %d messages to others have not arrived", g.Outbox)
+	}
+	if g.OutboxAge > 0 {
+		fmt.Fprintf(b, ", the oldest for %s at least", lasts(g.OutboxAge))
+	}
+	b.WriteByte('\n')
+	left := g.Outbox
+	for _, r := range g.Receivers {
+		fmt.Fprintf(b, "  %d to %s", r.Messages, r.To)
+		if r.Tries > 0 {
+			fmt.Fprintf(b, ", tried %d times in vain: %s", r.Tries, r.Why)
+		}
+		b.WriteByte('\n')
+		left -= r.Messages
+	}
+	if left > 0 && len(g.Receivers) > 0 {
+		fmt.Fprintf(b, "  and %d to others, or of turns that are not stored yet\n", left)
+	}
 }
