@@ -109,6 +109,14 @@ func (n *Node) Cancel(ctx context.Context, text string) (inspect.Thing, error) {
 	return operate.Cancel(ctx, n.operator, text)
 }
 
+// DropMessages removes the messages of a Durable grain, kind/key, to a receiver, which Get shows, for good, and returns how
+// many. One that is on its way may still arrive. The error matches raysys.ErrNotFound where no node has the grain, or it
+// has no such messages, raysys.ErrBadOption where several have it, and raysys.ErrUnreachable where nodes do not answer, or
+// the store does not within 2 s.
+func (n *Node) DropMessages(ctx context.Context, grain, receiver string) (int, error) {
+	return operate.DropMessages(ctx, n.operator, grain, receiver)
+}
+
 // HeapProfile asks a node for what its process has on its heap, after a collection, in the format of package
 // runtime/pprof. One of more than 768 KiB is an error that matches raysys.ErrTooLarge.
 func (n *Node) HeapProfile(ctx context.Context, node raysys.NodeID) ([]byte, error) {

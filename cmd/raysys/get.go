@@ -100,6 +100,52 @@ returned and the room is free; a removal that is not over within --timeout goes 
 	return cmd
 }
 
+func outboxCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "outbox", Short: "Drop messages of a durable grain that do not arrive",
+		Args: func(cmd *cobra.Command, _ []string) error {
+			return cli.Usagef("%s takes what to do: there is drop", cmd.CommandPath())
+		},
+		RunE: func(*cobra.Command, []string) error { return nil },
+	}
+	drop := &cobra.Command{
+		Use:   "drop KIND/KEY --to RECEIVER",
+		Short: "Remove the messages of a grain to a receiver for good",
+		Long: `Remove the messages of a durable grain to a receiver that is gone for good. raysys get KIND/KEY shows the receivers.
+A message that is on its way may still arrive. The node of the grain logs who asked.`,
+		Args: oneArgument("the KIND/KEY of one grain: raysys list grains shows them"),
+	}
+	at := whereFlags(drop.Flags())
+	to := drop.Flags().String("to", "", "the receiver, as raysys get KIND/KEY shows it")
+	timeout := timeoutFlag(drop.Flags(), 10*time.Second)
+	drop.RunE = func(cmd *cobra.Command, args []string) error {
+		if *to == "" {
+			return cli.Usagef("%s takes --to RECEIVER: raysys get %s shows them", cmd.CommandPath(), args[0])
+		}
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c client.Cluster) error {
+				n, err := c.DropMessages(ctx, args[0], *to)
+				if errors.Is(err, raysys.ErrUnreachable) {
+					err = fmt.Errorf("%w: %w", client.ErrUnreachable, err)
+				}
+				if err != nil {
+					return fmt.Errorf("outbox drop: %w: run raysys get %s", notFound(err), args[0])
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d messages of %s to %s are dropped; one on its way may still arrive\n",
+					n, printable.Escape(args[0]), printable.Escape(*to))
+				return nil
+			})
+		})
+	}
+	cmd.AddCommand(drop)
+	return cmd
+}
+
+// DropMessages implements client.Cluster.
+func (o *observer) DropMessages(ctx context.Context, grain, receiver string) (int, error) {
+	return o.node.DropMessages(ctx, grain, receiver)
+}
+
 func stackCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stack NODE",

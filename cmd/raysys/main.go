@@ -11,6 +11,7 @@
 //	raysys start     start a task as a named one
 //	raysys cancel    end a job, a task or a placement group
 //	raysys schedule  pause, resume, run or delete a schedule
+//	raysys outbox    drop messages of a durable grain that do not arrive
 //	raysys drain     empty a node and let it go
 //	raysys restart   restart workers one after the other, with a new program
 //	raysys doctor    look for what keeps a cluster from working
@@ -70,7 +71,7 @@ func root(on cluster) *cobra.Command {
 	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
 	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on))
 	cmd.AddCommand(stackCommand(on), profileCommand(on), logsCommand(on), timelineCommand(on), startCommand(on), cancelCommand(on))
-	cmd.AddCommand(scheduleCommand(on), drainCommand(on), restartCommand(on), doctorCommand(on), certCommand())
+	cmd.AddCommand(scheduleCommand(on), outboxCommand(on), drainCommand(on), restartCommand(on), doctorCommand(on), certCommand())
 	return cmd
 }
 

@@ -106,6 +106,16 @@ func (c *fakeCluster) Cancel(ctx context.Context, text string) (inspect.Thing, e
 	return inspect.Thing{}, fmt.Errorf("%w: nothing is known of %s", client.ErrNotFound, text)
 }
 
+func (c *fakeCluster) DropMessages(_ context.Context, grain, receiver string) (int, error) {
+	switch receiver {
+	case "led/x":
+		return 6, c.err
+	case "led/late":
+		return 0, fmt.Errorf("%w: a: no answer within 3s", raysys.ErrUnreachable)
+	}
+	return 0, fmt.Errorf("%w: no node has a message of %s to %s: there are led/x", raysys.ErrNotFound, grain, receiver)
+}
+
 func (c *fakeCluster) HeapProfile(ctx context.Context, node raysys.NodeID) ([]byte, error) {
 	s, err := c.Stack(ctx, node)
 	return []byte("profile of " + s.Node), err
@@ -306,6 +316,12 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"cancel", "ab", "-o", "json"}, code: 0, out: `{"kind":"task","id":"abcd"}`},
 		{args: []string{"cancel", "a/b"}, code: 2, talk: "a/b fits several things, give the id of one: job ef, grain a/b"},
 		{args: []string{"cancel", "x"}, code: 5, talk: "error: cancel x: not found: nothing is known of x: run raysys list\n"},
+		{args: []string{"outbox", "drop", "a/b", "--to", "led/x"}, code: 0, talk: "6 messages of a/b to led/x are dropped; one on its way may still arrive\n"},
+		{args: []string{"outbox", "drop", "a/b", "--to", "led/z"}, code: 5, talk: "no node has a message of a/b to led/z: there are led/x: run raysys get a/b\n"},
+		{args: []string{"outbox", "drop", "a/b", "--to", "led/late"}, code: 3, talk: "a: no answer within 3s: run raysys get a/b\n"},
+		{args: []string{"outbox", "drop", "a/b"}, code: 2, talk: "raysys outbox drop takes --to RECEIVER: raysys get a/b shows them"},
+		{args: []string{"outbox", "drop", "--to", "led/x"}, code: 2, talk: "raysys outbox drop takes the KIND/KEY of one grain"},
+		{args: []string{"outbox"}, code: 2, talk: "raysys outbox takes what to do: there is drop"},
 		{args: []string{"cancel"}, code: 2, talk: "raysys cancel takes the name or the id of one job"},
 		{args: []string{"cancel", "slow", "--timeout", "1ms"}, code: 4, talk: "timed out after 1ms: cancel slow"},
 		{args: []string{"profile", "a", "-"}, code: 0, out: "profile of a"},

@@ -347,3 +347,34 @@ func ShownReceiver(to string) string {
 	}
 	return kind + "/" + key
 }
+
+// DropMessages drops the messages of a grain to a receiver, by kind/key or as ShownReceiver has it, and returns how many
+// once that is stored. Where the store does not take it before ctx ends, it goes with the grain's next commit.
+func DropMessages(ctx context.Context, g *Active, to string) (n int, err error) {
+	if MessagesOf(g) == 0 {
+		return 0, nil
+	}
+	d := g.a.tenure.durable
+	s := d.sender.Load()
+	n, last := s.Drop(func(of string) bool {
+		return strings.Replace(of, "\x00", "/", 1) == to || ShownReceiver(of) == to
+	})
+	for n > 0 && slices.Contains(s.Gone(outbox.MaxBytes), last) {
+		stored := make(chan struct{})
+		d.mu.Lock()
+		if !d.again.Load() && !d.a.tenure.stale.Load() {
+			d.ended = append(d.ended, &endedTurn{answer: func() { close(stored) }})
+			d.commitLocked()
+		}
+		d.mu.Unlock()
+		select {
+		case <-stored:
+		case <-ctx.Done():
+			return n, fmt.Errorf(
+				"%d messages of %s to %s are dropped, and that is not stored yet: where its node dies before the grain's "+
+					"next commit they come back: %w",
+				n, Shown(g.ID), shown(to), context.Cause(ctx))
+		}
+	}
+	return n, nil
+}

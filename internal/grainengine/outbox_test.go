@@ -69,3 +69,52 @@ func TestMessagesAreSeen(t *testing.T) {
 		return n == 0 && w.Oldest == time.Duration(0) && len(w.Receivers) == 0 && waiting["herald"] == 0 && known
 	})
 }
+
+// TestDropMessages: the messages of a grain to one receiver are removed from memory and from the store, those to others and later ones arrive,
+// on another node too; one that was on its way meanwhile changes nothing.
+func TestDropMessages(t *testing.T) {
+	h := newHeralds(t)
+	many := h.sendsToMany()
+	let := h.net.away("hearer")
+	a := h.net.add("a")
+	ctx, x := a.context(), h.kind.Get("x")
+	drop := func(to string, want int) {
+		t.Helper()
+		g := grainengine.FindActive(a.engine, idOf(x))[0]
+		if n, err := grainengine.DropMessages(ctx, &g, to); n != want || err != nil {
+			t.Fatalf("%d messages to %s are dropped, %v; want %d", n, to, err, want)
+		}
+	}
+	keys := make([]string, 40) // of key 40 there are more than one commit removes
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i+1)
+	}
+	keys[1] = "t\xffo"
+	ends(t, ctx, many.Call(ctx, x, keys))
+	drop("hearer/none", 0)
+	drop(`hearer/"t\xffo"`, 2)
+	drop("hearer/k40", 40)
+	drop("hearer/k40", 0)
+	if n, _ := h.waitingOf(a); n != 820-42 {
+		t.Errorf("%d messages wait", n)
+	}
+	h.net.store.mu.Lock()
+	if n := len(h.net.store.sides[idOf(x)]); n != 820-42 {
+		t.Errorf("%d messages are stored", n)
+	}
+	h.net.store.mu.Unlock()
+	b := h.net.add("b")
+	a.kill()
+	let()
+	h.wake(t, b)
+	seen := map[string]bool{}
+	for len(seen) < 820-42 {
+		m := nodetest.Arrive(t, h.heard, "a message")
+		if seen[m] = true; strings.HasPrefix(m, "t\xffo") || strings.HasPrefix(m, "k40") && m != "k40" && len(m) > 3 {
+			t.Errorf("%q arrives", m)
+		}
+	}
+	ends(t, b.context(), many.Call(b.context(), x, []string{"k40"}))
+	for nodetest.Arrive(t, h.heard, "a later message") != "k400" {
+	}
+}

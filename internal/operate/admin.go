@@ -192,6 +192,9 @@ func (o *Operator) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	if q.op == adminAsk && q.name == "cancel" {
 		o.asked("cancel task "+string(q.query), p.Key())
 	}
+	if q.op == adminAsk && q.name == "drop" {
+		o.asked(dropOf(q.query), p.Key())
+	}
 	if q.op == adminAsk && q.name == "start" {
 		o.asked(startOf(q.query), p.Key())
 	}

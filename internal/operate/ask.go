@@ -99,6 +99,8 @@ func questionOf(name string) question {
 		return asked(ownStreams)
 	case "grains":
 		return asked(ownGrains)
+	case "drop":
+		return asked(ownDrop)
 	case "unload":
 		return asked(ownUnload)
 	}

@@ -3,10 +3,13 @@ package operate
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
@@ -176,4 +179,83 @@ func placeOf(ctx context.Context, o *Operator, id graindir.ID) (graindir.Place, 
 // ownUnload answers whether the grain was here. It is gone then.
 func ownUnload(o *Operator, ctx context.Context, name exact) (bool, error) {
 	return grainengine.UnloadHere(ctx, o.Grains, grainOf(name))
+}
+
+// dropQuery asks for the messages of a grain to a receiver to be dropped.
+type dropQuery struct {
+	Grain exact `json:"grain"`
+	To    exact `json:"to"`
+}
+
+// dropped is the answer.
+type dropped struct {
+	Here      bool     `json:"here"` // the node has the grain
+	Count     int      `json:"count"`
+	Receivers []string `json:"receivers,omitempty"` // to which there are messages
+}
+
+// dropPatience is how long a node waits for the store; its answer has to come within statusPatience.
+const dropPatience = 2 * time.Second
+
+// DropMessages has a grain drop its messages to a receiver, and returns how many, once that is stored.
+func DropMessages(ctx context.Context, o *Operator, grain, to string) (int, error) {
+	var rows pages[grainRow]
+	silent, err := ask(ctx, o, "", "grain", exact(grain), rows.add)
+	if err != nil {
+		return 0, err
+	}
+	list := slices.DeleteFunc(slices.Clone(rows.Rows), func(r grainRow) bool { return r.Outbox == 0 })
+	switch {
+	case len(list) > 1:
+		return 0, fmt.Errorf(
+			"%w: nodes %s and %s have messages of a grain %s: it moves, or programs of two namespaces have one",
+			raysys.ErrBadOption, list[0].Node, list[1].Node, grain)
+	case len(list) == 1:
+	case len(silent) > 0:
+		return 0, fmt.Errorf("%w: no node that answers has messages of %s (no answer: %s)",
+			raysys.ErrUnreachable, grain, strings.Join(silent, "; "))
+	case len(rows.Rows) > 0:
+		return 0, fmt.Errorf("%w: all messages of %s have arrived", raysys.ErrNotFound, grain)
+	default:
+		return 0, fmt.Errorf(
+			"%w: no node has a grain %s in memory: one with messages is woken by the leader of its shard, ask again then",
+			raysys.ErrNotFound, grain)
+	}
+	var a dropped
+	node := list[0].Node
+	query := dropQuery{exact(grain), exact(to)}
+	silent, err = ask(ctx, o, node, "drop", query, func(_ core.NodeKey, got dropped) { a = got })
+	switch {
+	case err != nil:
+	case len(silent) > 0:
+		err = fmt.Errorf("%w: %s", raysys.ErrUnreachable, strings.Join(silent, "; "))
+	case !a.Here:
+		err = fmt.Errorf("%w: the grain %s has left node %s meanwhile: ask again", raysys.ErrNotFound, grain, node)
+	case a.Count == 0:
+		err = unknown("message of "+grain+" to", to, a.Receivers)
+	}
+	return a.Count, err
+}
+
+// ownDrop drops messages of a grain that is here.
+func ownDrop(o *Operator, ctx context.Context, q dropQuery) (a dropped, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dropPatience, fmt.Errorf("not within %v", dropPatience))
+	defer cancel()
+	for _, g := range grainengine.FindActive(o.Grains, grainOf(q.Grain)) {
+		a.Here = true
+		if a.Count, err = grainengine.DropMessages(ctx, &g, string(q.To)); a.Count > 0 {
+			break
+		}
+		for _, r := range grainengine.WaitingOf(&g, maxNamed).Receivers {
+			a.Receivers = append(a.Receivers, grainengine.ShownReceiver(r.To))
+		}
+	}
+	return a, err
+}
+
+// dropOf is a query of it in words.
+func dropOf(query []byte) string {
+	var q dropQuery
+	_ = json.Unmarshal(query, &q) // who answers refuses it
+	return fmt.Sprintf("drop messages of %.512q to %.512q", q.Grain, q.To)
 }

@@ -167,6 +167,9 @@ func (b *Box) Next(now int64) (list []*Message, again int64) {
 // Ended notes what became of a message that was on its way: it has arrived, or err says why not. It returns how often
 // in a row that has been so.
 func (b *Box) Ended(m *Message, err error, now int64) (tries int) {
+	if m.state == dropped {
+		return 0
+	}
 	l := b.lines[m.line()]
 	if l.flight--; l.flight == 0 {
 		b.active--

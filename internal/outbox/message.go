@@ -39,6 +39,7 @@ const (
 	waiting state = iota
 	sent
 	arrived
+	dropped // and what becomes of it counts no more
 )
 
 // New packs a message, which has no number yet.

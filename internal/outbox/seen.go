@@ -57,3 +57,30 @@ func stamp(list []*Message, now int64) {
 		m.since = now
 	}
 }
+
+// Drop gives up the messages to receivers that match, and returns how many, and the number of the last; their records go
+// with the next commits. What is on its way may still arrive.
+func (s *Sender) Drop(match func(to string) bool) (n int, last uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, l := range s.box.lines {
+		if !match(l.queue[0].To) {
+			continue
+		}
+		for _, m := range l.queue {
+			if m.state != arrived {
+				s.box.Count([]*Message{m}, -1)
+				s.box.gone = append(s.box.gone, m.Number)
+				m.state, last = dropped, m.Number
+				n++
+			}
+		}
+		if l.flight > 0 {
+			s.box.active--
+		}
+		l.queue = nil // it may be in ready or paused
+		delete(s.box.lines, key)
+	}
+	s.lookLocked()
+	return n, last
+}

@@ -73,6 +73,8 @@ type Cluster interface {
 	Reader
 	// Cancel ends what has the id or the name. ErrNotFound when there is no such thing that has not ended.
 	Cancel(ctx context.Context, text string) (inspect.Thing, error)
+	// DropMessages removes the messages of a grain to a receiver. ErrNotFound when there are none.
+	DropMessages(ctx context.Context, grain, receiver string) (int, error)
 	// Schedule pauses, resumes, runs or deletes the schedule with the name, by that verb. ErrNotFound when there is none.
 	Schedule(ctx context.Context, verb, name string) error
 	// Start has a worker submit a task by a name. ErrNotFound when none has its function, ErrBadOption when its
