@@ -1,0 +1,67 @@
+package testkit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/testkit"
+)
+
+// TestDropMessagesOfANode: any node has the messages of a grain to a receiver dropped; what there is not is said, with what there is.
+func TestDropMessagesOfANode(t *testing.T) {
+	table := raysys.NewTable()
+	wait := make(chan struct{})
+	heard := make(chan int, 10)
+	bystanders := grains.DefineIn[bystander](table, "bystander")
+	hear := grains.Action(bystanders, "hear", func(_ *bystander, _ context.Context, n int) error {
+		<-wait
+		heard <- n
+		return nil
+	})
+	kind := grains.DefineIn[herald](table, "herald", grains.Durable())
+	tell := grains.Action0(kind, "tell", func(h *herald, ctx context.Context) error {
+		h.N.Value++
+		return hear.Tell(ctx, bystanders.Get("r"), h.N.Value)
+	})
+	k := testkit.New(t, testkit.Table(table), testkit.Nodes(2), testkit.Loose())
+	ctx := k.Context()
+	for range 3 {
+		if _, err := tell.Call(ctx, kind.Get("x")).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := k.Cluster().Node(1)
+	found, err := n.Get(ctx, "herald/x")
+	if err != nil || len(found.Things) != 1 || len(found.Things[0].Grains) != 1 {
+		t.Fatal(found, err)
+	}
+	g := found.Things[0].Grains[0]
+	if g.Outbox != 3 || len(g.Receivers) != 1 || g.Receivers[0].To != "bystander/r" || g.Receivers[0].Messages != 3 {
+		t.Errorf("%+v", g)
+	}
+	for _, bad := range [][3]string{
+		{"herald/y", "bystander/r", "no node has a grain herald/y in memory"},
+		{"herald/x", "bystander/q", "no node has a message of herald/x to bystander/q: there are bystander/r"},
+	} {
+		_, err := n.DropMessages(ctx, bad[0], bad[1])
+		if !errors.Is(err, raysys.ErrNotFound) || !strings.Contains(err.Error(), bad[2]) {
+			t.Errorf("%s to %s: %v", bad[0], bad[1], err)
+		}
+	}
+	if got, err := n.DropMessages(ctx, "herald/x", "bystander/r"); got != 3 || err != nil {
+		t.Errorf("%d messages are dropped: %v", got, err)
+	}
+	close(wait)
+	if _, err := tell.Call(ctx, kind.Get("x")).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for got := 0; got != 4; {
+		if got = <-heard; got != 1 && got != 4 {
+			t.Errorf("message %d arrives", got)
+		}
+	}
+}
