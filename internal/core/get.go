@@ -33,6 +33,28 @@ func Get[T any](ctx context.Context, r Ref[T]) (v T, err error) {
 	return v, nil
 }
 
+// GetInto is Get for a value of vt, which goes to p.
+func GetInto(ctx context.Context, l Link, vt *ValueType, p unsafe.Pointer) error {
+	at, locked := l.future, false
+	if at == nil {
+		return zeroRef("Get on", vt)
+	}
+	t, own, err := TurnOf(ctx)
+	if err != nil {
+		return err
+	}
+	if !at.plainly() {
+		if at, locked, err = at.get(ctx, t, own); err != nil {
+			return err
+		}
+	}
+	vt.At(p).Set(at.value(vt))
+	if locked {
+		at.mu.Unlock()
+	}
+	return nil
+}
+
 // copied is the value of c, which beginRead has begun to read.
 func copied[T any](c *Future, locked bool) T {
 	v := (*Result[T])(unsafe.Pointer(c)).val

@@ -57,8 +57,8 @@ func namesOf(t *Turn, verb string) (Names, error) {
 
 // TaskNames knows detached tasks by their names.
 type TaskNames interface {
-	// LookupTask returns a future of the task. The error matches ErrNotFound when no task has the name.
-	LookupTask(ctx context.Context, name string) (*Future, error)
+	// LookupTask finds the task. The error matches ErrNotFound when no task has the name.
+	LookupTask(ctx context.Context, name string) (FoundTask, error)
 	// ForgetTask frees the name, and cancels its task. The error matches ErrNotFound when no task has it.
 	ForgetTask(ctx context.Context, name string) error
 	// EndTask returns what cancels the task with a name that c, which has not settled, refers to, wherever it runs; nil where c is of none,
@@ -66,6 +66,13 @@ type TaskNames interface {
 	EndTask(c *Future) func()
 	// ListTasks lists the tasks with names of which this node is the submitter, and which have not settled, by name.
 	ListTasks() []NamedTask
+}
+
+// FoundTask is the task that has a name.
+type FoundTask struct {
+	*Future        // of its outcome
+	Digest  uint64 // of its function, argument and key
+	Over    bool   // it has its outcome
 }
 
 // NamedTask is inspect.NamedTask.
@@ -164,7 +171,9 @@ func lookup(ctx context.Context, name string, of *ValueType) (*Future, error) {
 	again := blocked(t)
 	c, err := n.Lookup(ctx, name)
 	if tasks := t.job.Tasks; tasks != nil && errors.Is(err, ErrNotFound) {
-		c, err = tasks.LookupTask(ctx, name)
+		var found FoundTask
+		found, err = tasks.LookupTask(ctx, name)
+		c = found.Future
 	}
 	again()
 	if err == nil {

@@ -399,6 +399,12 @@ func Pack(f Func, id graindir.ID, arg unsafe.Pointer) (p core.Packed, err error)
 	return p, err
 }
 
+// TypesOf are the types of the argument and the result of f, which is not zero.
+func TypesOf(f Func) (arg, res *core.ValueType) { return f.m.argType, f.m.value }
+
+// KindOf is the name of the kind of f, which is not zero.
+func KindOf(f Func) string { return f.m.kind.name }
+
 // CallPacked makes the call.
 func CallPacked(ctx context.Context, p *core.Packed, id graindir.ID) core.Link {
 	return callPacked(ctx, p, id, nil)

@@ -68,18 +68,19 @@ func (l *Lineage) named(ctx context.Context, name string) (registry.TaskKey, *re
 }
 
 // LookupTask implements core.TaskNames.
-func (l *Lineage) LookupTask(ctx context.Context, name string) (*core.Future, error) {
+func (l *Lineage) LookupTask(ctx context.Context, name string) (f core.FoundTask, err error) {
 	k, rec, err := l.named(ctx, name)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	in := recorded{form: inputTask, run: k.Run, id: k.ID}
-	if len(rec.Outcome) > 0 {
+	over := len(rec.Outcome) > 0
+	if over {
 		if in, err = l.readOutcome(rec); err != nil {
-			return nil, err
+			return f, err
 		}
 	}
-	return in.future(l), nil
+	return core.FoundTask{Future: in.future(l), Digest: rec.Digest, Over: over}, nil
 }
 
 // ForgetTask implements core.TaskNames.

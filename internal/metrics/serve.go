@@ -12,7 +12,7 @@ import (
 // program's.
 func Handler(s Source, ready func() error, failed func(error)) http.Handler {
 	own := prometheus.NewRegistry()
-	own.MustRegister(NewCollector(s))
+	own.MustRegister(NewCollector(s), &doors)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(&scraper{own: own, program: prometheus.DefaultGatherer, failed: failed}, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

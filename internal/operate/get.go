@@ -265,10 +265,11 @@ func (f *finding) named() (list []named, err error) {
 		if o.Job.Tasks == nil {
 			return nil, nil
 		}
-		task, err := o.Job.Tasks.LookupTask(f.ctx, f.text)
+		found, err := o.Job.Tasks.LookupTask(f.ctx, f.text)
 		if err != nil { // there is none
 			return nil, nil
 		}
+		task := found.Future
 		if held := core.HeldBy(core.SourceOf(task)); held != nil {
 			task = held
 		}
@@ -397,7 +398,7 @@ func endTask(ctx context.Context, o *Operator, t *inspect.Thing) error {
 	default:
 		task, err := o.Job.Tasks.LookupTask(ctx, t.Name)
 		if err == nil {
-			core.CancelOf(core.LinkTo(task))
+			core.CancelOf(core.LinkTo(task.Future))
 		}
 		return err
 	}

@@ -5,12 +5,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"unicode"
+
+	"github.com/raysys/raysys/internal/thishost"
 )
 
 // access says who may read the page and the API.
@@ -70,17 +71,16 @@ func (a *access) refuse(r *http.Request) (code int, why string) {
 		return http.StatusMethodNotAllowed, errMethod.Error()
 	}
 	api, profile := strings.HasPrefix(r.URL.Path, "/api/"), strings.HasPrefix(r.URL.Path, profiles)
-	if a.off != "" && !(profile && Loopback(hostOf(r.RemoteAddr))) {
+	if a.off != "" && !(profile && thishost.Loopback(thishost.Of(r.RemoteAddr))) {
 		return http.StatusForbidden, a.off
 	}
-	proxy := proxied(r.Header)
+	proxy, strange := thishost.Signs(r, a.name)
 	if !a.asks && proxy != "" {
 		return http.StatusForbidden, fmt.Sprintf(behindProxy, proxy)
 	}
-	// A site elsewhere can have its own name lead to 127.0.0.1; then its pages are of the same site for the browser, and only Host tells. A proxy
-	// that serves under a name of its own asks with the token.
-	if host := hostOf(r.Host); (a.local || a.off != "") && proxy == "" && !Loopback(host) && !strings.EqualFold(host, a.name) {
-		return http.StatusForbidden, fmt.Sprintf("this is not known as %.100q: ask for localhost, 127.0.0.1, [::1] or the name in RAYSYS_HTTP", host)
+	// A proxy that serves under a name of its own asks with the token.
+	if (a.local || a.off != "") && proxy == "" && strange != "" {
+		return http.StatusForbidden, fmt.Sprintf("this is not known as %.100q: ask for localhost, 127.0.0.1, [::1] or the name in RAYSYS_HTTP", strange)
 	}
 	if foreign(r, api || profile) {
 		return http.StatusForbidden, errSite.Error()
@@ -97,30 +97,6 @@ func (a *access) refuse(r *http.Request) (code int, why string) {
 
 // profiles is where they are served.
 const profiles = "/debug/pprof/"
-
-// proxied is the header by which a proxy says that it has passed a request on, "" where there is none.
-func proxied(h http.Header) string {
-	for name := range h {
-		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
-			return name
-		}
-	}
-	return ""
-}
-
-// hostOf is the host of HOST:PORT, or of HOST alone, as a request has it.
-func hostOf(hostport string) string {
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		return h
-	}
-	return strings.Trim(hostport, "[]")
-}
-
-// Loopback reports whether a host is the one that asks.
-func Loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
 
 // foreign reports whether a page of another origin asks. A link to the page, from wherever, is none.
 func foreign(r *http.Request, data bool) bool {

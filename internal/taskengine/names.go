@@ -91,12 +91,12 @@ func (n *Names) find(name string) (namedTask, error) {
 }
 
 // LookupTask implements core.TaskNames.
-func (n *Names) LookupTask(_ context.Context, name string) (*core.Future, error) {
+func (n *Names) LookupTask(_ context.Context, name string) (f core.FoundTask, err error) {
 	t, err := n.find(name)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	return &core.NewUntyped(n.job, core.Through(t.future)).Future, nil
+	return core.FoundTask{Future: &core.NewUntyped(n.job, core.Through(t.future)).Future, Digest: t.digest, Over: t.future.Settled()}, nil
 }
 
 // ForgetTask implements core.TaskNames.

@@ -277,6 +277,19 @@ type Input struct {
 // What the encodings take beside names, values and arguments.
 const aboutTurn, aboutTask = 128, 160
 
+// DigestOf is the Digest of the Recording of p.
+func DigestOf(p *core.Packed) uint64 { return digest(p.Function, p.Arg, p.Opts.Key) }
+
+func digest(function string, arg []byte, key string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(function + "\x00"))
+	_, _ = h.Write(arg)
+	if key != "" {
+		_, _ = h.Write([]byte("\x00" + key))
+	}
+	return h.Sum64()
+}
+
 // Recording encodes the recipe.
 func (rec *Recipe) Recording() (r Recording, err error) {
 	rec.mu.Lock()
@@ -297,13 +310,8 @@ func (rec *Recipe) Recording() (r Recording, err error) {
 	if r.Body, err = plan.Append(make([]byte, 0, aboutTask+len(t.Turn)+len(t.Arg)), reflect.ValueOf(&t).Elem(), nil); err != nil {
 		return r, fmt.Errorf("record task %s: %w", t.Function, err)
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(t.Function + "\x00"))
-	_, _ = h.Write(t.Arg)
-	if r.Key = rec.spec.opts.Key; r.Key != "" {
-		_, _ = h.Write([]byte("\x00" + r.Key))
-	}
-	r.Digest = h.Sum64()
+	r.Key = rec.spec.opts.Key
+	r.Digest = digest(t.Function, t.Arg, r.Key)
 	r.Inputs = make([]Input, len(list))
 	for i, in := range list {
 		r.Inputs[i] = Input{Future: in.held, Recipe: in.recipe, Name: in.name}

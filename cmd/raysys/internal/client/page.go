@@ -21,6 +21,7 @@ import (
 	"github.com/raysys/raysys/cmd/internal/cli"
 	"github.com/raysys/raysys/inspect"
 	pages "github.com/raysys/raysys/internal/page"
+	"github.com/raysys/raysys/internal/thishost"
 )
 
 // What a page may send: whoever answers at a URL need not be one.
@@ -59,7 +60,7 @@ func OpenPage(at Where) (Reader, error) {
 	if at.Token == "" {
 		return p, nil
 	}
-	if u.Scheme == "http" && !pages.Loopback(u.Hostname()) && !at.Insecure {
+	if u.Scheme == "http" && !thishost.Loopback(u.Hostname()) && !at.Insecure {
 		return nil, fmt.Errorf("--url %s: the token would be sent for all on the way to read: give an https URL, or --insecure", at.URL)
 	}
 	token, err := os.ReadFile(at.Token)

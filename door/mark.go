@@ -1,0 +1,185 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/feed"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/jsonfit"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/tasks/generator"
+)
+
+// name is how a path names a function: "grain", "task" or "feed", the kind of the grain, and the method or the task.
+type name struct{ form, kind, function string }
+
+// mark is a function that may be called.
+type mark struct {
+	name
+	Work
+	text     string
+	arg, res *core.ValueType
+	item     reflect.Type // of a stream; else nil
+	quick    bool         // jsonfit.Quick reads the argument
+	packed   core.Packed  // a call, but for the argument
+	pack     func(key string, arg unsafe.Pointer) (core.Packed, error)
+	submit   func(ctx context.Context, p *core.Packed, key string) core.Link
+	stream   func(ctx context.Context, key string, last int, arg unsafe.Pointer, emit func(item any, err error) bool)
+}
+
+// Method marks a method of a grain. text says to callers what it does.
+func Method[G, A, R any](f grains.Func[G, A, R], text string) Option {
+	return method(*(*grainengine.Func)(core.HandleIn(&f)), text)
+}
+
+// Method0 marks a method without argument.
+func Method0[G, R any](f grains.Func0[G, R], text string) Option {
+	return method(*(*grainengine.Func)(core.HandleIn(&f)), text)
+}
+
+// Task marks a task. text says to callers what it does.
+func Task[A, R any](t tasks.Task[A, R], text string) Option {
+	return task(*(*taskengine.Task)(core.HandleIn(&t)), text, nil, nil)
+}
+
+// Task0 marks a task without argument.
+func Task0[R any](t tasks.Task0[R], text string) Option {
+	return task(*(*taskengine.Task)(core.HandleIn(&t)), text, nil, nil)
+}
+
+// Watch marks a feed. text says to callers what its items are.
+func Watch[G, T any](w feed.Watch[G, T], text string) Option {
+	return watch(*(*grainengine.Func)(core.HandleIn(&w)), text, reflect.TypeFor[T](), func(ctx context.Context, id graindir.ID, last int, emit func(any, error) bool) {
+		var g grains.Grain[G]
+		*(*grains.ID)(core.HandleIn(&g)) = grains.ID(id)
+		for v, err := range w.All(ctx, g, feed.Last(last)) {
+			if !emit(v, err) {
+				return
+			}
+		}
+	})
+}
+
+// Generator marks a generator. text says to callers what it does.
+func Generator[A, T any](g generator.Generator[A, T], text string) Option {
+	return task(*(*taskengine.Task)(core.HandleIn(&g)), text, reflect.TypeFor[T](), func(ctx context.Context, _ string, _ int, arg unsafe.Pointer, emit func(any, error) bool) {
+		for v, err := range g.Go(ctx, *(*A)(arg)).All(ctx) {
+			if !emit(v, err) {
+				return
+			}
+		}
+	})
+}
+
+func method(f grainengine.Func, text string) Option {
+	return func(d *Door) error {
+		e := grainengine.EntryOf(f)
+		if e == nil {
+			return errors.New("Method: the handle is the zero value")
+		}
+		kind := grainengine.KindOf(f)
+		m := &mark{name: name{"grain", kind, e.Name[len(kind)+1:]}, Work: Work{Function: e.Name, Kind: kind}, text: text}
+		m.arg, m.res = grainengine.TypesOf(f)
+		m.pack = func(key string, arg unsafe.Pointer) (core.Packed, error) {
+			return grainengine.Pack(f, graindir.ID{Kind: kind, Key: key}, arg)
+		}
+		m.submit = func(ctx context.Context, p *core.Packed, key string) core.Link {
+			return grainengine.CallPacked(ctx, p, graindir.ID{Kind: kind, Key: key})
+		}
+		return m.addTo(d)
+	}
+}
+
+// task marks a task; with an item, and what streams such ones, it is the task of a generator.
+func task(k taskengine.Task, text string, item reflect.Type, stream func(context.Context, string, int, unsafe.Pointer, func(any, error) bool)) Option {
+	return func(d *Door) error {
+		e := taskengine.EntryOf(k)
+		if e == nil {
+			return errors.New("Task or Generator: the handle is the zero value")
+		}
+		m := &mark{name: name{form: "task", function: e.Name}, Work: Work{Function: e.Name}, text: text, item: item, stream: stream}
+		m.arg, m.res = taskengine.TypesOf(k)
+		m.pack = func(_ string, arg unsafe.Pointer) (core.Packed, error) { return taskengine.Pack(k, arg) }
+		m.submit = func(ctx context.Context, p *core.Packed, _ string) core.Link { return taskengine.GoPacked(ctx, p) }
+		return m.addTo(d)
+	}
+}
+
+func watch(f grainengine.Func, text string, item reflect.Type, all func(context.Context, graindir.ID, int, func(any, error) bool)) Option {
+	return func(d *Door) error {
+		e := grainengine.EntryOf(f)
+		if e == nil {
+			return errors.New("Watch: the handle is the zero value")
+		}
+		kind := grainengine.KindOf(f)
+		m := &mark{name: name{"feed", kind, e.Name[len(kind)+1:]}, Work: Work{Function: e.Name, Kind: kind, ReadOnly: true}, text: text, item: item}
+		m.stream = func(ctx context.Context, key string, last int, _ unsafe.Pointer, emit func(any, error) bool) {
+			all(ctx, graindir.ID{Kind: kind, Key: key}, last, emit)
+		}
+		m.arg, m.res = core.TypeOf[struct{}](), core.TypeOf[struct{}]()
+		return m.addTo(d)
+	}
+}
+
+// addTo adds the mark to a door, or says why that cannot be.
+func (m *mark) addTo(d *Door) (err error) {
+	what := m.form + " " + m.Function
+	if d.marks[m.name] != nil {
+		return fmt.Errorf("%s is marked twice", what)
+	}
+	if m.pack != nil {
+		if m.packed, err = m.pack("", reflect.New(m.arg.Type).UnsafePointer()); err != nil && !errors.Is(err, raysys.ErrEncode) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		m.ReadOnly = m.packed.ReadOnly
+	}
+	if m.packed.Opts.Name != "" {
+		return fmt.Errorf("%s: its handle is Detached(%.100q): give one without a name", what, m.packed.Opts.Name)
+	}
+	for _, t := range []reflect.Type{m.arg.Type, m.res.Type} {
+		switch plan, err := codec.PlanOf(t); {
+		case err != nil:
+			return fmt.Errorf("%s: %w", what, err)
+		case plan.HasRefs():
+			return fmt.Errorf("%s: %s may hold references, which JSON cannot: give the values", what, t)
+		}
+	}
+	m.quick = !jsonfit.HasArrays(m.arg.Type)
+	d.marks[m.name] = m
+	d.order = append(d.order, m)
+	return nil
+}
+
+// found returns the mark that a path below /call/ names, and what follows its name: "/" and a key or a run, still escaped.
+func (d *Door) found(path string) (m *mark, rest string) {
+	var n name
+	n.form, path = segment(path)
+	if n.form != "task" {
+		n.kind, path = segment(path)
+	}
+	n.function, path = segment(path)
+	return d.marks[n], path
+}
+
+// segment is the first segment of a path, unescaped, and what follows it. It is empty, as no name is, where it cannot be unescaped.
+func segment(path string) (s, rest string) {
+	path = strings.TrimPrefix(path, "/")
+	at := strings.IndexByte(path, '/')
+	if at < 0 {
+		at = len(path)
+	}
+	s, _ = url.PathUnescape(path[:at])
+	return s, path[at:]
+}

@@ -1,0 +1,360 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/jsonfit"
+	"github.com/raysys/raysys/internal/metrics"
+)
+
+// request is one request.
+type request struct {
+	*Door
+	w      http.ResponseWriter
+	r      *http.Request
+	mark   *mark  // nil for what is not marked
+	key    string // of the grain, or the name of the run
+	has    bool   // there is a key
+	query  url.Values
+	caller string
+	ctx    context.Context // of a driver, which ends with the client
+	id     string          // of the work, once there is some
+	code   int             // of the answer
+}
+
+// ServeHTTP implements http.Handler.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &request{Door: d, w: w, r: r}
+	function, err := "", x.serve()
+	if err != nil {
+		x.refuse(err)
+	}
+	if x.mark != nil {
+		function = x.mark.Function
+	}
+	metrics.CountRequest(function, x.code)
+}
+
+// serve answers, or says why not. Who asks comes first: nobody else learns what there is.
+func (x *request) serve() error {
+	if x.cross.Check(x.r) != nil {
+		return refusal(http.StatusForbidden, "forbidden", "a page of another origin asks")
+	}
+	below, rest := strings.TrimPrefix(x.r.URL.EscapedPath(), "/call/"), ""
+	if below == "openapi.json" {
+		return x.sendDocument()
+	}
+	x.mark, rest = x.found(below)
+	var work Work
+	var bad error
+	if x.mark != nil {
+		work, bad = x.mark.Work, x.readKey(rest)
+		work.Key, work.ReadOnly = x.key, work.ReadOnly || x.r.Method == http.MethodGet
+	}
+	var err error
+	if x.caller, err = x.identify(work); err != nil {
+		return err
+	}
+	if x.mark == nil {
+		return refusal(http.StatusNotFound, "not-found", "no such function")
+	}
+	serve, streams, err := x.chosen()
+	switch {
+	case err != nil:
+		return err
+	case bad != nil:
+		return bad
+	case !x.room.enter(x.caller, streams):
+		return refusal(http.StatusTooManyRequests, "too-many-requests", "too many requests are being answered: try again later")
+	}
+	defer x.room.leave(x.caller, streams)
+	x.ctx = x.node.Context(callerKey.With(x.r.Context(), x.caller))
+	leaves := x.node.Err() != nil
+	select {
+	case <-raysys.Leaving(x.ctx):
+		leaves = true
+	default:
+	}
+	if leaves {
+		return refusal(http.StatusServiceUnavailable, "closed", "this node ends: ask another one")
+	}
+	return serve()
+}
+
+// chosen is what answers requests with the method, and how many streams that is.
+func (x *request) chosen() (serve func() error, streams int, err error) {
+	m, allow := x.mark, ""
+	switch {
+	case m.form == "feed":
+		serve, streams, allow = x.streamItems, 1, http.MethodGet
+	case m.item != nil:
+		serve, streams, allow = x.streamItems, 1, http.MethodPost
+	case m.form == "task" && x.has:
+		if allow = "GET, PUT, DELETE"; slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodDelete}, x.r.Method) {
+			return x.serveRun, 0, nil
+		}
+	default:
+		serve, allow = x.call, http.MethodPost
+	}
+	if x.r.Method != allow {
+		x.w.Header().Set("Allow", allow)
+		return nil, 0, refusal(http.StatusMethodNotAllowed, "method-not-allowed", "this takes "+allow)
+	}
+	want := "application/json"
+	if streams > 0 {
+		want = "text/event-stream"
+	}
+	if !accepts(x.r, want, m.form == "task" && streams > 0) {
+		return nil, 0, refusal(http.StatusNotAcceptable, "not-acceptable", "the answer is "+want+": accept it by the header Accept")
+	}
+	return serve, streams, nil
+}
+
+// accepts reports whether the client takes a type of content. One that must be named is not meant by */*, or where there is no header.
+func accepts(r *http.Request, want string, named bool) bool {
+	list := r.Header.Values("Accept")
+	if len(list) == 0 {
+		return !named
+	}
+	major, _, _ := strings.Cut(want, "/")
+	for t := range strings.SplitSeq(strings.Join(list, ","), ",") {
+		t, _, _ = strings.Cut(t, ";")
+		switch t = strings.ToLower(strings.TrimSpace(t)); {
+		case t == want, !named && (t == "*/*" || t == major+"/*"):
+			return true
+		}
+	}
+	return false
+}
+
+// readKey reads the key or run, of the rest of the path or of the query.
+func (x *request) readKey(rest string) (err error) {
+	if x.r.URL.RawQuery == "" {
+		// most have none
+	} else if x.query, err = url.ParseQuery(x.r.URL.RawQuery); err != nil {
+		return refusal(http.StatusBadRequest, "bad-request", "the query cannot be read")
+	}
+	takes := "wait"
+	if x.mark.form != "task" {
+		takes = "last"
+	}
+	for k, v := range x.query {
+		if k != "key" && (k != takes || x.mark.form == "grain") || len(v) > 1 {
+			return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("the query has %.100q, which this does not take, or takes once", k))
+		}
+	}
+	x.key, x.has = x.query.Get("key"), x.query.Has("key")
+	if rest != "" {
+		key, err := url.PathUnescape(rest[1:])
+		if err != nil || key == "" || path.Clean("/"+key) != "/"+key || x.has {
+			return refusal(http.StatusBadRequest, "bad-request", `a key that is empty, that begins or ends with "/", or has "//", "." or ".." between slashes goes as ?key=, and each only once`)
+		}
+		x.key, x.has = key, true
+	}
+	switch {
+	case x.mark.form != "task" && !x.has:
+		return refusal(http.StatusBadRequest, "bad-request", "the path ends without the key of a grain")
+	case x.mark.form != "task" && len(x.key) > grainengine.MaxKey:
+		return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("a key has %d bytes at most", grainengine.MaxKey))
+	}
+	return nil
+}
+
+// call makes a call of a grain, or runs a task.
+func (x *request) call() error {
+	m := x.mark
+	limit, err := x.limit()
+	if err != nil {
+		return err
+	}
+	key, err := x.idempotencyKey()
+	if err != nil {
+		return err
+	}
+	p, err := x.pack()
+	if err != nil {
+		return err
+	}
+	if p.Opts.Deadline > 0 && !p.Opts.NoLimit {
+		limit = min(limit, p.Opts.Deadline)
+	}
+	p.Opts.Deadline, p.Opts.NoLimit, p.Opts.Key = limit, false, key
+	ctx := x.ctx
+	if m.form == "task" { // with a derived context Get runs no task in place, and returns in time
+		var done context.CancelFunc
+		ctx, done = context.WithCancel(ctx)
+		defer done()
+	}
+	link := m.submit(ctx, &p, x.key)
+	x.setID(link)
+	v := reflect.New(m.res.Type)
+	if err := core.GetInto(ctx, link, m.res, v.UnsafePointer()); err != nil {
+		return x.problemOf(err)
+	}
+	return x.answer(v)
+}
+
+func (x *request) setID(l core.Link) {
+	if id := core.IDOf(l); !id.IsZero() {
+		x.id = id.String()
+	}
+}
+
+// limit is how long the request may take.
+func (x *request) limit() (time.Duration, error) {
+	list := x.r.Header["Raysys-Deadline"]
+	if len(list) == 0 {
+		return x.deadline, nil
+	}
+	d, err := time.ParseDuration(list[0])
+	if err != nil || len(list) > 1 || d <= 0 || d > x.deadline {
+		return 0, refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("Raysys-Deadline: give one duration such as 5s, up to %v", x.deadline))
+	}
+	return d, nil
+}
+
+// maxIdempotencyKey is the most bytes of the header.
+const maxIdempotencyKey = 255
+
+// idempotencyKey is the raysys.Key of the call, "" where the client gives none. Each caller has keys of its own.
+func (x *request) idempotencyKey() (string, error) {
+	list := x.r.Header["Idempotency-Key"]
+	switch {
+	case len(list) == 0:
+		return "", nil
+	case len(list) > 1 || list[0] == "" || len(list[0]) > maxIdempotencyKey:
+		return "", refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("Idempotency-Key: give one, of 1 to %d bytes", maxIdempotencyKey))
+	case !x.mark.packed.Keyed:
+		return "", refusal(http.StatusBadRequest, "bad-request", "Idempotency-Key: only methods of durable grains that change something remember one; start a task by PUT of a run")
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(x.caller), x.caller, list[0]))
+	return "door." + hex.EncodeToString(sum[:]), nil
+}
+
+// pack is the work with the argument of the body.
+func (x *request) pack() (core.Packed, error) {
+	arg, err := x.readArgument()
+	if err != nil {
+		return core.Packed{}, err
+	}
+	p, err := x.mark.pack(x.key, arg)
+	if err != nil {
+		return p, refusal(http.StatusBadRequest, "bad-argument", "the argument cannot travel: some value in it is out of its range")
+	}
+	return p, nil
+}
+
+// bodyWithin is how long a body may take to come.
+const bodyWithin = 30 * time.Second
+
+// readArgument reads the argument: it points to a value of the mark's type.
+func (x *request) readArgument() (unsafe.Pointer, error) {
+	var body bytes.Buffer
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyWithin)) // a writer of the program's own may have none
+	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.argument))
+	_ = rc.SetReadDeadline(time.Time{})
+	var late interface{ Timeout() bool }
+	switch _, large := errors.AsType[*http.MaxBytesError](err); {
+	case large:
+		return nil, refusal(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("an argument has %d bytes at most", x.argument))
+	case errors.As(err, &late) && late.Timeout():
+		return nil, refusal(http.StatusRequestTimeout, "timeout", "the body has not come in time")
+	case err != nil:
+		return nil, refusal(http.StatusBadRequest, "bad-request", "the body was cut off")
+	}
+	arg, text := reflect.New(x.mark.arg.Type), bytes.TrimSpace(body.Bytes())
+	if x.mark.arg.Nothing() {
+		if s := string(text); s != "" && s != "{}" && s != "null" {
+			return nil, refusal(http.StatusBadRequest, "bad-argument", "this takes no argument")
+		}
+		return arg.UnsafePointer(), nil
+	}
+	if !isJSON(x.r.Header.Get("Content-Type")) || x.r.Header.Get("Content-Encoding") != "" {
+		return nil, refusal(http.StatusUnsupportedMediaType, "unsupported-media-type", "the argument is application/json, without Content-Encoding")
+	}
+	if err := decode(text, arg.Interface(), x.mark.quick); err != nil {
+		return nil, refusal(http.StatusBadRequest, "bad-argument", err.Error())
+	}
+	return arg.UnsafePointer(), nil
+}
+
+func isJSON(content string) bool {
+	if content == "application/json" {
+		return true
+	}
+	t, _, err := mime.ParseMediaType(content)
+	return err == nil && t == "application/json"
+}
+
+// decode reads an argument. An UnmarshalJSON of the program may panic.
+func decode(text []byte, to any, quick bool) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("its type refuses it")
+		}
+	}()
+	if quick && jsonfit.Quick(text, to) {
+		return nil
+	}
+	return jsonfit.Decode("", text, to)
+}
+
+// encode writes a result or an item. A MarshalJSON of the program may panic.
+func encode(v any) (text []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return json.Marshal(v)
+}
+
+// answer sends a result.
+func (x *request) answer(v reflect.Value) error {
+	if x.mark.res.Nothing() {
+		x.send(http.StatusNoContent, "", nil)
+		return nil
+	}
+	text, err := encode(v.Interface())
+	switch {
+	case err != nil:
+		return &problem{Type: "unencodable", Status: http.StatusInternalServerError, Ran: ranYes, Detail: "the result cannot be written as JSON"}
+	case int64(len(text)) > x.result:
+		return &problem{Type: "result-too-large", Status: http.StatusInternalServerError, Ran: ranYes, Detail: fmt.Sprintf("the result has more than %d bytes", x.result)}
+	}
+	x.send(http.StatusOK, "application/json", text)
+	return nil
+}
+
+// send answers. An error is the client's end, which its context tells.
+func (x *request) send(code int, content string, text []byte) {
+	h := x.w.Header()
+	h.Set("Cache-Control", "no-store")
+	if content != "" {
+		h.Set("Content-Type", content)
+		h.Set("X-Content-Type-Options", "nosniff")
+	}
+	x.code = code
+	x.w.WriteHeader(code)
+	_, _ = io.Writer(x.w).Write(text)
+}
