@@ -202,6 +202,15 @@ type brokenBody struct{ err error }
 func (b *brokenBody) Read(p []byte) (int, error) { return copy(p, `{"n"`), b.err }
 func (b *brokenBody) Close() error               { return nil }
 
+// request is one of this host, for a test without a server.
+func request(method, path, body string) *http.Request {
+	r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))
+}
+
+func recorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
 // TestBodies: a body that is cut off, or too slow, runs nothing, and one that is too large is not read to its end.
 func TestBodies(t *testing.T) {
 	n := testkit.New(t).Node()
@@ -213,11 +222,9 @@ func TestBodies(t *testing.T) {
 		&brokenBody{io.ErrUnexpectedEOF}: 400, &brokenBody{os.ErrDeadlineExceeded}: 408,
 		io.NopCloser(io.LimitReader(&brokenBody{}, 1<<30)): 413,
 	} {
-		r := httptest.NewRequest("POST", "http://127.0.0.1"+addX, nil)
+		r := request("POST", addX, "")
 		r.Body = body
-		r.Header.Set("Content-Type", "application/json")
-		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))
-		w := httptest.NewRecorder()
+		w := recorder()
 		if d.ServeHTTP(w, r); w.Code != code || !bytes.Contains(w.Body.Bytes(), []byte(`"ran":"no"`)) {
 			t.Errorf("%d %s, want %d", w.Code, w.Body, code)
 		}

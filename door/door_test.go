@@ -109,7 +109,7 @@ var (
 var marks = []door.Option{
 	door.Method(add, "Adds cents."), door.Method0(read, "Reads."), door.Method(say, "Says."), door.Method0(keyOf, "Key."), door.Method(nothing, "Nothing."),
 	door.Method0(nan, "NaN."), door.Method(long, "Long."), door.Method(floats, "Floats."), door.Method0(hold, "Holds."),
-	door.Task(square, "Squares."), door.Task(depth, "Depth."), door.Task0(answer, "Answers."),
+	door.Task(square, "Squares."), door.Task(depth, "Depth."), door.Task0(answer, "Answers."), door.Task(patient, "Takes its time."),
 	door.Error(errNoMoney, http.StatusPaymentRequired, "not enough money"),
 }
 
