@@ -24,7 +24,7 @@ import (
 const local = "local"
 
 // identify returns who asks for the work, or a problem.
-func (x *request) identify(w Work) (string, error) {
+func identify(x *request, w Work) (string, error) {
 	if x.who == nil {
 		if why := elsewhere(x.r); why != "" {
 			return "", refusal(http.StatusForbidden, "forbidden", why)
@@ -52,7 +52,7 @@ func elsewhere(r *http.Request) string {
 	case at == nil || !at.IP.IsLoopback():
 		return "only this host is answered, at an address of loopback: others need door.Callers"
 	case proxy != "":
-		return fmt.Sprintf("the request has the header %.100s, so a proxy has passed it on, and it may be of any host: others than this one need door.Callers", proxy)
+		return fmt.Sprintf("the header %.100s is of a proxy: others than this host need door.Callers", proxy)
 	case strange != "":
 		return fmt.Sprintf("this is not known as %.100q: ask for localhost, 127.0.0.1 or [::1]", strange)
 	}
@@ -67,9 +67,10 @@ const (
 // errTokens says that the file of Tokens cannot be read.
 var errTokens = errors.New("door.Tokens")
 
-// Tokens is a Who that knows callers by the header "Authorization: Bearer TOKEN". The file has lines of NAME TOKEN; empty ones, and those that begin
-// with #, are left out. A token has 16 printable characters of ASCII or more, and one name; a name may have several. Nobody but the owner may
-// read the file (0600). It is read again when it has changed. While something is wrong with it nobody is let in, and the node's log says what.
+// Tokens is a Who that knows callers by the header "Authorization: Bearer TOKEN". The file has lines of NAME TOKEN;
+// empty ones, and those that begin with #, are left out. A token has 16 printable characters of ASCII or more, and one
+// name; a name may have several. Nobody but the owner may read the file (0600). It is read again when it has changed.
+// While something is wrong with it nobody is let in, and the node's log says what.
 func Tokens(file string) (Who, error) {
 	t := &tokens{file: file}
 	if _, err := t.current(); err != nil {
@@ -121,7 +122,8 @@ func (t *tokens) current() ([]token, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	is, err := os.Stat(t.file)
-	if err == nil && t.was != nil && os.SameFile(is, t.was) && is.ModTime().Equal(t.was.ModTime()) && is.Size() == t.was.Size() && is.Mode() == t.was.Mode() {
+	if err == nil && t.was != nil && os.SameFile(is, t.was) && is.ModTime().Equal(t.was.ModTime()) &&
+		is.Size() == t.was.Size() && is.Mode() == t.was.Mode() {
 		return t.list, nil
 	}
 	t.was, t.list = nil, nil
@@ -163,8 +165,10 @@ func readTokens(text []byte) (list []token, err error) {
 			continue
 		}
 		parts := strings.Fields(line)
-		if len(parts) != 2 || len(parts[0]) > maxCaller || len(parts[1]) < leastToken || strings.IndexFunc(parts[1], unsent) >= 0 {
-			return nil, fmt.Errorf("line %d: give NAME TOKEN, a name of up to %d bytes and a token of %d printable characters or more", n, maxCaller, leastToken)
+		if len(parts) != 2 || len(parts[0]) > maxCaller || len(parts[1]) < leastToken ||
+			strings.IndexFunc(parts[1], unsent) >= 0 {
+			return nil, fmt.Errorf("line %d: give NAME TOKEN, of up to %d bytes and of %d printable characters or more",
+				n, maxCaller, leastToken)
 		}
 		sum := sha256.Sum256([]byte(parts[1]))
 		if seen[sum] {

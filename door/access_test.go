@@ -22,7 +22,8 @@ import (
 
 const sayX, addX = "/call/grain/door.echo.v2/say/x", "/call/grain/door.account/add/x"
 
-// TestThisHost: without Callers a door answers loopback alone, and nothing that a proxy or a site elsewhere can have sent.
+// TestThisHost: without Callers a door answers loopback alone, and nothing that a proxy or a site elsewhere can have
+// sent.
 func TestThisHost(t *testing.T) {
 	n := testkit.New(t).Node()
 	s := serve(t, n)

@@ -21,21 +21,25 @@
 //	GET    /call/feed/KIND/NAME/KEY     what the grain emits, as text/event-stream; ?last=10 begins with older items
 //	GET    /call/openapi.json           what the caller may call
 //
-// Each name is one segment of the path, escaped; KEY and RUN are all that follows, unescaped once. Proxies change a key that is empty, begins or
-// ends with "/", or has "//", "." or ".." between its slashes: the door wants these as ?key=.
+// Each name is one segment of the path, escaped; KEY and RUN are all that follows, unescaped once. Proxies change a key
+// that is empty, begins or ends with "/", or has "//", "." or ".." between its slashes: the door wants these as ?key=.
 //
 // Rules:
 //
-//  1. Without [Callers] the door answers this host alone: the connection and the name in the URL are of loopback, and no proxy has passed
-//     the request on.
-//  2. The name that [Callers] gives is the caller's. [Caller] returns it in the method, in filters and in what they call. One caller sees
-//     neither the runs of another nor the replies under its keys.
-//  3. A call with the header Idempotency-Key counts once, in a grains.Durable kind: see raysys.Key. For others it is refused.
-//  4. A call has 30 s, or less by the header Raysys-Deadline: 5s. It is cancelled when its client hangs up. A run is not.
-//  5. A failure is a problem (RFC 9457): its type is "raysys:" and a word, and "ran" says whether the work may have run: "no", "maybe" or
-//     "yes". It has no text of the program but those of [Error], and no key, node or stack. Its id is for raysys get.
-//  6. Arguments are read strictly: unknown fields are refused. JavaScript reads no integer beyond 2^53: give int64 fields `json:",string"`.
+//  1. Without [Callers] the door answers this host alone: the connection and the name in the URL are of loopback, and
+//     no proxy has passed the request on.
+//  2. The name that [Callers] gives is the caller's. [Caller] returns it in the method, in filters and in what they
+//     call. One caller sees neither the runs of another nor the replies under its keys.
+//  3. A call with the header Idempotency-Key counts once, in a grains.Durable kind: see raysys.Key. Other calls with
+//     one are refused.
+//  4. A call has 30 s, or less by the header Raysys-Deadline: 5s. It is cancelled when its client hangs up. A run is
+//     not.
+//  5. A failure is a problem (RFC 9457): its type is "raysys:" and a word, and "ran" says whether the work may have
+//     run: "no", "maybe" or "yes". It has no text of the program but those of [Error], and no key, node or stack. Its
+//     id is for raysys get.
+//  6. Arguments are read strictly: unknown fields are refused. JavaScript reads no integer beyond 2^53: give int64
+//     fields `json:",string"`.
 //
-// In the code: a mark (mark.go) is a function that may be called, a request (request.go) a question about one, and a problem (problem.go)
-// each answer that is none. Runs, streams and the document have a file each.
+// In the code: a mark (mark.go) is a function that may be called, a request (request.go) a question about one, and a
+// problem (problem.go) each answer that is none. Runs, streams and the document have a file each.
 package door

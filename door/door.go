@@ -48,7 +48,8 @@ type Work struct {
 	ReadOnly bool   // a ReadOnly method, a feed, a look at a run
 }
 
-// Who names the caller of a request, or says by an error that it may not: 403 for one that matches ErrForbidden, else 401. Its text is not sent.
+// Who names the caller of a request, or says by an error that it may not: 403 for one that matches ErrForbidden, else
+// 401. Its text is not sent.
 type Who func(r *http.Request, w Work) (caller string, err error)
 
 // ErrForbidden is what a Who returns for a caller that it knows, who may not do this.
@@ -57,10 +58,11 @@ var ErrForbidden = errors.New("forbidden")
 // maxCaller is the most bytes that the name of a caller has.
 const maxCaller = 128
 
-// New makes a door to a node. The error says what is wrong with the options, all of it: two marks of one thing, a zero handle, an argument or a
-// result that holds references.
+// New makes a door to a node. The error says what is wrong with the options, all of it: two marks of one thing, a zero
+// handle, an argument or a result that holds references.
 func New(n *system.Node, opts ...Option) (*Door, error) {
-	d := &Door{node: n, marks: map[name]*mark{}, argument: maxArgument, result: maxResult, deadline: maxDeadline, room: room{of: map[string]int{}}}
+	d := &Door{node: n, marks: map[name]*mark{}, argument: maxArgument, result: maxResult, deadline: maxDeadline}
+	d.room.of = map[string]int{}
 	var bad []error
 	if n == nil {
 		bad = append(bad, errors.New("the node is nil"))
@@ -89,8 +91,8 @@ func Callers(who Who) Option {
 	}
 }
 
-// Error has the door answer with status, 400 to 599, and text where a method, a task or a filter returns an error that matches err. What matches no
-// Error is a 500 without a text. For an error of another node see raysys.RegisterError.
+// Error has the door answer with status, 400 to 599, and text where a method, a task or a filter returns an error that
+// matches err. What matches no Error is a 500 without a text. For an error of another node see raysys.RegisterError.
 func Error(err error, status int, text string) Option {
 	return func(d *Door) error {
 		if err == nil || status < 400 || status > 599 {
@@ -112,8 +114,8 @@ func Size(argument, result int) Option {
 	}
 }
 
-// Deadline is the longest that a call takes, and that of a request without the header Raysys-Deadline: 30 s unless set. A handle with a shorter
-// raysys.Deadline keeps that.
+// Deadline is the longest that a call takes, and that of a request without the header Raysys-Deadline: 30 s unless set.
+// A handle with a shorter raysys.Deadline keeps that.
 func Deadline(most time.Duration) Option {
 	return func(d *Door) error {
 		if most <= 0 {

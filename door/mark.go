@@ -22,6 +22,10 @@ import (
 	"github.com/raysys/raysys/tasks/generator"
 )
 
+// streamer gives the items of a stream to emit, until that returns false. key is that of a grain, arg the argument of a
+// generator.
+type streamer func(ctx context.Context, key string, last int, arg unsafe.Pointer, emit func(item any, err error) bool)
+
 // name is how a path names a function: "grain", "task" or "feed", the kind of the grain, and the method or the task.
 type name struct{ form, kind, function string }
 
@@ -36,7 +40,7 @@ type mark struct {
 	packed   core.Packed  // a call, but for the argument
 	pack     func(key string, arg unsafe.Pointer) (core.Packed, error)
 	submit   func(ctx context.Context, p *core.Packed, key string) core.Link
-	stream   func(ctx context.Context, key string, last int, arg unsafe.Pointer, emit func(item any, err error) bool)
+	stream   streamer
 }
 
 // Method marks a method of a grain. text says to callers what it does.
@@ -61,26 +65,29 @@ func Task0[R any](t tasks.Task0[R], text string) Option {
 
 // Watch marks a feed. text says to callers what its items are.
 func Watch[G, T any](w feed.Watch[G, T], text string) Option {
-	return watch(*(*grainengine.Func)(core.HandleIn(&w)), text, reflect.TypeFor[T](), func(ctx context.Context, id graindir.ID, last int, emit func(any, error) bool) {
+	f := *(*grainengine.Func)(core.HandleIn(&w))
+	all := func(ctx context.Context, key string, last int, _ unsafe.Pointer, emit func(any, error) bool) {
 		var g grains.Grain[G]
-		*(*grains.ID)(core.HandleIn(&g)) = grains.ID(id)
+		*(*grains.ID)(core.HandleIn(&g)) = grains.ID{Kind: grainengine.KindOf(f), Key: key}
 		for v, err := range w.All(ctx, g, feed.Last(last)) {
 			if !emit(v, err) {
 				return
 			}
 		}
-	})
+	}
+	return watch(f, text, reflect.TypeFor[T](), all)
 }
 
 // Generator marks a generator. text says to callers what it does.
 func Generator[A, T any](g generator.Generator[A, T], text string) Option {
-	return task(*(*taskengine.Task)(core.HandleIn(&g)), text, reflect.TypeFor[T](), func(ctx context.Context, _ string, _ int, arg unsafe.Pointer, emit func(any, error) bool) {
+	all := func(ctx context.Context, _ string, _ int, arg unsafe.Pointer, emit func(any, error) bool) {
 		for v, err := range g.Go(ctx, *(*A)(arg)).All(ctx) {
 			if !emit(v, err) {
 				return
 			}
 		}
-	})
+	}
+	return task(*(*taskengine.Task)(core.HandleIn(&g)), text, reflect.TypeFor[T](), all)
 }
 
 func method(f grainengine.Func, text string) Option {
@@ -90,7 +97,8 @@ func method(f grainengine.Func, text string) Option {
 			return errors.New("Method: the handle is the zero value")
 		}
 		kind := grainengine.KindOf(f)
-		m := &mark{name: name{"grain", kind, e.Name[len(kind)+1:]}, Work: Work{Function: e.Name, Kind: kind}, text: text}
+		m := &mark{name: name{"grain", kind, e.Name[len(kind)+1:]}, text: text}
+		m.Work = Work{Function: e.Name, Kind: kind}
 		m.arg, m.res = grainengine.TypesOf(f)
 		m.pack = func(key string, arg unsafe.Pointer) (core.Packed, error) {
 			return grainengine.Pack(f, graindir.ID{Kind: kind, Key: key}, arg)
@@ -103,13 +111,14 @@ func method(f grainengine.Func, text string) Option {
 }
 
 // task marks a task; with an item, and what streams such ones, it is the task of a generator.
-func task(k taskengine.Task, text string, item reflect.Type, stream func(context.Context, string, int, unsafe.Pointer, func(any, error) bool)) Option {
+func task(k taskengine.Task, text string, item reflect.Type, stream streamer) Option {
 	return func(d *Door) error {
 		e := taskengine.EntryOf(k)
 		if e == nil {
 			return errors.New("Task or Generator: the handle is the zero value")
 		}
-		m := &mark{name: name{form: "task", function: e.Name}, Work: Work{Function: e.Name}, text: text, item: item, stream: stream}
+		m := &mark{name: name{form: "task", function: e.Name}, text: text, item: item, stream: stream}
+		m.Work = Work{Function: e.Name}
 		m.arg, m.res = taskengine.TypesOf(k)
 		m.pack = func(_ string, arg unsafe.Pointer) (core.Packed, error) { return taskengine.Pack(k, arg) }
 		m.submit = func(ctx context.Context, p *core.Packed, _ string) core.Link { return taskengine.GoPacked(ctx, p) }
@@ -117,17 +126,15 @@ func task(k taskengine.Task, text string, item reflect.Type, stream func(context
 	}
 }
 
-func watch(f grainengine.Func, text string, item reflect.Type, all func(context.Context, graindir.ID, int, func(any, error) bool)) Option {
+func watch(f grainengine.Func, text string, item reflect.Type, all streamer) Option {
 	return func(d *Door) error {
 		e := grainengine.EntryOf(f)
 		if e == nil {
 			return errors.New("Watch: the handle is the zero value")
 		}
 		kind := grainengine.KindOf(f)
-		m := &mark{name: name{"feed", kind, e.Name[len(kind)+1:]}, Work: Work{Function: e.Name, Kind: kind, ReadOnly: true}, text: text, item: item}
-		m.stream = func(ctx context.Context, key string, last int, _ unsafe.Pointer, emit func(any, error) bool) {
-			all(ctx, graindir.ID{Kind: kind, Key: key}, last, emit)
-		}
+		m := &mark{name: name{"feed", kind, e.Name[len(kind)+1:]}, text: text, item: item, stream: all}
+		m.Work = Work{Function: e.Name, Kind: kind, ReadOnly: true}
 		m.arg, m.res = core.TypeOf[struct{}](), core.TypeOf[struct{}]()
 		return m.addTo(d)
 	}
@@ -140,7 +147,8 @@ func (m *mark) addTo(d *Door) (err error) {
 		return fmt.Errorf("%s is marked twice", what)
 	}
 	if m.pack != nil {
-		if m.packed, err = m.pack("", reflect.New(m.arg.Type).UnsafePointer()); err != nil && !errors.Is(err, raysys.ErrEncode) {
+		m.packed, err = m.pack("", reflect.New(m.arg.Type).UnsafePointer())
+		if err != nil && !errors.Is(err, raysys.ErrEncode) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		m.ReadOnly = m.packed.ReadOnly
@@ -162,7 +170,8 @@ func (m *mark) addTo(d *Door) (err error) {
 	return nil
 }
 
-// found returns the mark that a path below /call/ names, and what follows its name: "/" and a key or a run, still escaped.
+// found returns the mark that a path below /call/ names, and what follows its name: "/" and a key or a run, still
+// escaped.
 func (d *Door) found(path string) (m *mark, rest string) {
 	var n name
 	n.form, path = segment(path)
@@ -173,7 +182,8 @@ func (d *Door) found(path string) (m *mark, rest string) {
 	return d.marks[n], path
 }
 
-// segment is the first segment of a path, unescaped, and what follows it. It is empty, as no name is, where it cannot be unescaped.
+// segment is the first segment of a path, unescaped, and what follows it. It is empty, as no name is, where it cannot
+// be unescaped.
 func segment(path string) (s, rest string) {
 	path = strings.TrimPrefix(path, "/")
 	at := strings.IndexByte(path, '/')

@@ -18,14 +18,14 @@ import (
 type object map[string]any
 
 // sendDocument answers with the OpenAPI document of what the caller may call.
-func (x *request) sendDocument() error {
+func sendDocument(x *request) error {
 	if x.r.Method != http.MethodGet {
 		x.w.Header().Set("Allow", http.MethodGet)
 		return refusal(http.StatusMethodNotAllowed, "method-not-allowed", "this takes GET")
 	}
 	paths, caller, refused := object{}, "", error(nil)
 	for _, m := range x.order {
-		c, err := x.identify(m.Work)
+		c, err := identify(x, m.Work)
 		if err != nil {
 			refused = err
 			continue
@@ -37,7 +37,7 @@ func (x *request) sendDocument() error {
 		return refused
 	}
 	if !x.room.enter(caller, 0) {
-		return refusal(http.StatusTooManyRequests, "too-many-requests", "too many requests are being answered: try again later")
+		return errTooMany()
 	}
 	defer x.room.leave(caller, 0)
 	text, err := encode(object{
@@ -67,7 +67,8 @@ func (m *mark) describe(paths object) {
 	}
 	at += url.PathEscape(m.function)
 	parameter := func(name, in, text string) object {
-		return object{"name": name, "in": in, "required": in == "path", "description": text, "schema": object{"type": "string"}}
+		required, of := in == "path", object{"type": "string"}
+		return object{"name": name, "in": in, "required": required, "description": text, "schema": of}
 	}
 	operation := func(id, text string, parameters []object, body bool, code string, answer object) object {
 		o := object{"operationId": id, "summary": text, "parameters": parameters, "responses": object{
@@ -77,24 +78,26 @@ func (m *mark) describe(paths object) {
 			}},
 		}}
 		if body && !m.arg.Nothing() {
-			o["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": schemaOf(m.arg.Type)}}}
+			o["requestBody"] = object{"required": true, "content": contentOf("application/json", m.arg.Type)}
 		}
 		return o
 	}
 	code, result := "200", object{"description": "the result"}
 	switch {
 	case m.item != nil:
-		result = object{"description": "the items, one in each event; then an event end or error", "content": object{"text/event-stream": object{"schema": schemaOf(m.item)}}}
+		result["description"] = "the items, one in each event; then an event end or error"
+		result["content"] = contentOf("text/event-stream", m.item)
 	case m.res.Nothing():
 		code, result = "204", object{"description": "it is done"}
 	default:
-		result["content"] = object{"application/json": object{"schema": schemaOf(m.res.Type)}}
+		result["content"] = contentOf("application/json", m.res.Type)
 	}
-	key := parameter("key", "path", `of the grain. One that is empty, begins or ends with "/", or has "//", "." or ".." between slashes goes as ?key=`)
+	key := parameter("key", "path", "of the grain. "+oddKeys)
 	limit := parameter("Raysys-Deadline", "header", "how long it may take, such as 5s")
 	switch {
 	case m.form == "feed":
-		paths[at+"/{key}"] = object{"get": operation(m.Function, m.text, []object{key, parameter("last", "query", "begins with so many older items")}, false, code, result)}
+		list := []object{key, parameter("last", "query", "begins with so many older items")}
+		paths[at+"/{key}"] = object{"get": operation(m.Function, m.text, list, false, code, result)}
 		return
 	case m.form == "grain":
 		list := []object{key, limit}
@@ -109,13 +112,19 @@ func (m *mark) describe(paths object) {
 	}
 	paths[at] = object{"post": operation(m.Function, m.text, []object{limit}, true, code, result)}
 	run := parameter("run", "path", "the name of the run, which the caller chooses")
-	read := operation(m.Function+".result", "The result of a run.", []object{run, parameter("wait", "query", "how long to wait for it, such as 30s")}, false, code, result)
+	list, one := []object{run, parameter("wait", "query", "how long to wait for it, such as 30s")}, []object{run}
+	read := operation(m.Function+".result", "The result of a run.", list, false, code, result)
+	begun, done := object{"description": "it runs, or has ended"}, object{"description": "it is done"}
 	read["responses"].(object)["202"] = object{"description": "it runs"}
 	paths[at+"/{run}"] = object{
-		"put":    operation(m.Function+".start", "Starts a run: "+m.text, []object{run}, true, "202", object{"description": "it runs, or has ended"}),
+		"put":    operation(m.Function+".start", "Starts a run: "+m.text, one, true, "202", begun),
 		"get":    read,
-		"delete": operation(m.Function+".end", "Ends a run, or forgets one that has ended.", []object{run}, false, "204", object{"description": "it is done"}),
+		"delete": operation(m.Function+".end", "Ends a run, or forgets one that has ended.", one, false, "204", done),
 	}
+}
+
+func contentOf(kind string, t reflect.Type) object {
+	return object{kind: object{"schema": schemaOf(t)}}
 }
 
 // schemaOf is the JSON schema of a type: {} with its name for one that has none.
@@ -167,7 +176,8 @@ func findMarshalers(t reflect.Type, own map[reflect.Type]*jsonschema.Schema, see
 	}
 }
 
-// mend mends what jsonschema-go makes of pointers to types without a schema, which it takes for null alone, and of fields with ",string".
+// mend mends what jsonschema-go makes of pointers to types without a schema, which it takes for null alone, and of
+// fields with ",string".
 func mend(t reflect.Type, s *jsonschema.Schema, own map[reflect.Type]*jsonschema.Schema) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

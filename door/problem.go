@@ -3,6 +3,7 @@ package door
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/raysys/raysys"
@@ -33,6 +34,21 @@ func refusal(status int, kind, detail string) error {
 	return &problem{Type: kind, Status: status, Detail: detail, Ran: ranNo}
 }
 
+func badRequest(format string, args ...any) error {
+	return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf(format, args...))
+}
+
+func badArgument(detail string) error { return refusal(http.StatusBadRequest, "bad-argument", detail) }
+
+func errTooMany() error {
+	return refusal(http.StatusTooManyRequests, "too-many-requests", "too many requests at a time: try again later")
+}
+
+// failure is a problem of work that has run.
+func failure(kind, detail string) error {
+	return &problem{Type: kind, Status: http.StatusInternalServerError, Detail: detail, Ran: ranYes}
+}
+
 // shownError is an error of the program that callers see.
 type shownError struct {
 	err    error
@@ -40,29 +56,40 @@ type shownError struct {
 	text   string
 }
 
+const (
+	conflict    = http.StatusConflict
+	internal    = http.StatusInternalServerError
+	late        = http.StatusGatewayTimeout
+	missing     = http.StatusNotFound
+	unavailable = http.StatusServiceUnavailable
+)
+
 // faults are the failures of the system, with what callers see of them: the first that an error matches.
 var faults = []struct {
-	err error
-	problem
+	err    error
+	status int
+	kind   string
+	ran    string
+	detail string
 }{
-	{raysys.ErrKeyReused, problem{Type: "key-reused", Status: http.StatusConflict, Ran: ranNo, Detail: "the Idempotency-Key was given before, with another argument or for another method: what that call did stays"}},
-	{raysys.ErrNameTaken, problem{Type: "name-taken", Status: http.StatusConflict, Ran: ranNo, Detail: "there is a run of that name with another argument: give another name, or DELETE it"}},
-	{grainengine.ErrNotLoaded, problem{Type: "not-loaded", Status: http.StatusServiceUnavailable, Ran: ranNo, Detail: "the grain could not be read"}},
-	{grainengine.ErrActivation, problem{Type: "activation", Status: http.StatusInternalServerError, Ran: ranNo, Detail: "the grain could not be activated"}},
-	{raysys.ErrOutcomeUnknown, problem{Type: "outcome-unknown", Status: http.StatusServiceUnavailable, Ran: ranMaybe, Detail: "the answer was lost on its way"}},
-	{raysys.ErrOverloaded, problem{Type: "overloaded", Status: http.StatusServiceUnavailable, Ran: ranNo, Detail: "too much work waits"}},
-	{raysys.ErrNotDelivered, problem{Type: "not-delivered", Status: http.StatusServiceUnavailable, Ran: ranNo, Detail: "the work has not reached a node"}},
-	{raysys.ErrSuspended, problem{Type: "suspended", Status: http.StatusServiceUnavailable, Ran: ranMaybe, Detail: "the store does not answer this node"}},
-	{raysys.ErrUnreachable, problem{Type: "unreachable", Status: http.StatusServiceUnavailable, Ran: ranMaybe, Detail: "a node or the store is not reached"}},
-	{raysys.ErrStoreFull, problem{Type: "store-full", Status: http.StatusServiceUnavailable, Ran: ranMaybe, Detail: "a node has no room for the value"}},
-	{raysys.ErrFenced, problem{Type: "closed", Status: http.StatusServiceUnavailable, Ran: ranMaybe, Detail: "the node has ended"}},
-	{raysys.ErrClosed, problem{Type: "closed", Status: http.StatusServiceUnavailable, Ran: ranMaybe, Detail: "the node has ended"}},
-	{raysys.ErrNodeDead, problem{Type: "node-dead", Status: http.StatusServiceUnavailable, Ran: ranMaybe, Detail: "a node has died"}},
-	{raysys.ErrDeadline, problem{Type: "deadline", Status: http.StatusGatewayTimeout, Ran: ranMaybe, Detail: "the time is over"}},
-	{raysys.ErrCancelled, problem{Type: "cancelled", Status: http.StatusInternalServerError, Ran: ranMaybe, Detail: "the work was cancelled"}},
-	{raysys.ErrNoCapacity, problem{Type: "no-capacity", Status: http.StatusInternalServerError, Ran: ranNo, Detail: "no node has what the work asks for"}},
-	{raysys.ErrNotFound, problem{Type: "not-found", Status: http.StatusNotFound, Ran: ranNo, Detail: "no such run"}},
-	{raysys.ErrCycle, problem{Type: "cycle", Status: http.StatusInternalServerError, Ran: ranNo, Detail: "the call would wait for itself"}},
+	{raysys.ErrKeyReused, conflict, "key-reused", ranNo, "the Idempotency-Key is that of another call"},
+	{raysys.ErrNameTaken, conflict, "name-taken", ranNo, "the run has another argument"},
+	{grainengine.ErrNotLoaded, unavailable, "not-loaded", ranNo, "the grain could not be read"},
+	{grainengine.ErrActivation, internal, "activation", ranNo, "the grain could not be activated"},
+	{raysys.ErrOutcomeUnknown, unavailable, "outcome-unknown", ranMaybe, "the answer was lost on its way"},
+	{raysys.ErrOverloaded, unavailable, "overloaded", ranNo, "too much work waits"},
+	{raysys.ErrNotDelivered, unavailable, "not-delivered", ranNo, "the work has not reached a node"},
+	{raysys.ErrSuspended, unavailable, "suspended", ranMaybe, "the store does not answer this node"},
+	{raysys.ErrUnreachable, unavailable, "unreachable", ranMaybe, "a node or the store is not reached"},
+	{raysys.ErrStoreFull, unavailable, "store-full", ranMaybe, "a node has no room for the value"},
+	{raysys.ErrFenced, unavailable, "closed", ranMaybe, "the node has ended"},
+	{raysys.ErrClosed, unavailable, "closed", ranMaybe, "the node has ended"},
+	{raysys.ErrNodeDead, unavailable, "node-dead", ranMaybe, "a node has died"},
+	{raysys.ErrDeadline, late, "deadline", ranMaybe, "the time is over"},
+	{raysys.ErrCancelled, internal, "cancelled", ranMaybe, "the work was cancelled"},
+	{raysys.ErrNoCapacity, internal, "no-capacity", ranNo, "no node has what the work asks for"},
+	{raysys.ErrNotFound, missing, "not-found", ranNo, "no such run"},
+	{raysys.ErrCycle, internal, "cycle", ranNo, "the call would wait for itself"},
 }
 
 // problemOf is what callers see of a failure of work.
@@ -78,28 +105,27 @@ func (d *Door) problemOf(err error) error {
 			}
 		}
 		if !errors.Is(own, raysys.ErrNodeDead) {
-			return &problem{Type: "failed", Status: http.StatusInternalServerError, Detail: "the function has failed", Ran: ranYes}
+			return failure("failed", "the function has failed")
 		}
 	}
-	for i := range faults {
-		if errors.Is(err, faults[i].err) {
-			p := faults[i].problem
-			return &p
+	for _, f := range faults {
+		if errors.Is(err, f.err) {
+			return &problem{Type: f.kind, Status: f.status, Detail: f.detail, Ran: f.ran}
 		}
 	}
-	return &problem{Type: "failed", Status: http.StatusInternalServerError, Detail: "the work has failed", Ran: ranMaybe}
+	return &problem{Type: "failed", Status: internal, Detail: "the work has failed", Ran: ranMaybe}
 }
 
 // gone is what metrics have in the place of the code for a client that has hung up.
 const gone = 499
 
 // refuse answers with a problem.
-func (x *request) refuse(err error) {
+func refuse(x *request, err error) {
 	if x.r.Context().Err() != nil {
 		x.code = gone
 		return
 	}
-	p := x.shown(err)
+	p := shown(x, err)
 	switch p.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		x.w.Header().Set("Retry-After", "1")
@@ -111,7 +137,7 @@ func (x *request) refuse(err error) {
 }
 
 // shown is a problem as it is sent.
-func (x *request) shown(err error) *problem {
+func shown(x *request, err error) *problem {
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
 		p, _ = errors.AsType[*problem](x.problemOf(err))

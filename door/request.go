@@ -46,7 +46,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &request{Door: d, w: w, r: r}
 	function, err := "", x.serve()
 	if err != nil {
-		x.refuse(err)
+		refuse(x, err)
 	}
 	if x.mark != nil {
 		function = x.mark.Function
@@ -61,7 +61,7 @@ func (x *request) serve() error {
 	}
 	below, rest := strings.TrimPrefix(x.r.URL.EscapedPath(), "/call/"), ""
 	if below == "openapi.json" {
-		return x.sendDocument()
+		return sendDocument(x)
 	}
 	x.mark, rest = x.found(below)
 	var work Work
@@ -71,7 +71,7 @@ func (x *request) serve() error {
 		work.Key, work.ReadOnly = x.key, work.ReadOnly || x.r.Method == http.MethodGet
 	}
 	var err error
-	if x.caller, err = x.identify(work); err != nil {
+	if x.caller, err = identify(x, work); err != nil {
 		return err
 	}
 	if x.mark == nil {
@@ -84,7 +84,7 @@ func (x *request) serve() error {
 	case bad != nil:
 		return bad
 	case !x.room.enter(x.caller, streams):
-		return refusal(http.StatusTooManyRequests, "too-many-requests", "too many requests are being answered: try again later")
+		return errTooMany()
 	}
 	defer x.room.leave(x.caller, streams)
 	x.ctx = x.node.Context(callerKey.With(x.r.Context(), x.caller))
@@ -97,23 +97,24 @@ func (x *request) serve() error {
 	if leaves {
 		return refusal(http.StatusServiceUnavailable, "closed", "this node ends: ask another one")
 	}
-	return serve()
+	return serve(x)
 }
 
 // chosen is what answers requests with the method, and how many streams that is.
-func (x *request) chosen() (serve func() error, streams int, err error) {
+func (x *request) chosen() (serve func(*request) error, streams int, err error) {
 	m, allow := x.mark, ""
 	switch {
 	case m.form == "feed":
-		serve, streams, allow = x.streamItems, 1, http.MethodGet
+		serve, streams, allow = streamItems, 1, http.MethodGet
 	case m.item != nil:
-		serve, streams, allow = x.streamItems, 1, http.MethodPost
+		serve, streams, allow = streamItems, 1, http.MethodPost
 	case m.form == "task" && x.has:
-		if allow = "GET, PUT, DELETE"; slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodDelete}, x.r.Method) {
-			return x.serveRun, 0, nil
+		allow = "GET, PUT, DELETE"
+		if slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodDelete}, x.r.Method) {
+			return serveRun, 0, nil
 		}
 	default:
-		serve, allow = x.call, http.MethodPost
+		serve, allow = (*request).call, http.MethodPost
 	}
 	if x.r.Method != allow {
 		x.w.Header().Set("Allow", allow)
@@ -124,12 +125,13 @@ func (x *request) chosen() (serve func() error, streams int, err error) {
 		want = "text/event-stream"
 	}
 	if !accepts(x.r, want, m.form == "task" && streams > 0) {
-		return nil, 0, refusal(http.StatusNotAcceptable, "not-acceptable", "the answer is "+want+": accept it by the header Accept")
+		return nil, 0, refusal(http.StatusNotAcceptable, "not-acceptable", "the answer is "+want+": Accept that")
 	}
 	return serve, streams, nil
 }
 
-// accepts reports whether the client takes a type of content. One that must be named is not meant by */*, or where there is no header.
+// accepts reports whether the client takes a type of content. One that must be named is not meant by */*, or where
+// there is no header.
 func accepts(r *http.Request, want string, named bool) bool {
 	list := r.Header.Values("Accept")
 	if len(list) == 0 {
@@ -146,12 +148,15 @@ func accepts(r *http.Request, want string, named bool) bool {
 	return false
 }
 
+// oddKeys says which keys proxies change.
+const oddKeys = `is empty, begins or ends with "/", or has "//", "." or ".." between slashes goes as ?key=`
+
 // readKey reads the key or run, of the rest of the path or of the query.
 func (x *request) readKey(rest string) (err error) {
 	if x.r.URL.RawQuery == "" {
 		// most have none
 	} else if x.query, err = url.ParseQuery(x.r.URL.RawQuery); err != nil {
-		return refusal(http.StatusBadRequest, "bad-request", "the query cannot be read")
+		return badRequest("the query cannot be read")
 	}
 	takes := "wait"
 	if x.mark.form != "task" {
@@ -159,22 +164,22 @@ func (x *request) readKey(rest string) (err error) {
 	}
 	for k, v := range x.query {
 		if k != "key" && (k != takes || x.mark.form == "grain") || len(v) > 1 {
-			return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("the query has %.100q, which this does not take, or takes once", k))
+			return badRequest("the query has %.100q, which this does not take, or takes once", k)
 		}
 	}
 	x.key, x.has = x.query.Get("key"), x.query.Has("key")
 	if rest != "" {
 		key, err := url.PathUnescape(rest[1:])
 		if err != nil || key == "" || path.Clean("/"+key) != "/"+key || x.has {
-			return refusal(http.StatusBadRequest, "bad-request", `a key that is empty, that begins or ends with "/", or has "//", "." or ".." between slashes goes as ?key=, and each only once`)
+			return badRequest("give one key. One that " + oddKeys)
 		}
 		x.key, x.has = key, true
 	}
 	switch {
 	case x.mark.form != "task" && !x.has:
-		return refusal(http.StatusBadRequest, "bad-request", "the path ends without the key of a grain")
+		return badRequest("the path ends without the key of a grain")
 	case x.mark.form != "task" && len(x.key) > grainengine.MaxKey:
-		return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("a key has %d bytes at most", grainengine.MaxKey))
+		return badRequest("a key has %d bytes at most", grainengine.MaxKey)
 	}
 	return nil
 }
@@ -227,7 +232,7 @@ func (x *request) limit() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(list[0])
 	if err != nil || len(list) > 1 || d <= 0 || d > x.deadline {
-		return 0, refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("Raysys-Deadline: give one duration such as 5s, up to %v", x.deadline))
+		return 0, badRequest("Raysys-Deadline: give one duration such as 5s, up to %v", x.deadline)
 	}
 	return d, nil
 }
@@ -242,9 +247,9 @@ func (x *request) idempotencyKey() (string, error) {
 	case len(list) == 0:
 		return "", nil
 	case len(list) > 1 || list[0] == "" || len(list[0]) > maxIdempotencyKey:
-		return "", refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("Idempotency-Key: give one, of 1 to %d bytes", maxIdempotencyKey))
+		return "", badRequest("Idempotency-Key: give one, of 1 to %d bytes", maxIdempotencyKey)
 	case !x.mark.packed.Keyed:
-		return "", refusal(http.StatusBadRequest, "bad-request", "Idempotency-Key: only methods of durable grains that change something remember one; start a task by PUT of a run")
+		return "", badRequest("Idempotency-Key: what changes a durable grain has one; a task starts once by PUT of a run")
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(x.caller), x.caller, list[0]))
 	return "door." + hex.EncodeToString(sum[:]), nil
@@ -258,7 +263,7 @@ func (x *request) pack() (core.Packed, error) {
 	}
 	p, err := x.mark.pack(x.key, arg)
 	if err != nil {
-		return p, refusal(http.StatusBadRequest, "bad-argument", "the argument cannot travel: some value in it is out of its range")
+		return p, badArgument("the argument cannot travel: some value in it is out of its range")
 	}
 	return p, nil
 }
@@ -276,24 +281,26 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 	var late interface{ Timeout() bool }
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
-		return nil, refusal(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("an argument has %d bytes at most", x.argument))
+		text := fmt.Sprintf("an argument has %d bytes at most", x.argument)
+		return nil, refusal(http.StatusRequestEntityTooLarge, "too-large", text)
 	case errors.As(err, &late) && late.Timeout():
 		return nil, refusal(http.StatusRequestTimeout, "timeout", "the body has not come in time")
 	case err != nil:
-		return nil, refusal(http.StatusBadRequest, "bad-request", "the body was cut off")
+		return nil, badRequest("the body was cut off")
 	}
 	arg, text := reflect.New(x.mark.arg.Type), bytes.TrimSpace(body.Bytes())
 	if x.mark.arg.Nothing() {
 		if s := string(text); s != "" && s != "{}" && s != "null" {
-			return nil, refusal(http.StatusBadRequest, "bad-argument", "this takes no argument")
+			return nil, badArgument("this takes no argument")
 		}
 		return arg.UnsafePointer(), nil
 	}
 	if !isJSON(x.r.Header.Get("Content-Type")) || x.r.Header.Get("Content-Encoding") != "" {
-		return nil, refusal(http.StatusUnsupportedMediaType, "unsupported-media-type", "the argument is application/json, without Content-Encoding")
+		return nil, refusal(http.StatusUnsupportedMediaType, "unsupported-media-type",
+			"the argument is application/json, without Content-Encoding")
 	}
 	if err := decode(text, arg.Interface(), x.mark.quick); err != nil {
-		return nil, refusal(http.StatusBadRequest, "bad-argument", err.Error())
+		return nil, badArgument(err.Error())
 	}
 	return arg.UnsafePointer(), nil
 }
@@ -338,9 +345,9 @@ func (x *request) answer(v reflect.Value) error {
 	text, err := encode(v.Interface())
 	switch {
 	case err != nil:
-		return &problem{Type: "unencodable", Status: http.StatusInternalServerError, Ran: ranYes, Detail: "the result cannot be written as JSON"}
+		return failure("unencodable", "the result cannot be written as JSON")
 	case int64(len(text)) > x.result:
-		return &problem{Type: "result-too-large", Status: http.StatusInternalServerError, Ran: ranYes, Detail: fmt.Sprintf("the result has more than %d bytes", x.result)}
+		return failure("result-too-large", fmt.Sprintf("the result has more than %d bytes", x.result))
 	}
 	x.send(http.StatusOK, "application/json", text)
 	return nil

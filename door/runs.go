@@ -19,30 +19,36 @@ type run struct {
 	core.FoundTask // once it is found
 	name           string
 	names          core.TaskNames
+	wait           time.Duration // that the client asks for
 }
 
-// runKey is the key of each run's task beside its name, so that the same one, started again, has the outcome that there is.
+// runKey is the key of each run's task beside its name, so that the same one, started again, has the outcome that there
+// is.
 const runKey = "door"
 
 // maxWait is the longest that a question for a run waits.
 const maxWait = time.Minute
 
 // serveRun starts a run, reads it or ends it.
-func (x *request) serveRun() error {
+func serveRun(x *request) error {
 	limit, err := x.limit()
 	if err != nil {
 		return err
 	}
-	r := run{name: "door/" + url.PathEscape(x.caller) + "/" + url.PathEscape(x.mark.function) + "/" + x.key}
+	wait, err := time.ParseDuration("0" + x.query.Get("wait")) // which leaves no sign
+	if err != nil || wait > maxWait {
+		return badRequest("wait: give a duration such as 30s, up to %v", maxWait)
+	}
+	r := run{wait: wait, name: "door/" + url.PathEscape(x.caller) + "/" + url.PathEscape(x.mark.function) + "/" + x.key}
 	if n := len(r.name); n > raysys.MaxTaskName || x.key == "" {
-		return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("the name of a run has 1 to %d bytes here", raysys.MaxTaskName-(n-len(x.key))))
+		return badRequest("the name of a run has 1 to %d bytes here", raysys.MaxTaskName-n+len(x.key))
 	}
 	t, _, err := core.TurnOf(x.ctx)
 	if err != nil {
 		return err
 	}
 	if !taskengine.CanName(t.Job()) {
-		return refusal(http.StatusInternalServerError, "no-runs", "the node of this door keeps no runs: its lineage is not durable")
+		return refusal(internal, "no-runs", "the node of this door keeps no runs: its lineage is not durable")
 	}
 	client, cancel := x.ctx, context.CancelFunc(nil)
 	x.ctx, cancel = context.WithTimeout(client, limit)
@@ -57,17 +63,17 @@ func (x *request) serveRun() error {
 	}
 	switch {
 	case x.r.Method == http.MethodPut && (err == nil || errors.Is(err, raysys.ErrNotFound)):
-		return x.startRun(&r)
+		return startRun(x, &r)
 	case err != nil:
 		return err
 	case x.r.Method == http.MethodGet:
-		return x.readRun(&r, client)
+		return readRun(x, &r, client)
 	}
-	return x.endRun(&r)
+	return endRun(x, &r)
 }
 
 // startRun starts the run, unless it is there.
-func (x *request) startRun(r *run) error {
+func startRun(x *request, r *run) error {
 	p, err := x.pack()
 	if err != nil {
 		return err
@@ -93,14 +99,10 @@ func (x *request) startRun(r *run) error {
 }
 
 // readRun answers with the result of the run.
-func (x *request) readRun(r *run, client context.Context) error {
-	wait, err := time.ParseDuration("0" + x.query.Get("wait")) // which leaves no sign
-	if err != nil || wait > maxWait {
-		return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("wait: give a duration such as 30s, up to %v", maxWait))
-	}
+func readRun(x *request, r *run, client context.Context) error {
 	v := reflect.New(x.mark.res.Type)
 	if !r.Over {
-		ctx, cancel := context.WithTimeout(client, wait)
+		ctx, cancel := context.WithTimeout(client, r.wait)
 		defer cancel()
 		x.ctx = ctx
 	}
@@ -119,7 +121,7 @@ func (x *request) readRun(r *run, client context.Context) error {
 }
 
 // endRun ends the run, or forgets one that has ended.
-func (x *request) endRun(r *run) error {
+func endRun(x *request, r *run) error {
 	if r.Over {
 		if err := r.names.ForgetTask(x.ctx, r.name); err != nil {
 			return err

@@ -29,7 +29,8 @@ var patient = tasks.Define("door.patient", func(ctx context.Context, n int) (int
 
 const noSlash, train = "/call/task/door.patient", "/call/task/door.patient/"
 
-// TestRuns: a run is started once, outlives its client, and has its result until it is forgotten; each caller has runs of its own.
+// TestRuns: a run is started once, outlives its client, and has its result until it is forgotten; each caller has runs
+// of its own.
 func TestRuns(t *testing.T) {
 	eachSystem(t, func(t *testing.T, k *testkit.Kit) {
 		s := serve(t, k.Node(), twoCallers(t))

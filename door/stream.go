@@ -37,16 +37,16 @@ type events struct {
 var errLeaves = fmt.Errorf("%w: this node or its server ends", raysys.ErrNotDelivered)
 
 // streamItems answers with the items of a feed or a generator.
-func (x *request) streamItems() error {
+func streamItems(x *request) error {
 	last, err := 0, error(nil)
 	if x.query.Has("last") {
 		last, err = strconv.Atoi(x.query.Get("last"))
 	}
 	if err != nil || last < 0 || last > maxLastItems {
-		return refusal(http.StatusBadRequest, "bad-request", fmt.Sprintf("last: give 0 to %d", maxLastItems))
+		return badRequest("last: give 0 to %d", maxLastItems)
 	}
 	if len(x.r.Header["Raysys-Deadline"]) > 0 || len(x.r.Header["Idempotency-Key"]) > 0 {
-		return refusal(http.StatusBadRequest, "bad-request", "a stream has neither a deadline nor a key")
+		return badRequest("a stream has neither a deadline nor a key")
 	}
 	var arg unsafe.Pointer
 	if x.mark.form == "task" {
@@ -60,7 +60,7 @@ func (x *request) streamItems() error {
 		select {
 		case <-raysys.Leaving(x.ctx):
 			cancel(errLeaves)
-		case <-x.shutdown():
+		case <-shutdown(x):
 			cancel(errLeaves)
 		case <-ctx.Done():
 		}
@@ -91,7 +91,7 @@ func (x *request) streamItems() error {
 	case err == nil:
 		_ = e.write(struct{}{}, "end")
 	default:
-		_ = e.write(x.shown(err), "error")
+		_ = e.write(shown(x, err), "error")
 	}
 	return nil
 }
@@ -103,9 +103,9 @@ func (e *events) write(data any, event string) error {
 		line, err := encode(data)
 		switch {
 		case err != nil:
-			return &problem{Type: "unencodable", Status: http.StatusInternalServerError, Ran: ranYes, Detail: "an item cannot be written as JSON"}
+			return failure("unencodable", "an item cannot be written as JSON")
 		case int64(len(line)) > e.x.result:
-			return &problem{Type: "result-too-large", Status: http.StatusInternalServerError, Ran: ranYes, Detail: fmt.Sprintf("an item has more than %d bytes", e.x.result)}
+			return failure("result-too-large", fmt.Sprintf("an item has more than %d bytes", e.x.result))
 		}
 		text = nil
 		if event != "" {
@@ -132,7 +132,8 @@ func (e *events) write(data any, event string) error {
 	return nil
 }
 
-// begin has a comment written at once, so that the client learns that the stream is open, and each beatEvery in which nothing else is.
+// begin has a comment written at once, so that the client learns that the stream is open, and each beatEvery in which
+// nothing else is.
 func (e *events) begin() {
 	e.mu.Lock()
 	e.beat = time.AfterFunc(beatEvery, func() { _ = e.write(nil, "") })
@@ -152,7 +153,7 @@ func (e *events) end() {
 }
 
 // shutdown returns a channel that is closed when the server of the request shuts down, which waits for its streams.
-func (x *request) shutdown() <-chan struct{} {
+func shutdown(x *request) <-chan struct{} {
 	s, ok := x.r.Context().Value(http.ServerContextKey).(*http.Server)
 	if !ok {
 		return nil

@@ -36,6 +36,7 @@ var layers = []layer{
 	{"tools/benchnats", words("std third . internal/consulserver internal/natsserver grains stream system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside nats.go as it comes"},
 	{"tools/benchmpi", words("std . internal/consulserver grains/collective system tasks tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
 	{"tools/browser", words("std github.com/chromedp/... . grains inspect store/embedded system tasks"), "a tool of the developers: it looks at what a user can write in a browser"},
+	{"tools/door", words("std github.com/getkin/kin-openapi/... . door grains/... system tasks/..."), "a tool of the developers: it reads the document of a door as a program of others does"},
 	{"tools/deploy", words("std"), "a tool of the developers: its tests read the files of deploy as systemd, Prometheus and Kubernetes do"},
 	{"tools/benchreverb", words("std . internal/consulserver grains/replay system tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside Reverb as it comes"},
 	{"tools/benchrl", words("std rl/... tools/internal/figures"), "a tool of the developers: it measures what a user can write, beside programs of others"},
@@ -76,7 +77,7 @@ var layers = []layer{
 
 	{"internal/runqueue/...", words("std internal/core internal/queue internal/ledger internal/runqueue/..."), "a leaf: which task is next; who runs it is nothing to it"},
 
-	{"internal/taskengine/...", sibling("internal/taskengine", "internal/detour", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
+	{"internal/taskengine/...", sibling("internal/taskengine", "internal/detour", "internal/jsonfit", "internal/runqueue", "internal/taskwire", "internal/loadreport", "internal/tally"), "siblings are blind to each other: system joins them"},
 	{"grains/process/...", words("std . grains system internal/core internal/subprocess grains/process/..."), "it is a user of grains; of the node it has the log"},
 	{"grains/replay/...", words("std . grains system internal/core internal/codec internal/items grains/replay/..."), "it is a user of grains; it keeps steps as bytes of the codec"},
 	{"grains/feed/...", words("std . grains internal/items grains/feed/..."), "it is a user of grains"},
@@ -121,7 +122,9 @@ var layers = []layer{
 	{"internal/metrics/...", words("std third internal/tally internal/metrics/..."), "it shows a sample; who makes that, and how a node is assembled, is nothing to it"},
 	{"internal/nodedevices/...", words("std third . internal/ledger internal/member placement placement/devices internal/nodedevices/..."), "it knows devices by what a program gives, and by their source; what holds them is nothing to it"},
 	{"internal/operate/...", words("std third . inspect internal/core internal/due internal/entries internal/graindir internal/wire internal/listed internal/link internal/member internal/runner internal/mesh internal/objects internal/objectstore internal/refs internal/registry internal/lineage internal/taskengine internal/grainengine internal/groupengine internal/staterecord internal/tally internal/timeline internal/metrics internal/node internal/worklog internal/hostmemory internal/pressure placement/... internal/operate/..."), "it reads what all below it know, for operators; how a node is assembled is nothing to it"},
-	{"internal/page/...", words("std . inspect internal/metrics internal/operate internal/page/..."), "it shows what it is given to browsers and commands; what asks nodes, and how a node is assembled, is nothing to it"},
+	{"internal/thishost/...", words("std internal/thishost/..."), "a leaf: where a request over HTTP comes from; what it asks for is nothing to it"},
+	{"internal/jsonfit/...", words("std internal/jsonfit/..."), "a leaf: where a text does not fit a type; whose type it is, is nothing to it"},
+	{"internal/page/...", words("std . inspect internal/metrics internal/operate internal/thishost internal/page/..."), "it shows what it is given to browsers and commands; what asks nodes, and how a node is assembled, is nothing to it"},
 	{"internal/placing/...", words("std . internal/core internal/forwarding internal/wire internal/wheel internal/goroutines internal/ledger internal/loadreport internal/graindir internal/member internal/runner internal/mesh internal/refs internal/registry internal/nodedevices internal/taskengine internal/grainengine internal/groupengine placement internal/placing/..."), "it joins what placement decides by to who asks: engines, leaders and groups; how a node is assembled is nothing to it"},
 	{"internal/remote/...", words("std third . internal/core internal/codec internal/wire internal/mesh internal/refs internal/remote/..."), "PIDs of other nodes: what an actor is, and which nodes there are, is nothing to it"},
 	{"internal/tlsfiles/...", words("std third internal/link internal/tlsfiles/..."), "it looks at files: what a node writes to its record, and which sessions end, it is given"},
@@ -135,6 +138,8 @@ var layers = []layer{
 
 	{"schedule/...", words("std third . grains tasks inspect system internal/core internal/due internal/graindir internal/grainengine internal/taskengine schedule/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of bytes, which the engines do, and of the registry it knows the records of what is due"},
 
+	{"door/...", words("std github.com/google/jsonschema-go/... . grains/... tasks/... system internal/codec internal/core internal/graindir internal/grainengine internal/jsonfit internal/metrics internal/taskengine internal/thishost door/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of values whose types it learns from handles, which the engines do"},
+
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
 	{"rl/internal/descent", words("std rl/net"), "numbers alone, as rl/net: what two agents do with the parameters of a net"},
 	{"rl/internal/plot", words("std"), "it draws numbers with labels: what a run is, rl says"},
@@ -142,8 +147,8 @@ var layers = []layer{
 	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... inspect system/... progress stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
 
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
-	{"docs/...", words("std third . grains/... tasks/... groups/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... docs/..."), "the guide shows what a user can write"},
-	{"examples/...", words("std third . grains/... tasks/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... examples/..."), "an example shows what a user can write: the public surface only"},
+	{"docs/...", words("std third . door grains/... tasks/... groups/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... docs/..."), "the guide shows what a user can write"},
+	{"examples/...", words("std third . door grains/... tasks/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... examples/..."), "an example shows what a user can write: the public surface only"},
 	{"cmd/...", words("any"), "a command assembles everything"},
 }
 
@@ -156,6 +161,8 @@ var fences = []fence{
 	{"github.com/prometheus/...", words("internal/metrics/..."), "numbers are shown in one place, at a scrape; who counts knows nothing of Prometheus. protoactor-go brings its client into every binary anyhow"},
 	{"github.com/dbos-inc/...", words("tools/benchdurable"), "a peer is measured by a tool in a module of its own, so that no user of raysys gets its library"},
 	{"github.com/restatedev/...", words("tools/benchdurable"), "a peer is measured by a tool in a module of its own, so that no user of raysys gets its library"},
+	{"github.com/google/jsonschema-go/...", words("door"), "schemas of Go types are made in one place, for the document of a door; who does not import door does not link it. MCP's SDK has the same"},
+	{"github.com/getkin/kin-openapi/...", words("tools/door"), "a document is read as others read it by a test in a module of its own, so that no user of raysys gets that"},
 	{"github.com/chromedp/...", words("tools/browser"), "a browser is driven by a test in a module of its own, so that no user of raysys gets that"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},
 	{"github.com/ebitengine/purego/...", words("examples/gpu/..."), "a program calls its GPU; raysys hands out devices. The example is a module of its own, so that no user of raysys gets it"},

@@ -13,15 +13,16 @@ import (
 	"unicode/utf8"
 )
 
-// Quick reads the whole text, without spaces around it, as Decode does, into a value whose type HasArrays is false of. It is quick, and says nothing
-// of what is wrong.
+// Quick reads the whole text, without spaces around it, as Decode does, into a value whose type HasArrays is false of.
+// It is quick, and says nothing of what is wrong.
 func Quick(text []byte, to any) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	return utf8.Valid(text) && d.Decode(to) == nil && d.InputOffset() == int64(len(text))
 }
 
-// HasArrays reports whether values of a type may hold arrays, beyond which encoding/json drops elements, or it is not known.
+// HasArrays reports whether values of a type may hold arrays, beyond which encoding/json drops elements, or it is not
+// known.
 func HasArrays(t reflect.Type) bool { return hasArrays(t, map[reflect.Type]bool{}) }
 
 func hasArrays(t reflect.Type, seen map[reflect.Type]bool) bool {
@@ -44,8 +45,9 @@ func hasArrays(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// Decode reads the whole text into the value to which to points. It refuses what encoding/json drops: fields without a place, elements beyond an
-// array, a second value, bytes that are no UTF-8. The error says where in the text something does not fit, below path, and which type is there.
+// Decode reads the whole text into the value to which to points. It refuses what encoding/json drops: fields without a
+// place, elements beyond an array, a second value, bytes that are no UTF-8. The error says where in the text something
+// does not fit, below path, and which type is there.
 func Decode(path string, text []byte, to any) error {
 	f := fitting{json.NewDecoder(bytes.NewReader(text)), path}
 	err := json.Unmarshal(text, &json.RawMessage{})

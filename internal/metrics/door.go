@@ -26,7 +26,8 @@ var (
 	doorRequests = desc("door_requests_total", "Requests that doors of this process have answered.", "function", "code")
 )
 
-// CountRequest counts an answer of a door, of a function that is marked, or "". Code 499 is that of a client that has hung up.
+// CountRequest counts an answer of a door, of a function that is marked, or "". Code 499 is that of a client that has
+// hung up.
 func CountRequest(function string, code int) {
 	of := answered{function, code}
 	n, ok := doors.counts.Load(of)
@@ -57,6 +58,7 @@ func (a *answers) Collect(ch chan<- prometheus.Metric) {
 	for _, k := range slices.SortedFunc(maps.Keys(shown), func(a, b answered) int {
 		return cmp.Or(cmp.Compare(a.function, b.function), cmp.Compare(a.code, b.code))
 	}) {
-		ch <- prometheus.MustNewConstMetric(doorRequests, prometheus.CounterValue, float64(shown[k]), Printed(k.function), strconv.Itoa(k.code))
+		n, code := float64(shown[k]), strconv.Itoa(k.code)
+		ch <- prometheus.MustNewConstMetric(doorRequests, prometheus.CounterValue, n, Printed(k.function), code)
 	}
 }

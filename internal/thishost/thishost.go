@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// Signs are what says that a request may be of another host, though its connection is of this one: the header by which a proxy says that it
-// has passed the request on, and the Host that it was made to, which is neither a name of loopback nor own. "" where there is no such sign.
+// Signs are what says that a request may be of another host, though its connection is of this one: the header by which
+// a proxy says that it has passed the request on, and the Host that it was made to, which is neither a name of loopback
+// nor own. "" where there is no such sign.
 //
-// A site elsewhere can have its own name lead to 127.0.0.1; then its pages are of the same site for the browser, and only Host tells.
+// A site elsewhere can have its own name lead to 127.0.0.1; then its pages are of the same site for the browser, and
+// only Host tells.
 func Signs(r *http.Request, own string) (proxy, strange string) {
 	if host := Of(r.Host); !Loopback(host) && !strings.EqualFold(host, own) {
 		strange = host
