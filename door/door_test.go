@@ -87,7 +87,7 @@ var (
 	keyOf   = grains.Method0(echoes, "key", (*echo).Key)
 	nothing = grains.Action(echoes, "nothing", (*echo).Nothing)
 	nan     = grains.Method0(echoes, "nan", (*echo).NaN)
-	long    = grains.Method(echoes, "long", (*echo).Long)
+	lengthy = grains.Method(echoes, "long", (*echo).Long)
 	floats  = grains.Method(echoes, "floats", (*echo).Floats)
 	hold    = grains.Action0(echoes, "hold", (*echo).Wait)
 
@@ -108,7 +108,7 @@ var (
 
 var marks = []door.Option{
 	door.Method(add, "Adds cents."), door.Method0(read, "Reads."), door.Method(say, "Says."), door.Method0(keyOf, "Key."), door.Method(nothing, "Nothing."),
-	door.Method0(nan, "NaN."), door.Method(long, "Long."), door.Method(floats, "Floats."), door.Method0(hold, "Holds."),
+	door.Method0(nan, "NaN."), door.Method(lengthy, "Long."), door.Method(floats, "Floats."), door.Method0(hold, "Holds."),
 	door.Task(square, "Squares."), door.Task(depth, "Depth."), door.Task0(answer, "Answers."), door.Task(patient, "Takes its time."),
 	door.Error(errNoMoney, http.StatusPaymentRequired, "not enough money"),
 }

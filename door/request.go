@@ -249,7 +249,7 @@ func (x *request) idempotencyKey() (string, error) {
 	case len(list) > 1 || list[0] == "" || len(list[0]) > maxIdempotencyKey:
 		return "", badRequest("Idempotency-Key: give one, of 1 to %d bytes", maxIdempotencyKey)
 	case !x.mark.packed.Keyed:
-		return "", badRequest("Idempotency-Key: what changes a durable grain has one; a task starts once by PUT of a run")
+		return "", badRequest("Idempotency-Key: what changes a durable grain has one; PUT of a run starts a task once")
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(x.caller), x.caller, list[0]))
 	return "door." + hex.EncodeToString(sum[:]), nil
