@@ -2,7 +2,7 @@ package door
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -84,41 +84,27 @@ type tokens struct {
 	file string
 	mu   sync.Mutex // guards the rest
 	was  fs.FileInfo
-	list []token
+	list map[[sha256.Size]byte]string // the callers, by the sums of their tokens
 }
-
-type token struct {
-	caller string
-	sha256 [32]byte
-}
-
-var errToken = errors.New("no such token")
 
 func (t *tokens) who(r *http.Request, _ Work) (caller string, err error) {
 	list, err := t.current()
 	if err != nil {
 		return "", err
 	}
-	given := r.Header["Authorization"]
-	if len(given) != 1 {
-		return "", errToken
-	}
-	scheme, text, _ := strings.Cut(given[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", errToken
-	}
+	scheme, text, _ := strings.Cut(strings.Join(r.Header["Authorization"], "\n"), " ") // no token has a line end
 	sum := sha256.Sum256([]byte(strings.TrimSpace(text)))
-	err = errToken
-	for i := range list { // all of them, so that the time says nothing
-		if subtle.ConstantTimeCompare(sum[:], list[i].sha256[:]) == 1 {
-			caller, err = list[i].caller, nil
+	err = errors.New("no such token")
+	for is, name := range list { // all of them, so that the time says nothing
+		if subtle.ConstantTimeCompare(sum[:], is[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
+			caller, err = name, nil
 		}
 	}
 	return caller, err
 }
 
 // current is what the file says now.
-func (t *tokens) current() ([]token, error) {
+func (t *tokens) current() (map[[sha256.Size]byte]string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	is, err := os.Stat(t.file)
@@ -126,56 +112,43 @@ func (t *tokens) current() ([]token, error) {
 		is.Size() == t.was.Size() && is.Mode() == t.was.Mode() {
 		return t.list, nil
 	}
-	t.was, t.list = nil, nil
-	if is, t.list, err = readTokenFile(t.file); err != nil {
+	t.was = nil
+	if err == nil {
+		t.list, err = readTokens(t.file)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errTokens, err)
 	}
 	t.was = is
 	return t.list, nil
 }
 
-func readTokenFile(file string) (is fs.FileInfo, list []token, err error) {
+// readTokens reads a file. No error has a token.
+func readTokens(file string) (map[[sha256.Size]byte]string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close()
-	if is, err = f.Stat(); err != nil {
-		return nil, nil, err
+	if is, err := f.Stat(); err != nil || runtime.GOOS != "windows" && is.Mode().Perm()&0o077 != 0 {
+		return nil, cmp.Or(err, fmt.Errorf("others may read or write %s: take that away (chmod 600)", file))
 	}
-	if runtime.GOOS != "windows" && is.Mode().Perm()&0o077 != 0 {
-		return nil, nil, fmt.Errorf("others may read or write %s: take that away (chmod 600)", file)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
-	if err != nil {
-		return nil, nil, err
-	}
-	if list, err = readTokens(text); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return is, list, nil
-}
-
-// readTokens reads the lines of a file. No error has a token.
-func readTokens(text []byte) (list []token, err error) {
-	lines, seen := bufio.NewScanner(bytes.NewReader(text)), map[[32]byte]bool{}
+	list, lines := map[[sha256.Size]byte]string{}, bufio.NewScanner(io.LimitReader(f, maxTokenFile))
 	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
+		parts := strings.Fields(lines.Text())
+		if len(parts) == 0 || parts[0][0] == '#' {
 			continue
 		}
-		parts := strings.Fields(line)
 		if len(parts) != 2 || len(parts[0]) > maxCaller || len(parts[1]) < leastToken ||
 			strings.IndexFunc(parts[1], unsent) >= 0 {
-			return nil, fmt.Errorf("line %d: give NAME TOKEN, of up to %d bytes and of %d printable characters or more",
-				n, maxCaller, leastToken)
+			return nil, fmt.Errorf("%s: line %d: give NAME TOKEN, of up to %d bytes and of %d printable characters or more",
+				file, n, maxCaller, leastToken)
 		}
 		sum := sha256.Sum256([]byte(parts[1]))
-		if seen[sum] {
-			return nil, fmt.Errorf("line %d: its token is that of another line", n)
+		if list[sum] != "" {
+			return nil, fmt.Errorf("%s: line %d: its token is that of another line", file, n)
 		}
-		seen[sum] = true
-		list = append(list, token{parts[0], sum})
+		list[sum] = parts[0]
 	}
 	return list, lines.Err()
 }

@@ -143,17 +143,17 @@ type room struct {
 	of      map[string]int // by caller
 }
 
-// enter counts a request. It returns false where there are too many.
-func (r *room) enter(caller string, streams int) bool {
+// enter counts a request, unless there are too many.
+func (r *room) enter(caller string, streams int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all >= maxRequests || r.of[caller] >= maxOfCaller || r.streams+streams > maxStreams {
-		return false
+		return refusal(http.StatusTooManyRequests, "too-many-requests", "too many requests at a time: try again later")
 	}
 	r.all++
 	r.of[caller]++
 	r.streams += streams
-	return true
+	return nil
 }
 
 func (r *room) leave(caller string, streams int) {

@@ -369,7 +369,7 @@ func TestNew(t *testing.T) {
 	for text, opts := range map[string][]door.Option{
 		"task door.answer is marked twice": {door.Task0(answer, ""), door.Task0(answer, "")},
 		"zero value":                       {door.Task(tasks.Task[int, int]{}, "")},
-		"Method: the handle is the zero":   {door.Method(grains.Func[echo, string, string]{}, "")},
+		"Method or Watch: the handle is":   {door.Method(grains.Func[echo, string, string]{}, "")},
 		"may hold references":              {door.Task(refs, "")},
 		"raysys.Handle[int] may hold":      {door.Task(back, "")},
 		"Detached(\"x\")":                  {door.Task(square.With(raysys.Detached("x")), "")},

@@ -45,12 +45,12 @@ type mark struct {
 
 // Method marks a method of a grain. text says to callers what it does.
 func Method[G, A, R any](f grains.Func[G, A, R], text string) Option {
-	return method(*(*grainengine.Func)(core.HandleIn(&f)), text)
+	return method(*(*grainengine.Func)(core.HandleIn(&f)), text, nil, nil)
 }
 
 // Method0 marks a method without argument.
 func Method0[G, R any](f grains.Func0[G, R], text string) Option {
-	return method(*(*grainengine.Func)(core.HandleIn(&f)), text)
+	return method(*(*grainengine.Func)(core.HandleIn(&f)), text, nil, nil)
 }
 
 // Task marks a task. text says to callers what it does.
@@ -75,7 +75,7 @@ func Watch[G, T any](w feed.Watch[G, T], text string) Option {
 			}
 		}
 	}
-	return watch(f, text, reflect.TypeFor[T](), all)
+	return method(f, text, reflect.TypeFor[T](), all)
 }
 
 // Generator marks a generator. text says to callers what it does.
@@ -90,15 +90,20 @@ func Generator[A, T any](g generator.Generator[A, T], text string) Option {
 	return task(*(*taskengine.Task)(core.HandleIn(&g)), text, reflect.TypeFor[T](), all)
 }
 
-func method(f grainengine.Func, text string) Option {
+// method marks a method of a grain; with an item, and what streams such ones, it is that of a feed.
+func method(f grainengine.Func, text string, item reflect.Type, stream streamer) Option {
 	return func(d *Door) error {
 		e := grainengine.EntryOf(f)
 		if e == nil {
-			return errors.New("Method: the handle is the zero value")
+			return errors.New("Method or Watch: the handle is the zero value")
 		}
 		kind := grainengine.KindOf(f)
-		m := &mark{name: name{"grain", kind, e.Name[len(kind)+1:]}, text: text}
-		m.Work = Work{Function: e.Name, Kind: kind}
+		m := &mark{name: name{"grain", kind, e.Name[len(kind)+1:]}, text: text, item: item, stream: stream}
+		m.Work = Work{Function: e.Name, Kind: kind, ReadOnly: stream != nil}
+		if stream != nil {
+			m.form, m.arg, m.res = "feed", core.TypeOf[struct{}](), core.TypeOf[struct{}]()
+			return m.addTo(d)
+		}
 		m.arg, m.res = grainengine.TypesOf(f)
 		m.pack = func(key string, arg unsafe.Pointer) (core.Packed, error) {
 			return grainengine.Pack(f, graindir.ID{Kind: kind, Key: key}, arg)
@@ -126,32 +131,18 @@ func task(k taskengine.Task, text string, item reflect.Type, stream streamer) Op
 	}
 }
 
-func watch(f grainengine.Func, text string, item reflect.Type, all streamer) Option {
-	return func(d *Door) error {
-		e := grainengine.EntryOf(f)
-		if e == nil {
-			return errors.New("Watch: the handle is the zero value")
-		}
-		kind := grainengine.KindOf(f)
-		m := &mark{name: name{"feed", kind, e.Name[len(kind)+1:]}, text: text, item: item, stream: all}
-		m.Work = Work{Function: e.Name, Kind: kind, ReadOnly: true}
-		m.arg, m.res = core.TypeOf[struct{}](), core.TypeOf[struct{}]()
-		return m.addTo(d)
-	}
-}
-
 // addTo adds the mark to a door, or says why that cannot be.
 func (m *mark) addTo(d *Door) (err error) {
 	what := m.form + " " + m.Function
-	if d.marks[m.name] != nil {
+	switch {
+	case d.marks[m.name] != nil:
 		return fmt.Errorf("%s is marked twice", what)
-	}
-	if m.pack != nil {
+	case m.pack != nil:
 		m.packed, err = m.pack("", reflect.New(m.arg.Type).UnsafePointer())
-		if err != nil && !errors.Is(err, raysys.ErrEncode) {
-			return fmt.Errorf("%s: %w", what, err)
-		}
 		m.ReadOnly = m.packed.ReadOnly
+	}
+	if err != nil && !errors.Is(err, raysys.ErrEncode) {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	if m.packed.Opts.Name != "" {
 		return fmt.Errorf("%s: its handle is Detached(%.100q): give one without a name", what, m.packed.Opts.Name)
@@ -165,8 +156,7 @@ func (m *mark) addTo(d *Door) (err error) {
 		}
 	}
 	m.quick = !jsonfit.HasArrays(m.arg.Type)
-	d.marks[m.name] = m
-	d.order = append(d.order, m)
+	d.marks[m.name], d.order = m, append(d.order, m)
 	return nil
 }
 
@@ -185,11 +175,9 @@ func (d *Door) found(path string) (m *mark, rest string) {
 // segment is the first segment of a path, unescaped, and what follows it. It is empty, as no name is, where it cannot
 // be unescaped.
 func segment(path string) (s, rest string) {
-	path = strings.TrimPrefix(path, "/")
-	at := strings.IndexByte(path, '/')
-	if at < 0 {
-		at = len(path)
+	s, rest, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if s, _ = url.PathUnescape(s); more {
+		rest = "/" + rest
 	}
-	s, _ = url.PathUnescape(path[:at])
-	return s, path[at:]
+	return s, rest
 }

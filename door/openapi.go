@@ -1,10 +1,13 @@
 package door
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"reflect"
 	"strings"
 	"time"
@@ -19,11 +22,10 @@ type object map[string]any
 
 // sendDocument answers with the OpenAPI document of what the caller may call.
 func sendDocument(x *request) error {
-	if x.r.Method != http.MethodGet {
-		x.w.Header().Set("Allow", http.MethodGet)
-		return refusal(http.StatusMethodNotAllowed, "method-not-allowed", "this takes GET")
+	if err := x.allow(http.MethodGet); err != nil {
+		return err
 	}
-	paths, caller, refused := object{}, "", error(nil)
+	paths, caller, refused := object{}, "", refusal(missing, "not-found", "nothing may be called")
 	for _, m := range x.order {
 		c, err := identify(x, m.Work)
 		if err != nil {
@@ -33,16 +35,16 @@ func sendDocument(x *request) error {
 		caller = c
 		m.describe(paths)
 	}
-	if refused != nil && caller == "" {
+	if caller == "" {
 		return refused
 	}
-	if !x.room.enter(caller, 0) {
-		return errTooMany()
+	if err := x.room.enter(caller, 0); err != nil {
+		return err
 	}
 	defer x.room.leave(caller, 0)
-	text, err := encode(object{
+	text, err := json.Marshal(object{
 		"openapi": "3.1.0", "info": object{"title": "raysys", "version": system.Version()}, "paths": paths,
-		"components": object{"schemas": object{"Problem": problemSchema}},
+		"components": object{"schemas": object{"Problem": schemaOf(reflect.TypeFor[problem]())}},
 	})
 	if err != nil {
 		return err
@@ -51,75 +53,54 @@ func sendDocument(x *request) error {
 	return nil
 }
 
-var problemSchema = object{
-	"type": "object", "required": []string{"type", "title", "status", "ran"}, "properties": object{
-		"type": object{"type": "string"}, "title": object{"type": "string"}, "status": object{"type": "integer"},
-		"detail": object{"type": "string"}, "id": object{"type": "string", "description": "for raysys get"},
-		"ran": object{"enum": []string{ranNo, ranMaybe, ranYes}, "description": "whether the work may have run"},
-	},
-}
-
 // describe adds the paths of a mark.
 func (m *mark) describe(paths object) {
-	at := "/call/" + m.form + "/"
-	if m.kind != "" {
-		at += url.PathEscape(m.kind) + "/"
-	}
-	at += url.PathEscape(m.function)
-	parameter := func(name, in, text string) object {
-		required, of := in == "path", object{"type": "string"}
-		return object{"name": name, "in": in, "required": required, "description": text, "schema": of}
-	}
-	operation := func(id, text string, parameters []object, body bool, code string, answer object) object {
-		o := object{"operationId": id, "summary": text, "parameters": parameters, "responses": object{
-			code: answer,
-			"default": object{"description": "a problem", "content": object{
-				"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}},
-			}},
+	at := path.Join("/call", m.form, url.PathEscape(m.kind), url.PathEscape(m.function))
+	add := func(verb, path, id, text string, answers object, parameters ...object) {
+		answers = maps.Clone(answers)
+		answers["default"] = object{"description": "a problem", "content": object{
+			"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}},
 		}}
-		if body && !m.arg.Nothing() {
+		o := object{"operationId": m.Function + id, "summary": text, "parameters": append([]object{}, parameters...), "responses": answers}
+		if strings.HasPrefix(verb, "p") && !m.arg.Nothing() {
 			o["requestBody"] = object{"required": true, "content": contentOf("application/json", m.arg.Type)}
 		}
-		return o
+		of, _ := paths[at+path].(object)
+		paths[at+path] = object{verb: o}
+		maps.Copy(paths[at+path].(object), of)
 	}
-	code, result := "200", object{"description": "the result"}
-	switch {
-	case m.item != nil:
-		result["description"] = "the items, one in each event; then an event end or error"
-		result["content"] = contentOf("text/event-stream", m.item)
-	case m.res.Nothing():
-		code, result = "204", object{"description": "it is done"}
-	default:
-		result["content"] = contentOf("application/json", m.res.Type)
+	parameter := func(in, name, text string) object {
+		of := object{"type": "string"}
+		return object{"name": name, "in": in, "required": in == "path", "description": text, "schema": of}
 	}
-	key := parameter("key", "path", "of the grain. "+oddKeys)
-	limit := parameter("Raysys-Deadline", "header", "how long it may take, such as 5s")
-	switch {
+	result := object{"200": object{"description": "the result", "content": contentOf("application/json", m.res.Type)}}
+	if m.item != nil {
+		text := "the items, one in each event; then an event end or error"
+		result = object{"200": object{"description": text, "content": contentOf("text/event-stream", m.item)}}
+	} else if m.res.Nothing() {
+		result = object{"204": object{"description": "it is done"}}
+	}
+	limit := parameter("header", "Raysys-Deadline", "how long it may take, such as 5s")
+	switch key := parameter("path", "key", "of the grain. One that "+oddKeys); {
 	case m.form == "feed":
-		list := []object{key, parameter("last", "query", "begins with so many older items")}
-		paths[at+"/{key}"] = object{"get": operation(m.Function, m.text, list, false, code, result)}
-		return
+		add("get", "/{key}", "", m.text, result, key, parameter("query", "last", "begins with so many older items"))
+	case m.packed.Keyed:
+		once := parameter("header", "Idempotency-Key", "a call that is made again with it counts once")
+		add("post", "/{key}", "", m.text, result, key, limit, once)
 	case m.form == "grain":
-		list := []object{key, limit}
-		if m.packed.Keyed {
-			list = append(list, parameter("Idempotency-Key", "header", "a call that is made again with it counts once"))
-		}
-		paths[at+"/{key}"] = object{"post": operation(m.Function, m.text, list, true, code, result)}
-		return
+		add("post", "/{key}", "", m.text, result, key, limit)
 	case m.item != nil:
-		paths[at] = object{"post": operation(m.Function, m.text, []object{}, true, code, result)}
-		return
-	}
-	paths[at] = object{"post": operation(m.Function, m.text, []object{limit}, true, code, result)}
-	run := parameter("run", "path", "the name of the run, which the caller chooses")
-	list, one := []object{run, parameter("wait", "query", "how long to wait for it, such as 30s")}, []object{run}
-	read := operation(m.Function+".result", "The result of a run.", list, false, code, result)
-	begun, done := object{"description": "it runs, or has ended"}, object{"description": "it is done"}
-	read["responses"].(object)["202"] = object{"description": "it runs"}
-	paths[at+"/{run}"] = object{
-		"put":    operation(m.Function+".start", "Starts a run: "+m.text, one, true, "202", begun),
-		"get":    read,
-		"delete": operation(m.Function+".end", "Ends a run, or forgets one that has ended.", one, false, "204", done),
+		add("post", "", "", m.text, result)
+	default:
+		add("post", "", "", m.text, result, limit)
+		run := parameter("path", "run", "the name of the run, which the caller chooses")
+		begun := object{"202": object{"description": "it runs, or has ended"}}
+		add("put", "/{run}", ".start", "Starts a run: "+m.text, begun, run)
+		result["202"] = object{"description": "it runs"}
+		wait := parameter("query", "wait", "how long to wait for it, such as 30s")
+		add("get", "/{run}", ".result", "The result of a run.", result, run, wait)
+		done := object{"204": object{"description": "it is done"}}
+		add("delete", "/{run}", ".end", "Ends a run, or forgets one that has ended.", done, run)
 	}
 }
 
@@ -150,10 +131,7 @@ func findMarshalers(t reflect.Type, own map[reflect.Type]*jsonschema.Schema, see
 		return
 	}
 	seen[t] = true
-	p := reflect.PointerTo(t)
-	is := func(i reflect.Type) bool {
-		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface && p.Implements(i)
-	}
+	is := func(i reflect.Type) bool { return reflect.PointerTo(t).Implements(i) } // never for those of pointers
 	switch {
 	case is(reflect.TypeFor[json.Marshaler]()), is(reflect.TypeFor[json.Unmarshaler]()):
 		own[t] = &jsonschema.Schema{Title: t.String()}
@@ -162,14 +140,12 @@ func findMarshalers(t reflect.Type, own map[reflect.Type]*jsonschema.Schema, see
 		own[t] = &jsonschema.Schema{Type: "string", Title: t.String()}
 		return
 	}
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
-			own[t] = own[reflect.TypeFor[[]byte]()]
-			return
-		}
+	switch k := t.Kind(); {
+	case k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		own[t] = own[reflect.TypeFor[[]byte]()]
+	case k == reflect.Pointer, k == reflect.Slice, k == reflect.Array, k == reflect.Map:
 		findMarshalers(t.Elem(), own, seen)
-	case reflect.Struct:
+	case k == reflect.Struct:
 		for f := range t.NumField() {
 			findMarshalers(t.Field(f).Type, own, seen)
 		}
@@ -196,10 +172,7 @@ func mend(t reflect.Type, s *jsonschema.Schema, own map[reflect.Type]*jsonschema
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == "" {
-				name = f.Name
-			}
-			p := s.Properties[name]
+			p := s.Properties[cmp.Or(name, f.Name)]
 			if p != nil && strings.Contains(options, "string") && f.Type.Kind() <= reflect.String {
 				*p = jsonschema.Schema{Type: "string", Description: p.Description}
 			}

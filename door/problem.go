@@ -23,8 +23,8 @@ type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	ID     string `json:"id,omitempty"` // of the work
-	Ran    string `json:"ran"`
+	ID     string `json:"id,omitempty" jsonschema:"of the work, for raysys get"`
+	Ran    string `json:"ran" jsonschema:"no, maybe or yes: whether the work may have run"`
 }
 
 func (p *problem) Error() string { return p.Type + ": " + p.Detail }
@@ -39,10 +39,6 @@ func badRequest(format string, args ...any) error {
 }
 
 func badArgument(detail string) error { return refusal(http.StatusBadRequest, "bad-argument", detail) }
-
-func errTooMany() error {
-	return refusal(http.StatusTooManyRequests, "too-many-requests", "too many requests at a time: try again later")
-}
 
 // failure is a problem of work that has run.
 func failure(kind, detail string) error {

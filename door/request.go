@@ -2,6 +2,7 @@ package door
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -75,54 +76,44 @@ func (x *request) serve() error {
 		return err
 	}
 	if x.mark == nil {
-		return refusal(http.StatusNotFound, "not-found", "no such function")
+		return refusal(missing, "not-found", "no such function")
 	}
 	serve, streams, err := x.chosen()
-	switch {
-	case err != nil:
+	if err = cmp.Or(err, bad); err != nil {
 		return err
-	case bad != nil:
-		return bad
-	case !x.room.enter(x.caller, streams):
-		return errTooMany()
+	}
+	if err := x.room.enter(x.caller, streams); err != nil {
+		return err
 	}
 	defer x.room.leave(x.caller, streams)
 	x.ctx = x.node.Context(callerKey.With(x.r.Context(), x.caller))
-	leaves := x.node.Err() != nil
+	ends := refusal(unavailable, "closed", "this node ends: ask another one")
 	select {
 	case <-raysys.Leaving(x.ctx):
-		leaves = true
+		return ends
 	default:
+		if x.node.Err() != nil {
+			return ends
+		}
+		return serve(x)
 	}
-	if leaves {
-		return refusal(http.StatusServiceUnavailable, "closed", "this node ends: ask another one")
-	}
-	return serve(x)
 }
 
 // chosen is what answers requests with the method, and how many streams that is.
 func (x *request) chosen() (serve func(*request) error, streams int, err error) {
-	m, allow := x.mark, ""
+	m, allow, want := x.mark, http.MethodPost, "application/json"
+	serve = (*request).call
 	switch {
-	case m.form == "feed":
-		serve, streams, allow = streamItems, 1, http.MethodGet
 	case m.item != nil:
-		serve, streams, allow = streamItems, 1, http.MethodPost
-	case m.form == "task" && x.has:
-		allow = "GET, PUT, DELETE"
-		if slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodDelete}, x.r.Method) {
-			return serveRun, 0, nil
+		serve, streams, want = streamItems, 1, "text/event-stream"
+		if m.form == "feed" {
+			allow = http.MethodGet
 		}
-	default:
-		serve, allow = (*request).call, http.MethodPost
+	case m.form == "task" && x.has:
+		serve, allow = serveRun, "GET, PUT, DELETE"
 	}
-	if x.r.Method != allow {
-		x.w.Header().Set("Allow", allow)
-		return nil, 0, refusal(http.StatusMethodNotAllowed, "method-not-allowed", "this takes "+allow)
-	}
-	want := "application/json"
-	if streams > 0 {
-		want = "text/event-stream"
+	if err := x.allow(allow); err != nil {
+		return nil, 0, err
 	}
 	if !accepts(x.r, want, m.form == "task" && streams > 0) {
 		return nil, 0, refusal(http.StatusNotAcceptable, "not-acceptable", "the answer is "+want+": Accept that")
@@ -130,22 +121,24 @@ func (x *request) chosen() (serve func(*request) error, streams int, err error) 
 	return serve, streams, nil
 }
 
+// allow refuses other methods than those of the list.
+func (x *request) allow(methods string) error {
+	if slices.Contains(strings.Split(methods, ", "), x.r.Method) {
+		return nil
+	}
+	x.w.Header().Set("Allow", methods)
+	return refusal(http.StatusMethodNotAllowed, "method-not-allowed", "this takes "+methods)
+}
+
 // accepts reports whether the client takes a type of content. One that must be named is not meant by */*, or where
 // there is no header.
 func accepts(r *http.Request, want string, named bool) bool {
-	list := r.Header.Values("Accept")
-	if len(list) == 0 {
-		return !named
-	}
-	major, _, _ := strings.Cut(want, "/")
-	for t := range strings.SplitSeq(strings.Join(list, ","), ",") {
+	list, major := r.Header.Values("Accept"), want[:strings.Index(want, "/")]
+	return len(list) == 0 && !named || slices.ContainsFunc(strings.Split(strings.Join(list, ","), ","), func(t string) bool {
 		t, _, _ = strings.Cut(t, ";")
-		switch t = strings.ToLower(strings.TrimSpace(t)); {
-		case t == want, !named && (t == "*/*" || t == major+"/*"):
-			return true
-		}
-	}
-	return false
+		t = strings.ToLower(strings.TrimSpace(t))
+		return t == want || !named && (t == "*/*" || t == major+"/*")
+	})
 }
 
 // oddKeys says which keys proxies change.
@@ -153,17 +146,12 @@ const oddKeys = `is empty, begins or ends with "/", or has "//", "." or ".." bet
 
 // readKey reads the key or run, of the rest of the path or of the query.
 func (x *request) readKey(rest string) (err error) {
-	if x.r.URL.RawQuery == "" {
-		// most have none
-	} else if x.query, err = url.ParseQuery(x.r.URL.RawQuery); err != nil {
+	if x.query, err = url.ParseQuery(x.r.URL.RawQuery); err != nil {
 		return badRequest("the query cannot be read")
 	}
-	takes := "wait"
-	if x.mark.form != "task" {
-		takes = "last"
-	}
+	takes := map[string]string{"task": "wait", "feed": "last"}[x.mark.form]
 	for k, v := range x.query {
-		if k != "key" && (k != takes || x.mark.form == "grain") || len(v) > 1 {
+		if k != "key" && k != cmp.Or(takes, "key") || len(v) > 1 {
 			return badRequest("the query has %.100q, which this does not take, or takes once", k)
 		}
 	}
@@ -188,11 +176,8 @@ func (x *request) readKey(rest string) (err error) {
 func (x *request) call() error {
 	m := x.mark
 	limit, err := x.limit()
-	if err != nil {
-		return err
-	}
-	key, err := x.idempotencyKey()
-	if err != nil {
+	key, bad := x.idempotencyKey()
+	if err = cmp.Or(err, bad); err != nil {
 		return err
 	}
 	p, err := x.pack()
@@ -295,7 +280,8 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 		}
 		return arg.UnsafePointer(), nil
 	}
-	if !isJSON(x.r.Header.Get("Content-Type")) || x.r.Header.Get("Content-Encoding") != "" {
+	kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" || x.r.Header.Get("Content-Encoding") != "" {
 		return nil, refusal(http.StatusUnsupportedMediaType, "unsupported-media-type",
 			"the argument is application/json, without Content-Encoding")
 	}
@@ -303,14 +289,6 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 		return nil, badArgument(err.Error())
 	}
 	return arg.UnsafePointer(), nil
-}
-
-func isJSON(content string) bool {
-	if content == "application/json" {
-		return true
-	}
-	t, _, err := mime.ParseMediaType(content)
-	return err == nil && t == "application/json"
 }
 
 // decode reads an argument. An UnmarshalJSON of the program may panic.
@@ -327,10 +305,12 @@ func decode(text []byte, to any, quick bool) (err error) {
 }
 
 // encode writes a result or an item. A MarshalJSON of the program may panic.
-func encode(v any) (text []byte, err error) {
+func (x *request) encode(v any) (text []byte, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+		if recover() != nil || err != nil {
+			text, err = nil, failure("unencodable", "the result cannot be written as JSON")
+		} else if int64(len(text)) > x.result {
+			text, err = nil, failure("result-too-large", fmt.Sprintf("the result has more than %d bytes", x.result))
 		}
 	}()
 	return json.Marshal(v)
@@ -342,15 +322,11 @@ func (x *request) answer(v reflect.Value) error {
 		x.send(http.StatusNoContent, "", nil)
 		return nil
 	}
-	text, err := encode(v.Interface())
-	switch {
-	case err != nil:
-		return failure("unencodable", "the result cannot be written as JSON")
-	case int64(len(text)) > x.result:
-		return failure("result-too-large", fmt.Sprintf("the result has more than %d bytes", x.result))
+	text, err := x.encode(v.Interface())
+	if err == nil {
+		x.send(http.StatusOK, "application/json", text)
 	}
-	x.send(http.StatusOK, "application/json", text)
-	return nil
+	return err
 }
 
 // send answers. An error is the client's end, which its context tells.

@@ -1,7 +1,6 @@
 package door
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +29,7 @@ type events struct {
 
 	mu   sync.Mutex // guards the rest, and what is written
 	over bool
-	beat *time.Timer
+	beat *time.Timer // a comment is written when it fires
 }
 
 // errLeaves ends the streams of a node that ends, or of a server that shuts down.
@@ -68,18 +67,15 @@ func streamItems(x *request) error {
 	e := &events{x: x, rc: http.NewResponseController(x.w), stop: func() { cancel(nil) }}
 	x.w.Header().Set("X-Accel-Buffering", "no")
 	x.send(http.StatusOK, "text/event-stream", nil)
-	e.begin()
+	e.beat = time.AfterFunc(beatEvery, func() { _ = e.write(nil, "") })
+	_ = e.write(nil, "") // so that the client learns that the stream is open
 	defer e.end()
 	x.mark.stream(ctx, x.key, last, arg, func(item any, bad error) bool {
-		missed, some := errors.AsType[*feed.MissedError](bad)
-		switch {
-		case some:
-			return e.write(map[string]int{"n": missed.N}, "missed") == nil
-		case bad != nil:
-			err = bad
-			return false
+		if missed, some := errors.AsType[*feed.MissedError](bad); some {
+			err = e.write(map[string]int{"n": missed.N}, "missed")
+		} else if err = bad; err == nil {
+			err = e.write(item, "")
 		}
-		err = e.write(item, "")
 		return err == nil
 	})
 	if cause := context.Cause(ctx); errors.Is(cause, errLeaves) {
@@ -100,18 +96,14 @@ func streamItems(x *request) error {
 func (e *events) write(data any, event string) error {
 	text := []byte(":\n\n")
 	if data != nil {
-		line, err := encode(data)
-		switch {
-		case err != nil:
-			return failure("unencodable", "an item cannot be written as JSON")
-		case int64(len(line)) > e.x.result:
-			return failure("result-too-large", fmt.Sprintf("an item has more than %d bytes", e.x.result))
+		line, err := e.x.encode(data)
+		if err != nil {
+			return err
 		}
-		text = nil
-		if event != "" {
+		if text = nil; event != "" {
 			text = []byte("event: " + event + "\n")
 		}
-		text = bytes.Join([][]byte{text, []byte("data: "), line, []byte("\n\n")}, nil) // JSON has no line ends
+		text = fmt.Appendf(text, "data: %s\n\n", line) // JSON has no line ends
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,15 +122,6 @@ func (e *events) write(data any, event string) error {
 	}
 	e.beat.Reset(beatEvery)
 	return nil
-}
-
-// begin has a comment written at once, so that the client learns that the stream is open, and each beatEvery in which
-// nothing else is.
-func (e *events) begin() {
-	e.mu.Lock()
-	e.beat = time.AfterFunc(beatEvery, func() { _ = e.write(nil, "") })
-	e.mu.Unlock()
-	_ = e.write(nil, "")
 }
 
 // end waits for a comment that is being written: the writer is of no use after the request.
