@@ -264,3 +264,34 @@ var (
 	grainsHold     = hold.With(raysys.NoDeadline())
 	readIdempotent = read.Idempotent()
 )
+
+// dated is a client whose writes have a deadline.
+type dated struct {
+	*httptest.ResponseRecorder
+	till, wrote time.Time
+}
+
+func (d *dated) SetWriteDeadline(t time.Time) error { d.till = t; return nil }
+
+func (d *dated) Write(b []byte) (int, error) {
+	if d.wrote = d.till; d.Code != http.StatusOK {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return d.ResponseRecorder.Write(b)
+}
+
+// TestUnreadAnswers: a client that does not read its answer is ended, so that it keeps no room; one that does may make
+// further requests on its connection.
+func TestUnreadAnswers(t *testing.T) {
+	d, err := door.New(testkit.New(t).Node(), marks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, read := range map[string]bool{`"a"`: true, `5`: false} {
+		w := &dated{ResponseRecorder: recorder()}
+		d.ServeHTTP(w, request("POST", sayX, body))
+		if left := time.Until(w.wrote); left <= 0 || left > 30*time.Second || w.till.IsZero() != read {
+			t.Errorf("%s: written until %v, then %v", body, w.wrote, w.till)
+		}
+	}
+}

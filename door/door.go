@@ -28,7 +28,7 @@ type Door struct {
 	who      Who // nil: this host alone
 	marks    map[name]*mark
 	order    []*mark
-	errors   []shownError
+	errors   []fault
 	argument int64 // bytes
 	result   int64
 	deadline time.Duration
@@ -98,7 +98,7 @@ func Error(err error, status int, text string) Option {
 		if err == nil || status < 400 || status > 599 {
 			return fmt.Errorf("Error(%v, %d): give an error, and a status of 400 to 599", err, status)
 		}
-		d.errors = append(d.errors, shownError{err, status, text})
+		d.errors = append(d.errors, fault{err, status, "application", ranYes, text})
 		return nil
 	}
 }

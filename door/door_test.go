@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -73,6 +74,11 @@ func (*echo) Wait(ctx context.Context) error {
 // held gets a value when a method or task waits, given how its context ended.
 var held, given = make(chan struct{}, 2000), make(chan error, 2000)
 
+// colour takes none.
+type colour int
+
+func (*colour) UnmarshalText(text []byte) error { return fmt.Errorf("no colour in /etc: %s", text) }
+
 type chain struct {
 	Next *chain `json:"next"`
 }
@@ -103,13 +109,15 @@ var (
 		}
 		return n, nil
 	})
+	paint  = tasks.Define("door.paint", func(context.Context, []colour) (int, error) { return 1, nil })
 	answer = tasks.Define0("door.answer", func(context.Context) (int64, error) { return 42, nil })
 )
 
 var marks = []door.Option{
 	door.Method(add, "Adds cents."), door.Method0(read, "Reads."), door.Method(say, "Says."), door.Method0(keyOf, "Key."), door.Method(nothing, "Nothing."),
 	door.Method0(nan, "NaN."), door.Method(lengthy, "Long."), door.Method(floats, "Floats."), door.Method0(hold, "Holds."),
-	door.Task(square, "Squares."), door.Task(depth, "Depth."), door.Task0(answer, "Answers."), door.Task(patient, "Takes its time."),
+	door.Task(square, "Squares."), door.Task(depth, "Depth."), door.Task0(answer, "Answers."), door.Task(paint, "Paints."),
+	door.Task(patient, "Takes its time."),
 	door.Error(errNoMoney, http.StatusPaymentRequired, "not enough money"),
 }
 
@@ -282,6 +290,13 @@ func TestRefusals(t *testing.T) {
 		{404, "not-found", "", "POST", "/call/task/door/square", "7", nil},
 		{404, "not-found", "", "POST", "/call/", "", nil},
 		{404, "not-found", "", "POST", "/call/nothing/x/y/z", "", nil},
+		{404, "not-found", "", "POST", "/task/door.answer", "", nil},
+		{404, "not-found", "", "POST", "//call/task/door.answer", "", nil},
+		{404, "not-found", "", "POST", "/call//task/door.answer", "", nil},
+		{404, "not-found", "", "POST", "/call/task//door.answer", "", nil},
+		{404, "not-found", "", "POST", "/call/%2e%2e/call/task/door.answer", "", nil},
+		{404, "not-found", "", "POST", "/call/grain/door.account/%2e%2e/door.account/add/x", `{"n":1}`, nil},
+		{400, "bad-argument", "at [0]: door_test.colour refuses it", "POST", "/call/task/door.paint", `["secret"]`, nil},
 		{400, "bad-request", "key of a grain", "POST", key, "", nil},
 		{400, "bad-request", "?key=", "POST", key + "/", "", nil},
 		{400, "bad-request", "?key=", "POST", key + "/%2E", "", nil},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -161,23 +162,20 @@ func (m *mark) addTo(d *Door) (err error) {
 }
 
 // found returns the mark that a path below /call/ names, and what follows its name: "/" and a key or a run, still
-// escaped.
+// escaped. No name is empty, and what cannot be unescaped is.
 func (d *Door) found(path string) (m *mark, rest string) {
-	var n name
-	n.form, path = segment(path)
-	if n.form != "task" {
-		n.kind, path = segment(path)
+	parts := strings.SplitN(path, "/", 4)
+	if parts[0] == "task" {
+		parts = slices.Insert(strings.SplitN(path, "/", 3), 1, "")
 	}
-	n.function, path = segment(path)
-	return d.marks[n], path
-}
-
-// segment is the first segment of a path, unescaped, and what follows it. It is empty, as no name is, where it cannot
-// be unescaped.
-func segment(path string) (s, rest string) {
-	s, rest, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if s, _ = url.PathUnescape(s); more {
-		rest = "/" + rest
+	if len(parts) < 3 {
+		return nil, ""
 	}
-	return s, rest
+	n := name{form: parts[0]}
+	n.kind, _ = url.PathUnescape(parts[1])
+	n.function, _ = url.PathUnescape(parts[2])
+	if len(parts) > 3 {
+		rest = "/" + parts[3]
+	}
+	return d.marks[n], rest
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/grainengine"
@@ -45,29 +46,22 @@ func failure(kind, detail string) error {
 	return &problem{Type: kind, Status: http.StatusInternalServerError, Detail: detail, Ran: ranYes}
 }
 
-// shownError is an error of the program that callers see.
-type shownError struct {
-	err    error
-	status int
-	text   string
+// fault is what callers see of an error.
+type fault struct {
+	err               error
+	status            int
+	kind, ran, detail string
 }
 
 const (
 	conflict    = http.StatusConflict
 	internal    = http.StatusInternalServerError
-	late        = http.StatusGatewayTimeout
 	missing     = http.StatusNotFound
 	unavailable = http.StatusServiceUnavailable
 )
 
-// faults are the failures of the system, with what callers see of them: the first that an error matches.
-var faults = []struct {
-	err    error
-	status int
-	kind   string
-	ran    string
-	detail string
-}{
+// faults are the failures of the system: the first that an error matches counts.
+var faults = []fault{
 	{raysys.ErrKeyReused, conflict, "key-reused", ranNo, "the Idempotency-Key is that of another call"},
 	{raysys.ErrNameTaken, conflict, "name-taken", ranNo, "the run has another argument"},
 	{grainengine.ErrNotLoaded, unavailable, "not-loaded", ranNo, "the grain could not be read"},
@@ -81,7 +75,7 @@ var faults = []struct {
 	{raysys.ErrFenced, unavailable, "closed", ranMaybe, "the node has ended"},
 	{raysys.ErrClosed, unavailable, "closed", ranMaybe, "the node has ended"},
 	{raysys.ErrNodeDead, unavailable, "node-dead", ranMaybe, "a node has died"},
-	{raysys.ErrDeadline, late, "deadline", ranMaybe, "the time is over"},
+	{raysys.ErrDeadline, http.StatusGatewayTimeout, "deadline", ranMaybe, "the time is over"},
 	{raysys.ErrCancelled, internal, "cancelled", ranMaybe, "the work was cancelled"},
 	{raysys.ErrNoCapacity, internal, "no-capacity", ranNo, "no node has what the work asks for"},
 	{raysys.ErrNotFound, missing, "not-found", ranNo, "no such run"},
@@ -94,20 +88,18 @@ func (d *Door) problemOf(err error) error {
 	if !outermost && !errors.Is(err, grainengine.ErrActivation) {
 		outermost = errors.As(err, &own)
 	}
+	list, seen := faults, err
 	if outermost { // by the function, or lost with its node
-		for _, e := range d.errors {
-			if errors.Is(own, e.err) {
-				return &problem{Type: "application", Status: e.status, Detail: e.text, Ran: ranYes}
-			}
-		}
-		if !errors.Is(own, raysys.ErrNodeDead) {
-			return failure("failed", "the function has failed")
+		list, seen = d.errors, own
+		if errors.Is(own, raysys.ErrNodeDead) {
+			list = slices.Concat(d.errors, faults)
 		}
 	}
-	for _, f := range faults {
-		if errors.Is(err, f.err) {
-			return &problem{Type: f.kind, Status: f.status, Detail: f.detail, Ran: f.ran}
-		}
+	if i := slices.IndexFunc(list, func(f fault) bool { return errors.Is(seen, f.err) }); i >= 0 {
+		return &problem{Type: list[i].kind, Status: list[i].status, Detail: list[i].detail, Ran: list[i].ran}
+	}
+	if outermost {
+		return failure("failed", "the function has failed")
 	}
 	return &problem{Type: "failed", Status: internal, Detail: "the work has failed", Ran: ranMaybe}
 }

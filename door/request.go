@@ -9,10 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"reflect"
 	"slices"
@@ -33,6 +33,7 @@ type request struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	mark   *mark  // nil for what is not marked
+	work   Work   // that is asked for
 	key    string // of the grain, or the name of the run
 	has    bool   // there is a key
 	query  url.Values
@@ -45,14 +46,10 @@ type request struct {
 // ServeHTTP implements http.Handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &request{Door: d, w: w, r: r}
-	function, err := "", x.serve()
-	if err != nil {
+	if err := x.serve(); err != nil {
 		refuse(x, err)
 	}
-	if x.mark != nil {
-		function = x.mark.Function
-	}
-	metrics.CountRequest(function, x.code)
+	metrics.CountRequest(x.work.Function, x.code)
 }
 
 // serve answers, or says why not. Who asks comes first: nobody else learns what there is.
@@ -60,19 +57,17 @@ func (x *request) serve() error {
 	if x.cross.Check(x.r) != nil {
 		return refusal(http.StatusForbidden, "forbidden", "a page of another origin asks")
 	}
-	below, rest := strings.TrimPrefix(x.r.URL.EscapedPath(), "/call/"), ""
-	if below == "openapi.json" {
+	below, ok := strings.CutPrefix(x.r.URL.EscapedPath(), "/call/")
+	if ok && below == "openapi.json" {
 		return sendDocument(x)
 	}
-	x.mark, rest = x.found(below)
-	var work Work
-	var bad error
-	if x.mark != nil {
-		work, bad = x.mark.Work, x.readKey(rest)
-		work.Key, work.ReadOnly = x.key, work.ReadOnly || x.r.Method == http.MethodGet
+	var bad, err error
+	if m, rest := x.found(below); ok && m != nil {
+		x.mark, x.work = m, m.Work
+		bad = x.readKey(rest)
+		x.work.Key, x.work.ReadOnly = x.key, m.ReadOnly || x.r.Method == http.MethodGet
 	}
-	var err error
-	if x.caller, err = identify(x, work); err != nil {
+	if x.caller, err = identify(x, x.work); err != nil {
 		return err
 	}
 	if x.mark == nil {
@@ -263,12 +258,11 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 	_ = rc.SetReadDeadline(time.Now().Add(bodyWithin)) // a writer of the program's own may have none
 	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.argument))
 	_ = rc.SetReadDeadline(time.Time{})
-	var late interface{ Timeout() bool }
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
 		text := fmt.Sprintf("an argument has %d bytes at most", x.argument)
 		return nil, refusal(http.StatusRequestEntityTooLarge, "too-large", text)
-	case errors.As(err, &late) && late.Timeout():
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, refusal(http.StatusRequestTimeout, "timeout", "the body has not come in time")
 	case err != nil:
 		return nil, badRequest("the body was cut off")
@@ -301,7 +295,12 @@ func decode(text []byte, to any, quick bool) (err error) {
 	if quick && jsonfit.Quick(text, to) {
 		return nil
 	}
-	return jsonfit.Decode("", text, to)
+	err = jsonfit.Decode("", text, to)
+	if e, own := errors.AsType[*jsonfit.RefusedError](err); own { // whose text is the program's
+		at, _ := strings.CutSuffix(err.Error(), e.Error())
+		err = fmt.Errorf("%s%s refuses it", at, e.Type)
+	}
+	return err
 }
 
 // encode writes a result or an item. A MarshalJSON of the program may panic.
@@ -331,13 +330,16 @@ func (x *request) answer(v reflect.Value) error {
 
 // send answers. An error is the client's end, which its context tells.
 func (x *request) send(code int, content string, text []byte) {
-	h := x.w.Header()
+	h, rc := x.w.Header(), http.NewResponseController(x.w)
 	h.Set("Cache-Control", "no-store")
 	if content != "" {
 		h.Set("Content-Type", content)
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
 	x.code = code
+	_ = rc.SetWriteDeadline(time.Now().Add(writeWithin)) // the request has its room until then
 	x.w.WriteHeader(code)
-	_, _ = io.Writer(x.w).Write(text)
+	if _, err := x.w.Write(text); err == nil { // else what is left in buffers has to fail
+		_ = rc.SetWriteDeadline(time.Time{})
+	}
 }

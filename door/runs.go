@@ -126,10 +126,8 @@ func endRun(x *request, r *run) error {
 		if err := r.names.ForgetTask(x.ctx, r.name); err != nil {
 			return err
 		}
-	} else if c, err := r.As(x.mark.res); err != nil {
-		return err
 	} else {
-		core.CancelOf(core.LinkTo(c))
+		core.CancelOf(core.LinkTo(r.Future))
 	}
 	x.send(http.StatusNoContent, "", nil)
 	return nil

@@ -66,6 +66,15 @@ func Decode(path string, text []byte, to any) error {
 	return nil
 }
 
+// RefusedError is what an UnmarshalJSON or UnmarshalText has returned.
+type RefusedError struct {
+	Type reflect.Type
+	error
+}
+
+// Unwrap is for errors.Is.
+func (e *RefusedError) Unwrap() error { return e.error }
+
 // fitting finds where a text does not fit a type: encoding/json drops what a type has no place for, and few of its
 // errors name their place.
 type fitting struct {
@@ -86,6 +95,8 @@ func (f *fitting) check(t reflect.Type) error {
 		err := f.Decode(v)
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			err = fmt.Errorf("%s is no %s", wrong.Value, wrong.Type)
+		} else if err != nil && (knows || reads) {
+			err = &RefusedError{t, err}
 		}
 		return err
 	}
