@@ -141,7 +141,7 @@ func readTokens(file string) (map[[sha256.Size]byte]string, error) {
 		}
 		if len(parts) != 2 || len(parts[0]) > maxCaller || len(parts[1]) < leastToken ||
 			strings.IndexFunc(parts[1], unsent) >= 0 {
-			return nil, fmt.Errorf("%s: line %d: give NAME TOKEN, of up to %d bytes and of %d printable characters or more",
+			return nil, fmt.Errorf("%s: line %d: give NAME TOKEN, of up to %d bytes and of %d or more of ASCII",
 				file, n, maxCaller, leastToken)
 		}
 		sum := sha256.Sum256([]byte(parts[1]))

@@ -61,7 +61,8 @@ func (m *mark) describe(paths object) {
 		answers["default"] = object{"description": "a problem", "content": object{
 			"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}},
 		}}
-		o := object{"operationId": m.Function + id, "summary": text, "parameters": append([]object{}, parameters...), "responses": answers}
+		list := append([]object{}, parameters...) // never null
+		o := object{"operationId": m.Function + id, "summary": text, "parameters": list, "responses": answers}
 		if strings.HasPrefix(verb, "p") && !m.arg.Nothing() {
 			o["requestBody"] = object{"required": true, "content": contentOf("application/json", m.arg.Type)}
 		}

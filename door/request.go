@@ -129,7 +129,8 @@ func (x *request) allow(methods string) error {
 // there is no header.
 func accepts(r *http.Request, want string, named bool) bool {
 	list, major := r.Header.Values("Accept"), want[:strings.Index(want, "/")]
-	return len(list) == 0 && !named || slices.ContainsFunc(strings.Split(strings.Join(list, ","), ","), func(t string) bool {
+	all := strings.Split(strings.Join(list, ","), ",")
+	return len(list) == 0 && !named || slices.ContainsFunc(all, func(t string) bool {
 		t, _, _ = strings.Cut(t, ";")
 		t = strings.ToLower(strings.TrimSpace(t))
 		return t == want || !named && (t == "*/*" || t == major+"/*")
