@@ -56,8 +56,8 @@ func wakeGrains(n *Node, list []due.Item) (rest []due.Item) {
 		}
 	}
 	if bad > 0 {
-		n.log.Warn("cannot wake grains: what they have told others stays stored until their kind is Durable here again, or "+
-			"always on", zap.Int("grains", bad), zap.Error(why))
+		n.log.Warn("cannot wake grains: what they have told others stays stored until their kind is Durable here again, "+
+			"or always on", zap.Int("grains", bad), zap.Error(why))
 	}
 	return rest
 }

@@ -111,8 +111,8 @@ func outboxCommand(on cluster) *cobra.Command {
 	drop := &cobra.Command{
 		Use:   "drop KIND/KEY --to RECEIVER",
 		Short: "Remove the messages of a grain to a receiver for good",
-		Long: `Remove the messages of a durable grain to a receiver that is gone for good. raysys get KIND/KEY shows the receivers.
-A message that is on its way may still arrive. The node of the grain logs who asked.`,
+		Long: `Remove the messages of a durable grain to a receiver that is gone for good. raysys get KIND/KEY shows the
+receivers. A message that is on its way may still arrive. The node of the grain logs who asked.`,
 		Args: oneArgument("the KIND/KEY of one grain: raysys list grains shows them"),
 	}
 	at := whereFlags(drop.Flags())

@@ -71,7 +71,8 @@ func root(on cluster) *cobra.Command {
 	cmd := cli.Root("raysys", "Tasks, grains and objects for Go programs")
 	cmd.AddCommand(demoCommand(), localCommand(), nodeCommand(on), statusCommand(on), listCommand(on), getCommand(on))
 	cmd.AddCommand(stackCommand(on), profileCommand(on), logsCommand(on), timelineCommand(on), startCommand(on), cancelCommand(on))
-	cmd.AddCommand(scheduleCommand(on), outboxCommand(on), drainCommand(on), restartCommand(on), doctorCommand(on), certCommand())
+	cmd.AddCommand(scheduleCommand(on), outboxCommand(on), drainCommand(on), restartCommand(on), doctorCommand(on))
+	cmd.AddCommand(certCommand())
 	return cmd
 }
 

@@ -443,7 +443,8 @@ func callPacked(ctx context.Context, p *core.Packed, id graindir.ID, sent *outbo
 func Wake(ctx context.Context, t *raysys.Table, id graindir.ID) error {
 	entry := t.Lookup("grain", id.Kind)
 	if entry == nil || entry.Impl.(*kind).wake.m == nil {
-		return fmt.Errorf("wake %s: %w: no kind of this program that is always on, or Durable", Shown(id), raysys.ErrUnknownFunc)
+		return fmt.Errorf(
+			"wake %s: %w: no kind of this program that is always on, or Durable", Shown(id), raysys.ErrUnknownFunc)
 	}
 	Call(ctx, entry.Impl.(*kind).wake, id, none{})
 	return nil

@@ -517,7 +517,8 @@ func (d *durable) takeLocked(now time.Time, key int) graindir.Commit {
 		}
 		for i, m := range messagesOf(t.tells) {
 			m.Number = c.Counter.Turn<<outbox.PlaceBits | uint64(i)
-			c.Sides = append(c.Sides, graindir.Side{Family: graindir.SideOutbox, Name: outbox.Name(m.Number), Data: m.Record})
+			s := graindir.Side{Family: graindir.SideOutbox, Name: outbox.Name(m.Number), Data: m.Record}
+			c.Sides = append(c.Sides, s)
 		}
 	}
 	c.Sides = lastOfEach(c.Sides)
@@ -628,7 +629,8 @@ func (d *durable) discardTurns(err error) {
 	}
 	// A caller on another node makes its call again also when this node is over: the grain goes to another one.
 	again := errors.Is(err, raysys.ErrMoved) || errors.Is(err, graindir.ErrETag)
-	if open := errors.Is(err, raysys.ErrOutcomeUnknown); open && slices.ContainsFunc(all, func(t *endedTurn) bool { return len(t.tells) > 0 }) {
+	tells := func(t *endedTurn) bool { return len(t.tells) > 0 }
+	if errors.Is(err, raysys.ErrOutcomeUnknown) && slices.ContainsFunc(all, tells) {
 		wakeGrain(d.a) // they may be stored, and no call may come
 	}
 	fenced := errors.Is(err, raysys.ErrFenced)

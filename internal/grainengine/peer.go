@@ -691,7 +691,8 @@ func (p *peer) called(r *wire.Reader) error {
 	}
 	v, def := c.newInbound(&h, up)
 	v.kind, v.peer, v.slot, v.token, v.ofTurn = e.bind(def), p, h.slot, h.token, h.flags&flagOfTurn != 0
-	v.callKey, v.first, v.sent, v.seeks, v.bound = h.named, h.first, h.sent, h.flags&flagSeeks != 0, h.flags&flagBound != 0
+	v.callKey, v.first, v.sent = h.named, h.first, h.sent
+	v.seeks, v.bound = h.flags&flagSeeks != 0, h.flags&flagBound != 0
 	v.key, v.target = v.kind.keyOf(h.key)
 	var object *core.Future
 	var foreign []byte

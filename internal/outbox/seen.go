@@ -58,8 +58,8 @@ func stamp(list []*Message, now int64) {
 	}
 }
 
-// Drop gives up the messages to receivers that match, and returns how many, and the number of the last; their records go
-// with the next commits. What is on its way may still arrive.
+// Drop gives up the messages to receivers that match. It returns how many, and the number of the last;
+// their records go with the next commits. What is on its way may still arrive.
 func (s *Sender) Drop(match func(to string) bool) (n int, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
