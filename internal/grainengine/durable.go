@@ -587,17 +587,15 @@ func (t *endedTurn) committed(d *durable) {
 	if t.reply != nil && t.call.inbound() == nil {
 		d.a.kind.replied(t.call, d.a.key, nil)
 	}
+	if list := messagesOf(t.tells); len(list) > 0 { // whoever has the answer sees them, and may drop them
+		d.sender.Load().Add(list)
+	}
 	if t.answer != nil {
 		t.answer()
 	}
-	if len(t.tells) > 0 {
-		if list := messagesOf(t.tells); len(list) > 0 {
-			d.sender.Load().Add(list)
-		}
-		for _, k := range t.tells {
-			if k.send != nil {
-				k.send()
-			}
+	for _, k := range t.tells {
+		if k.send != nil {
+			k.send()
 		}
 	}
 	if t.reply == nil {
