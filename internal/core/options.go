@@ -108,7 +108,7 @@ func PackOptions(o *Options) (data []byte, err error) {
 	case o.RetryIf != nil:
 		return nil, errors.New("RetryIf is a function of this process: leave it out")
 	case slices.ContainsFunc(o.Conditions, func(c Condition) bool { return c.Value != nil }):
-		return nil, errors.New("Near a value: the reference ends with its owner: give a grain, a label or nodes")
+		return nil, errors.New("raysys.Near of a value: the reference ends with its owner: give a grain, a label or nodes")
 	}
 	if data, err = json.Marshal(portable{Options: *o}); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -148,13 +149,19 @@ func (s *Solo) Close() error {
 		return nil
 	}
 	reg.Close(raysys.ErrClosed)
-	for n, sh := range reg.Led() {
-		_ = sh.Release(s.Runner.Context())
-		reg.StepDown(n, sh)
-	}
+	ctx := context.WithoutCancel(s.Runner.Context())
+	s.release(ctx, reg)
 	s.Runner.End(raysys.ErrClosed)
 	s.Runner.Wait()
+	s.release(ctx, reg) // shards that it was about to lead
 	return kv.Close()
+}
+
+func (s *Solo) release(ctx context.Context, reg *registry.Registry) {
+	for n, sh := range reg.Led() {
+		_ = sh.Release(ctx)
+		reg.StepDown(n, sh)
+	}
 }
 
 // soloMembers implements registry.Members.

@@ -34,12 +34,11 @@ type Box struct {
 type line struct {
 	queue   []*Message // the oldest first; one that has arrived goes when those before it have
 	flight  int
-	known   bool  // a message has arrived since the last that did not
-	ready   bool  // it is in Box.ready
-	again   int64 // when the pause after a fault is over; 0: there is none
-	tries   int   // in vain, in a row
-	why     error // of the last
-	warned  bool
+	known   bool   // a message has arrived since the last that did not
+	ready   bool   // it is in Box.ready
+	again   int64  // when the pause after a fault is over; 0: there is none
+	tries   int    // in vain, in a row
+	why     error  // of the last
 	ordered string // its key in Box.lines
 }
 
