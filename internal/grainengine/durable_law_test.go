@@ -70,66 +70,24 @@ func durableStorm(t *testing.T, seed uint64, ops, pad int) {
 	photo := grains.Method0(kind, "photo", func(j *diary, _ context.Context) (int, error) { return len(j.photo.Value), nil }).ReadOnly()
 	quit := grains.Action0(kind, "quit", func(_ *diary, ctx context.Context) error { return grains.Deactivate(ctx) }).ReadOnly()
 
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	var mu sync.Mutex // guards rnd, nodes and answers
-	nodes := []*fakeNode{net.add("n0"), net.add("n1"), net.add("n2")}
-	net.store.onSave = func(graindir.ID, string) fault {
-		mu.Lock()
-		defer mu.Unlock()
-		if f := rnd.IntN(40); f < int(saveDelayed)+1 {
-			return fault(f)
-		}
-		return saveWell
-	}
 	type outcome struct {
 		at  int
 		err error
 	}
 	answers := map[int]outcome{}
-	var done atomic.Int64
-	var clients sync.WaitGroup
-	for range 6 {
-		clients.Go(func() {
-			for n := int(done.Add(1)); n <= ops; n = int(done.Add(1)) {
-				mu.Lock()
-				from, key, leave := nodes[rnd.IntN(len(nodes))], fmt.Sprint(n%keys), rnd.IntN(20) == 0
-				mu.Unlock()
-				ctx := from.context()
-				if leave {
-					_, _ = quit.Call(ctx, kind.Get(key)).Get(ctx)
-				}
-				at, err := note.Call(ctx, kind.Get(key), n).Get(ctx)
-				mu.Lock()
-				answers[n] = outcome{at.At, err}
-				mu.Unlock()
-			}
-		})
-	}
-	for killed := 0; int(done.Load()) < ops; {
-		before := done.Load()
-		nodetest.Eventually(t, "calls end", func() bool {
-			net.store.arrive()
-			return done.Load() >= min(before+int64(ops/20), int64(ops))
-		})
-		mu.Lock()
-		i := rnd.IntN(len(nodes))
-		old, cut := nodes[i], rnd.IntN(2) == 0
-		mu.Unlock()
-		if cut {
-			old.cut(errors.New("reset by test"))
-			continue
+	var mu sync.Mutex // guards answers
+	draw := drawn(seed)
+	last := storm(t, net, draw, ops, 40, 20, func(n int, from *fakeNode) {
+		ctx, g := from.context(), kind.Get(fmt.Sprint(n%keys))
+		if draw(20) == 0 {
+			_, _ = quit.Call(ctx, g).Get(ctx)
 		}
-		killed++
-		next := net.add(fmt.Sprint("m", killed))
+		at, err := note.Call(ctx, g, n).Get(ctx)
 		mu.Lock()
-		nodes[i] = next
+		answers[n] = outcome{at.At, err}
 		mu.Unlock()
-		old.kill()
-	}
-	clients.Wait()
-	net.store.heal()
-	net.store.arrive()
-	ctx := net.add("last").context()
+	})
+	ctx := last.context()
 	count, good := map[int]int{}, 0
 	for k := range keys {
 		calls, err := list.Call(ctx, kind.Get(fmt.Sprint(k))).Get(ctx)
@@ -168,4 +126,65 @@ func durableStorm(t *testing.T, seed uint64, ops, pad int) {
 	if good < ops/2 {
 		t.Errorf("only %d of %d calls were answered", good, ops)
 	}
+}
+
+// drawn returns a source of numbers below n, for any goroutine.
+func drawn(seed uint64) func(n int) int {
+	var mu sync.Mutex
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	return func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return rnd.IntN(n)
+	}
+}
+
+// storm has six clients make ops calls, which are numbered, each from some node. Meanwhile, rounds times, nodes are killed
+// and their links cut, and one commit in rare has each fault of the store. It returns a node of the time after that.
+func storm(
+	t *testing.T, net *fakeNet, draw func(int) int, ops, rare, rounds int, call func(n int, from *fakeNode),
+) *fakeNode {
+	net.store.onSave = func(graindir.ID, string) fault {
+		if f := draw(rare); f < int(saveDelayed)+1 {
+			return fault(f)
+		}
+		return saveWell
+	}
+	var mu sync.Mutex // guards nodes
+	nodes := []*fakeNode{net.add("n0"), net.add("n1"), net.add("n2")}
+	var done atomic.Int64
+	var clients sync.WaitGroup
+	for range 6 {
+		clients.Go(func() {
+			for n := int(done.Add(1)); n <= ops; n = int(done.Add(1)) {
+				mu.Lock()
+				from := nodes[draw(len(nodes))]
+				mu.Unlock()
+				call(n, from)
+			}
+		})
+	}
+	for killed := 0; int(done.Load()) < ops; {
+		before := done.Load()
+		nodetest.Eventually(t, "calls end", func() bool {
+			net.store.arrive()
+			return done.Load() >= min(before+int64(ops/rounds), int64(ops))
+		})
+		i := draw(len(nodes))
+		old := nodes[i] // only this goroutine writes nodes
+		if draw(2) == 0 {
+			old.cut(errors.New("reset by test"))
+			continue
+		}
+		killed++
+		next := net.add(fmt.Sprint("m", killed))
+		mu.Lock()
+		nodes[i] = next
+		mu.Unlock()
+		old.kill()
+	}
+	clients.Wait()
+	net.store.heal()
+	net.store.arrive()
+	return net.add("last")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -253,8 +252,8 @@ func messageStorm(t *testing.T, seed uint64, ops int) {
 	const senders, receivers = 5, 3
 	tb := raysys.NewTable()
 	net := newNet(t, tb)
-	var mu sync.Mutex // guards what follows
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	draw := drawn(seed)
+	var mu sync.Mutex           // guards heard
 	heard := map[string][]int{} // by plain receiver and sender
 	plain := grains.DefineIn[listener](tb, "plain")
 	hear := grains.Action(plain, "hear", func(_ *listener, ctx context.Context, o order) error {
@@ -283,12 +282,8 @@ func messageStorm(t *testing.T, seed uint64, ops int) {
 		for r := range receivers {
 			err = errors.Join(err, enter.Tell(ctx, books.Get(fmt.Sprint(r)), order{self.Key, p.n.Value}), hear.Tell(ctx, plain.Get(fmt.Sprint(r)), order{self.Key, p.n.Value}))
 		}
-		if p.n.Value%5 == 0 && err == nil {
-			mu.Lock()
-			if rnd.IntN(2) == 0 {
-				err = errTorn
-			}
-			mu.Unlock()
+		if p.n.Value%5 == 0 && err == nil && draw(2) == 0 {
+			err = errTorn
 		}
 		return err
 	})
@@ -296,59 +291,16 @@ func messageStorm(t *testing.T, seed uint64, ops int) {
 	quit := grains.Action0(kind, "quit", func(_ *postman, ctx context.Context) error { return grains.Deactivate(ctx) }).ReadOnly()
 	leave := grains.Action0(books, "leave", func(_ *daybook, ctx context.Context) error { return grains.Deactivate(ctx) }).ReadOnly()
 
-	nodes := []*fakeNode{net.add("n0"), net.add("n1"), net.add("n2")}
-	net.store.onSave = func(graindir.ID, string) fault {
-		mu.Lock()
-		defer mu.Unlock()
-		if f := rnd.IntN(60); f < int(saveDelayed)+1 {
-			return fault(f)
+	last := storm(t, net, draw, ops, 60, 12, func(n int, from *fakeNode) {
+		ctx, g := from.context(), kind.Get(fmt.Sprint(n%senders))
+		switch draw(20) {
+		case 0:
+			_, _ = quit.Call(ctx, g).Get(ctx)
+		case 1:
+			_, _ = leave.Call(ctx, books.Get(fmt.Sprint(n%receivers))).Get(ctx)
 		}
-		return saveWell
-	}
-	var done atomic.Int64
-	var clients sync.WaitGroup
-	for range 6 {
-		clients.Go(func() {
-			for n := int(done.Add(1)); n <= ops; n = int(done.Add(1)) {
-				mu.Lock()
-				from, leaves := nodes[rnd.IntN(len(nodes))], rnd.IntN(20)
-				mu.Unlock()
-				ctx, g := from.context(), kind.Get(fmt.Sprint(n%senders))
-				switch leaves {
-				case 0:
-					_, _ = quit.Call(ctx, g).Get(ctx)
-				case 1:
-					_, _ = leave.Call(ctx, books.Get(fmt.Sprint(n%receivers))).Get(ctx)
-				}
-				_, _ = send.Call(ctx, g).Get(ctx)
-			}
-		})
-	}
-	for killed := 0; int(done.Load()) < ops; {
-		before := done.Load()
-		nodetest.Eventually(t, "calls end", func() bool {
-			net.store.arrive()
-			return done.Load() >= min(before+int64(ops/12), int64(ops))
-		})
-		mu.Lock()
-		i := rnd.IntN(len(nodes))
-		old, cut := nodes[i], rnd.IntN(2) == 0
-		mu.Unlock()
-		if cut {
-			old.cut(errors.New("reset by test"))
-			continue
-		}
-		killed++
-		next := net.add(fmt.Sprint("m", killed))
-		mu.Lock()
-		nodes[i] = next
-		mu.Unlock()
-		old.kill()
-	}
-	clients.Wait()
-	net.store.heal()
-	net.store.arrive()
-	last := net.add("last")
+		_, _ = send.Call(ctx, g).Get(ctx)
+	})
 	ctx := last.context()
 	inOrder := func(list []int, upTo int, torn bool) bool {
 		want := 0
