@@ -2,9 +2,11 @@ package door_test
 
 import (
 	"encoding/json"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys/door"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -61,4 +63,15 @@ func TestDocument(t *testing.T) {
 		t.Error("a generator has runs")
 	}
 	s.want(405, "GET", "POST", "/call/openapi.json", "")
+}
+
+// TestNothingMarked: a door without functions shows nobody its document, with the version of the program.
+func TestNothingMarked(t *testing.T) {
+	d, err := door.New(testkit.New(t).Node())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t, httptest.NewServer(d), ""}
+	t.Cleanup(s.Close)
+	s.want(404, "not-found", "GET", "/call/openapi.json", "")
 }
