@@ -151,7 +151,7 @@ func (d *driver) together(ctx context.Context) error {
 				waiting = nil
 			}
 		}
-		if !d.due() || len(waiting) > 0 && d.holds() {
+		if d.last.Reached || !d.due() || len(waiting) > 0 && d.holds() { // a point after that of the goal would hide it
 			continue
 		}
 		p := d.mark()

@@ -124,12 +124,12 @@ var easyArms = rl.Define("rl-test-easy", rl.Setup[int]{
 	Env: func(seed uint64) rl.Env[int] { return envs.Bandit(seed, 1) }, Agent: arms{size: 1_000_000, limiter: replay.SampleToInsertRatio(1, 1_000_000, 40)},
 })
 
-// TestGoalAtOnce: a goal that is reached before the learner had a batch is reached.
+// TestGoalAtOnce: a goal that is reached before the learner had a batch is reached, at the first point, however many steps the actors made meanwhile.
 func TestGoalAtOnce(t *testing.T) {
 	for _, actors := range []int{1, 2} {
 		k := testkit.New(t, testkit.Nodes(min(actors-1, 2)))
 		plan := rl.Plan{Steps: 1_000_000, Actors: actors, Every: 10, Evaluate: true, Stop: rl.MeanReturn(10, 1), Progress: io.Discard}
-		if r, err := easyArms.Train(k.Context(), plan); err != nil || !r.Solved || r.LearnerSteps != 0 {
+		if r, err := easyArms.Train(k.Context(), plan); err != nil || !r.Solved || r.LearnerSteps != 0 || len(r.Points) != 1 {
 			t.Errorf("%d actors: %v %v", actors, r, err)
 		}
 	}

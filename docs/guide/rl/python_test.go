@@ -286,6 +286,7 @@ func TestPythonOnTwo(t *testing.T) {
 	if err != nil || !run.Solved {
 		t.Errorf("%+v %v", run, err)
 	}
+	t.Log(run)
 }
 
 // TestGymnasium: the same over an environment of gymnasium's own, where random actions have a mean return of 22. The short form ends at 60.
