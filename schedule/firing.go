@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // fired is what a firing carries.
-var fired = raysys.NewContextKey[firedAs]("raysys.schedule")
+var fired = raysys.NewContextKey[firedAs](core.FiredKey)
 
 type firedAs struct {
 	Name   string

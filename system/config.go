@@ -53,6 +53,8 @@ type Config struct {
 	Weight int
 	// Filters run around all tasks and calls of grains that this node runs, the first of them outermost: see raysys.Filter.
 	Filters []raysys.Filter
+	// Tracing gives spans to what this node runs: see package traces. Nil: none.
+	Tracing Tracing
 	// Table of functions. Nil: the process-wide one that Define fills.
 	Table *raysys.Table
 	// QueueTasks bounds the tasks that wait to start: 1,000,000 unless set. When it is reached a driver's Go blocks,

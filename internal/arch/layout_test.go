@@ -131,6 +131,7 @@ var layers = []layer{
 	{"internal/node/...", words("std third . inspect internal/backoff internal/core internal/due internal/wire internal/wheel internal/goroutines internal/graindir internal/standins internal/link internal/tlsfiles internal/member internal/runner internal/mesh internal/remote internal/transfer internal/objects internal/refs internal/registry internal/lineage internal/nodedevices internal/taskengine internal/grainengine internal/placing internal/balance internal/waitcycles store store/consul store/embedded internal/shardlog placement internal/node/..."), "it joins the parts of a node to its cluster: how they are made, and what operators ask, is nothing to it"},
 	{"internal/waitcycles/...", words("std . internal/core internal/wire internal/mesh internal/refs internal/runner internal/waitcycles/..."), "it asks nodes what work waits for; of the engines it declares the three methods that it needs"},
 	{"system/protoactor/...", words("std third . system grains internal/grainengine internal/codec"), "it is a user of the node: what it needs beside that are the codec, and the options of a kind"},
+	{"system/traces", words("std third . internal/core system"), "it is a user of the node: what it needs beside that is where work runs"},
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect progress system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
@@ -162,6 +163,7 @@ var fences = []fence{
 	{"github.com/dbos-inc/...", words("tools/benchdurable"), "a peer is measured by a tool in a module of its own, so that no user of raysys gets its library"},
 	{"github.com/restatedev/...", words("tools/benchdurable"), "a peer is measured by a tool in a module of its own, so that no user of raysys gets its library"},
 	{"github.com/google/jsonschema-go/...", words("door"), "schemas of Go types are made in one place, for the document of a door; who does not import door does not link it. MCP's SDK has the same"},
+	{"go.opentelemetry.io/...", words("system/traces docs/..."), "spans are made in one place; protoactor-go brings the library into every binary anyhow, at this version"},
 	{"github.com/getkin/kin-openapi/...", words("tools/door"), "a document is read as others read it by a test in a module of its own, so that no user of raysys gets that"},
 	{"github.com/chromedp/...", words("tools/browser"), "a browser is driven by a test in a module of its own, so that no user of raysys gets that"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},

@@ -143,7 +143,19 @@ func Logger(ctx context.Context) *slog.Logger {
 	} else if ctx != nil {
 		t, _ = ctx.Value(turnKey{}).(*Turn)
 	}
-	return LoggerOf(t)
+	if t == nil {
+		return LoggerOf(t)
+	}
+	return traceLogger(ctx, LoggerOf(t))
+}
+
+// traceLogger adds the trace to the lines of a logger, for work that is in one.
+func traceLogger(ctx context.Context, l *slog.Logger) *slog.Logger {
+	v, _ := ValueOf(ctx, TraceKey)
+	if parent, _ := v.(string); len(parent) == len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-01") {
+		return l.With("trace_id", parent[3:35])
+	}
+	return l
 }
 
 // LoggerOf is Logger for a turn, which may be nil.

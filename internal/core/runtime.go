@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -58,6 +59,7 @@ type Job struct {
 	Gate      Gate                         // of what leaves the node; nil where all leaves at once
 	Tasks     TaskNames                    // the detached tasks with names, of the cluster or of this process; nil where a task has none
 	Weight    int                          // the job's share of a node among jobs whose work waits there; 0 stands for 1
+	Span      func(context.Context) string // that of a context, see TraceKey; nil: none
 	Run       uint64                       // the incarnation of the node whose driver the work comes from, drawn where it is in no cluster; 0 before it has one
 
 	parkers sync.Pool // of *parker

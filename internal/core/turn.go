@@ -94,6 +94,9 @@ func NewTurn(s TurnSpec) *Turn {
 func NewRoot(job *Job, outer context.Context, up *Turn, id TaskID) *Turn {
 	t := newBase(&base{turn: Turn{job: job, id: id, outer: outer}, kind: TurnRoot, name: "driver"})
 	t.values, _ = outer.Value(valuesKey{}).(*Values)
+	if job.Span != nil {
+		t.values = traced(outer, t, t.values)
+	}
 	t.up.Store(up)
 	if outer.Done() != nil {
 		context.AfterFunc(outer, func() { t.cancel(endError(context.Cause(outer))) })
@@ -153,6 +156,9 @@ func TurnOf(ctx context.Context) (t *Turn, own bool, err error) {
 func (t *Turn) derive(ctx context.Context) *Turn {
 	done := ctx.Done()
 	values, _ := ctx.Value(valuesKey{}).(*Values)
+	if t.job.Span != nil {
+		values = traced(ctx, t, values)
+	}
 	same := done == nil || done == t.ownDone()
 	if same && values == t.values {
 		return t

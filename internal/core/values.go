@@ -76,6 +76,42 @@ func ValueOf(ctx context.Context, name string) (v any, ok bool) {
 	return nil, false
 }
 
+// TraceKey names the value that says below which span work is: a traceparent of W3C Trace Context, version 00, of a
+// span that is sampled. It is empty where it was decided that the trace is not. It travels as a ContextKey does.
+const TraceKey = "raysys.traceparent"
+
+// FiredKey names the value by which work is known that a schedule has made.
+const FiredKey = "raysys.schedule"
+
+func init() { DeclareKey(TraceKey, reflect.TypeFor[string]()) }
+
+// TraceOf returns the value of TraceKey, and whether there is one.
+func TraceOf(vs *Values) (parent string, decided bool) {
+	for ; vs != nil; vs = vs.next {
+		if vs.name == TraceKey {
+			parent, decided = vs.v.(string)
+			return parent, decided
+		}
+	}
+	return "", false
+}
+
+// traced adds to the values of ctx, which is not t's own, the span that the program has put there. One span gives one
+// list: by its values the turn of a context is known.
+func traced(ctx context.Context, t *Turn, values *Values) *Values {
+	parent := t.job.Span(ctx)
+	if has, _ := TraceOf(values); parent == "" || has == parent {
+		return values
+	}
+	rest := values.without(TraceKey)
+	if d := t.last.Load(); d != nil && d.values != nil && d.values.next == rest {
+		if has, _ := TraceOf(d.values); has == parent {
+			return d.values
+		}
+	}
+	return &Values{rest, TraceKey, parent}
+}
+
 // ValueType is what plain code knows of the type T of a Result[T]. A method of a generic type is compiled for each type of value, called or
 // not, so a Result has none: functions of this package take its Future, behind which the value lies.
 type ValueType struct {

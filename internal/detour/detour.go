@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -21,34 +22,36 @@ var ErrNotFaked = core.Sentinel("testkit.not-faked", "method of a kind with a fa
 // Detour is what the work of a node, or of a kind there, passes. Where it passes nothing there is none.
 type Detour struct {
 	Filters []raysys.Filter
+	Tracing Tracing // nil: nothing has a span
 	Fakes   map[*core.Entry]Fake
 }
 
 // Of makes a Detour; nil where there is nothing to pass.
-func Of(filters []raysys.Filter, fakes map[*core.Entry]Fake) *Detour {
-	if len(filters)+len(fakes) == 0 {
+func Of(filters []raysys.Filter, tracing Tracing, fakes map[*core.Entry]Fake) *Detour {
+	if len(filters)+len(fakes) == 0 && tracing == nil {
 		return nil
 	}
-	return &Detour{filters, fakes}
+	return &Detour{filters, tracing, fakes}
 }
 
 // OfKind returns what the calls of a kind pass, its own filters among it. has reports whether a method is the kind's. filtered is false for a
 // kind that passes no filter of the node.
 func (d *Detour) OfKind(has func(*core.Entry) bool, filtered bool, own []raysys.Filter) *Detour {
 	if d == nil {
-		return Of(own, nil)
+		return Of(own, nil, nil)
 	}
 	var list []raysys.Filter
+	var tracing Tracing
 	if filtered {
-		list = append(list, d.Filters...)
+		list, tracing = append(list, d.Filters...), d.Tracing
 	}
 	list = append(list, own...)
 	for f := range d.Fakes {
 		if has(f) {
-			return Of(list, d.Fakes)
+			return Of(list, tracing, d.Fakes)
 		}
 	}
-	return Of(list, nil)
+	return Of(list, tracing, nil)
 }
 
 // Faked reports whether something stands in for functions. Of a Detour of a kind: for one of its methods, so that none of them runs itself.
@@ -65,13 +68,24 @@ func (d *Detour) Fake(e *core.Entry) Fake {
 	return f
 }
 
-// Run runs work inside the filters, the first of which is the outermost.
-func Run(ctx context.Context, list []raysys.Filter, w *core.Executed, work func(context.Context) error) error {
+// Run runs the work of c in its span, inside the filters, the first of which is the outermost. waited is for how long
+// it has waited to run; 0: that is not known.
+func (d *Detour) Run(c *core.Future, w *core.Executed, waited time.Duration, work func(context.Context) error) error {
+	inside := func(ctx context.Context) error { return run(ctx, d.Filters, w, work) }
+	if d.Tracing != nil {
+		if parent, ok := begins(c.Up().Values()); ok {
+			return trace(c, d.Tracing, w, parent, waited, inside)
+		}
+	}
+	return inside(c)
+}
+
+func run(ctx context.Context, list []raysys.Filter, w *core.Executed, work func(context.Context) error) error {
 	if len(list) == 0 {
 		return work(ctx)
 	}
 	s := &step{filter: list[0], of: w}
-	return s.run(ctx, core.FutureIn(ctx), func(ctx context.Context) error { return Run(ctx, list[1:], w, work) })
+	return s.run(ctx, core.FutureIn(ctx), func(ctx context.Context) error { return run(ctx, list[1:], w, work) })
 }
 
 // step is one run of a filter.

@@ -316,7 +316,7 @@ func (c *call) invoke(a *activation) (panicked any, err error) {
 		began = a.kind.engine.cfg.Now()
 		countWait(a.kind.engine, of, c, tally.Sample)
 	}
-	if d := a.kind.detour; d == nil {
+	if d := a.kind.detour; !d.Passes(&c.Future) {
 		err = c.method.call(&c.Future, a.state, &c.Future)
 	} else {
 		err = around(c, a, d)
@@ -358,7 +358,11 @@ func around(c *call, a *activation, d *detour.Detour) error {
 		}
 		return m.argType.At(c.argAt()).Addr().Interface()
 	})
-	err := detour.Run(&c.Future, d.Filters, w, func(ctx context.Context) (err error) {
+	waited := time.Duration(0)
+	if made := madeAt(c); made != 0 {
+		waited = time.Duration(max(m.clock(&a.kind.engine.cfg)()-made, 1))
+	}
+	err := d.Run(&c.Future, w, waited, func(ctx context.Context) (err error) {
 		if fake != nil {
 			err = fake(ctx, a.key, c.argAt(), c.Future.ValueAt())
 		} else {

@@ -189,7 +189,7 @@ func (c *Cluster) job(k wire.JobKey) *core.Job {
 		j = &core.Job{
 			ID: k.ID, Run: k.Run, Namespace: k.Namespace, Weight: k.Weight, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
 			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Leave: own.Leave, Objects: own.Objects,
-			Prober: own.Prober, Gate: own.Gate, Tasks: own.Tasks,
+			Prober: own.Prober, Gate: own.Gate, Tasks: own.Tasks, Span: own.Span,
 		}
 		c.jobs[k] = j
 	}

@@ -322,7 +322,7 @@ func (r *record) call(e *Engine) (err error) {
 		count(tallyOf(e, r), r, tally.Error, err)
 		r.settleFailed(err)
 	}()
-	if d := e.cfg.Detour; d == nil {
+	if d := e.cfg.Detour; !d.Passes(&r.Future) {
 		err = r.spec.call(&r.Future, r)
 	} else {
 		err = around(r, d)
@@ -338,7 +338,7 @@ func (r *record) call(e *Engine) (err error) {
 func around(r *record, d *detour.Detour) error {
 	c, fake := &r.Future, d.Fake(r.spec.entry)
 	w := core.NewExecuted(r.Name(), "", func() any { return shownArg(r) })
-	err := detour.Run(c, d.Filters, w, func(ctx context.Context) (err error) {
+	err := d.Run(c, w, 0, func(ctx context.Context) (err error) {
 		if fake != nil {
 			err = fake(ctx, "", r.argAt(), c.ValueAt())
 		} else {
