@@ -12,7 +12,8 @@ import (
 // with context.WithValue do not travel.
 type ContextKey[T any] struct{ name string }
 
-// NewContextKey declares the request value name.
+// NewContextKey declares the request value name. A name is for one type: what is submitted under a value of a second
+// key of that name, for another type, fails on its way to another node with ErrEncode.
 func NewContextKey[T any](name string) ContextKey[T] {
 	core.DeclareKey(name, reflect.TypeFor[T]())
 	return ContextKey[T]{name}

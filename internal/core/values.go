@@ -19,8 +19,8 @@ type Values struct {
 	v    any
 }
 
-// DeclareKey notes the type of the values under name.
-func DeclareKey(name string, t reflect.Type) { keyTypes.Store(name, t) }
+// DeclareKey notes the type of the values under name. The first counts: values of another do not travel.
+func DeclareKey(name string, t reflect.Type) { keyTypes.LoadOrStore(name, t) }
 
 // keyTypes are the declared keys, by name: how a value that arrives from another node finds its type.
 var keyTypes sync.Map // string -> reflect.Type
@@ -80,6 +80,9 @@ func ValueOf(ctx context.Context, name string) (v any, ok bool) {
 // span that is sampled. It is empty where it was decided that the trace is not. It travels as a ContextKey does.
 const TraceKey = "raysys.traceparent"
 
+// NotSampled is what Job.Span returns for a span that is not sampled.
+const NotSampled = "-"
+
 // FiredKey names the value by which work is known that a schedule has made.
 const FiredKey = "raysys.schedule"
 
@@ -100,7 +103,13 @@ func TraceOf(vs *Values) (parent string, decided bool) {
 // list: by its values the turn of a context is known.
 func traced(ctx context.Context, t *Turn, values *Values) *Values {
 	parent := t.job.Span(ctx)
-	if has, _ := TraceOf(values); parent == "" || has == parent {
+	if parent == "" {
+		return values
+	}
+	if parent == NotSampled {
+		parent = ""
+	}
+	if has, _ := TraceOf(values); has == parent {
 		return values
 	}
 	rest := values.without(TraceKey)

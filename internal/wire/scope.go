@@ -195,6 +195,10 @@ func AppendValues(dst []byte, values *core.Values) ([]byte, error) {
 		if err == nil && p.HasRefs() {
 			err = fmt.Errorf("%w: it may hold references", raysys.ErrEncode)
 		}
+		if of := reflect.TypeOf(v); err == nil && of != nil && !of.AssignableTo(typ) {
+			err = fmt.Errorf("%w: it is a %v, and another key has that name for %v: give one of them another name",
+				raysys.ErrEncode, of, typ)
+		}
 		if err == nil {
 			at := reflect.New(typ)
 			if v != nil {

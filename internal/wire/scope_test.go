@@ -307,3 +307,17 @@ func FuzzTurn(f *testing.F) {
 		_ = s.Shut(b)
 	})
 }
+
+// TestSecondType: a value of a second key of a name, of another type, is refused, as is one under a name of raysys itself.
+func TestSecondType(t *testing.T) {
+	for _, ctx := range []context.Context{
+		raysys.NewContextKey[int]("wire_test.tenant").With(t.Context(), 1),
+		raysys.NewContextKey[[]byte](core.TraceKey).With(t.Context(), []byte("00")),
+	} {
+		p := newPair(t)
+		_, err := wire.AppendTurn(nil, core.NewRoot(p.job, ctx, nil, raysys.TaskID(p.job.ID)))
+		if !errors.Is(err, raysys.ErrEncode) {
+			t.Errorf("%v", err)
+		}
+	}
+}
