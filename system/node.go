@@ -119,8 +119,9 @@ func New(cfg Config) (*Node, error) {
 		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.inspect, Unseen: n.unseen.Happened,
 		Closed: n.ending,
 	}
-	if cfg.Tracing != nil {
-		n.job.Span = cfg.Tracing.Parent
+	tracing := detour.Guarded(cfg.Tracing, n.panics.Happened)
+	if tracing != nil {
+		n.job.Span = tracing.Parent
 	}
 	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {
 		n.job.Panicked = n.panics.Happened
@@ -129,7 +130,7 @@ func New(cfg Config) (*Node, error) {
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
 	n.memory = newMemoryWatch(n)
-	counts, passes := &tally.Tally{}, detour.Of(cfg.Filters, cfg.Tracing, cfg.fakes)
+	counts, passes := &tally.Tally{}, detour.Of(cfg.Filters, tracing, cfg.fakes)
 	tc := taskengine.Config{
 		Tally: counts, Detour: passes, Resources: cfg.Resources, Devices: nodedevices.Ledger(cfg.Devices), Choose: nodedevices.BestConnected(cfg.DeviceSource), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Node: cfg.Name, Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,

@@ -32,8 +32,9 @@ var (
 )
 
 func (d *desk) Order(ctx context.Context, n int) (int, error) {
-	trace.SpanFromContext(ctx).SetAttributes(attribute.Int("items", n))
-	checked, span := tracer.Start(ctx, "check stock")
+	turn := trace.SpanFromContext(ctx)
+	turn.SetAttributes(attribute.Int("items", n))
+	checked, span := turn.TracerProvider().Tracer("shop").Start(ctx, "check stock")
 	left, err := stock.Go(checked, n).Get(checked)
 	span.End()
 	raysys.Logger(ctx).Info("an order", "left", left) // the line has the attribute trace_id
@@ -57,6 +58,10 @@ func TestTraces(t *testing.T) {
 		t.Error(left, err)
 	}
 	span.End()
+	quiet := n.Context(trace.ContextWithSpanContext(t.Context(), span.SpanContext().WithTraceFlags(0))) // as of a request that is not sampled
+	if left, err := ordered.Call(quiet, desks.Get("one"), 4).Get(quiet); left != 6 || err != nil {
+		t.Error(left, err)
+	}
 	if err := n.Close(context.Background()); err != nil {
 		t.Error(err)
 	}

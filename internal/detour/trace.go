@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -15,6 +16,55 @@ type Tracing interface {
 	Parent(ctx context.Context) string
 	Begin(ctx context.Context, w *raysys.Work, parent string, waited time.Duration) (context.Context, func(error))
 }
+
+// Guarded returns a Tracing that does what t does, of whose faults the work notices nothing: where t panics, or returns
+// a context that is not derived from that of the work, the work has no span, and tell is told.
+func Guarded(t Tracing, tell func(method string, fault error)) Tracing {
+	if t == nil {
+		return nil
+	}
+	return &guarded{t, tell}
+}
+
+type guarded struct {
+	of   Tracing
+	tell func(method string, fault error)
+}
+
+// catch is deferred around a call of the program's Tracing.
+func (g *guarded) catch(method string) {
+	if p := recover(); p != nil {
+		g.tell(method, &raysys.TaskError{
+			Function: method, Err: &raysys.PanicError{Value: core.SoundPanic(p)}, Stack: debug.Stack(),
+		})
+	}
+}
+
+func (g *guarded) Parent(ctx context.Context) (parent string) {
+	defer g.catch("Tracing.Parent")
+	return g.of.Parent(ctx)
+}
+
+func (g *guarded) Begin(
+	ctx context.Context, w *raysys.Work, parent string, waited time.Duration,
+) (spanned context.Context, end func(error)) {
+	spanned, end = ctx, func(error) {} // where it panics
+	defer g.catch("Tracing.Begin")
+	own, ended := g.of.Begin(ctx, w, parent, waited)
+	if ended != nil {
+		end = func(err error) {
+			defer g.catch("end of Tracing.Begin")
+			ended(core.Sound(err))
+		}
+	}
+	if own == nil || core.FutureIn(own) != core.FutureIn(ctx) {
+		g.tell("Tracing.Begin", errForeign)
+		return ctx, end
+	}
+	return own, end
+}
+
+var errForeign = errors.New("the context that it returned is not derived from the one that it got")
 
 // begins reports whether work below these values has a span: it is in a trace that is sampled, or a schedule has made
 // it, and whether it begins one is not decided.
@@ -51,7 +101,10 @@ func trace(
 	c *core.Future, t Tracing, w *core.Executed, parent string, waited time.Duration, work func(context.Context) error,
 ) (err error) {
 	ctx, end := t.Begin(c, (*raysys.Work)(w), parent, waited)
-	ctx = core.WithValue(ctx, core.TraceKey, t.Parent(ctx)) // what the work submits has one list of values
+	if parent = t.Parent(ctx); parent == core.NotSampled {
+		parent = ""
+	}
+	ctx = core.WithValue(ctx, core.TraceKey, parent) // what the work submits has one list of values
 	normal := false
 	defer func() {
 		if normal {

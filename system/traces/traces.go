@@ -53,8 +53,11 @@ func New(provider trace.TracerProvider, opts ...Option) system.Tracing {
 // Parent is that of system.Tracing.
 func (t *tracing) Parent(ctx context.Context) string {
 	s := trace.SpanContextFromContext(ctx)
-	if !s.IsValid() || !s.IsSampled() {
+	switch {
+	case !s.IsValid():
 		return ""
+	case !s.IsSampled():
+		return system.NotSampled
 	}
 	return "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-01"
 }
@@ -75,7 +78,8 @@ func (t *tracing) Begin(
 	if t.keys && w.Key() != "" {
 		of = append(of, grainKey.String(text(w.Key())))
 	}
-	ctx, span := t.tracer.Start(ctx, w.Name(), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(of...))
+	kind := trace.WithSpanKind(trace.SpanKindServer)
+	ctx, span := t.tracer.Start(ctx, text(w.Name()), kind, trace.WithAttributes(of...))
 	return ctx, func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, text(err.Error()))
