@@ -105,7 +105,9 @@ type Grain struct {
 
 // Receiver is a grain to which another has messages that have not arrived.
 type Receiver struct {
-	To       string `json:"to"` // kind/key, the key quoted as in Go where it does not print
+	// To is kind/key, the key quoted as in Go where it does not print. "unreadable:..." names a message that the grain's
+	// program cannot read: those behind it wait.
+	To       string `json:"to"`
 	Messages int    `json:"messages"`
 	Tries    int    `json:"tries,omitempty"` // to deliver the next one, in vain
 	Why      string `json:"why,omitempty"`   // of the last of them

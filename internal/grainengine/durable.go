@@ -178,21 +178,9 @@ func (d *durable) restore(cells []*cell) error {
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", id, err)
 	}
-	var messages []*outbox.Message
-	for _, s := range r.Sides {
-		if s.Family != graindir.SideOutbox {
-			continue
-		}
-		m, err := outbox.ReadMessage(s)
-		if err != nil {
-			return fmt.Errorf("restore %s: %w", id, err)
-		}
-		if p, _, _, err := tellRead(m); err == nil {
-			if entry := d.a.kind.engine.cfg.Table.Lookup("method", p.Function); entry != nil {
-				m.Wide = wideTell(entry.Impl.(*methodVariants)[0])
-			}
-		}
-		messages = append(messages, m)
+	messages, err := readMessages(d, r.Sides)
+	if err != nil {
+		return fmt.Errorf("restore %s: %w", id, err)
 	}
 	d.mu.Lock()
 	if len(messages) > 0 || d.sender.Load() != nil {

@@ -341,11 +341,54 @@ func WaitingOf(g *Active, most int) (w outbox.Waiting) {
 
 // ShownReceiver is the receiver of a message in words. Its key is quoted where it does not print, and never cut.
 func ShownReceiver(to string) string {
-	kind, key, _ := strings.Cut(to, "\x00")
+	kind, key, grain := strings.Cut(to, "\x00")
+	if !grain {
+		return to
+	}
 	if !printable(key) {
 		key = strconv.Quote(key)
 	}
 	return kind + "/" + key
+}
+
+// isFor reports whether a message is for a receiver, by kind/key or as ShownReceiver has it, or has that name since it
+// cannot be read.
+func isFor(m *outbox.Message, to string) bool {
+	if m.Bad != nil && to == outbox.Unreadable(m.Number) {
+		return true
+	}
+	return m.To != "" && (strings.Replace(m.To, "\x00", "/", 1) == to || ShownReceiver(m.To) == to)
+}
+
+// readMessages reads the messages among what is stored of a grain. One that this program cannot read waits with those
+// behind it, and does not keep the grain from its work.
+func readMessages(d *durable, sides []graindir.Side) (list []*outbox.Message, err error) {
+	for _, s := range sides {
+		if s.Family != graindir.SideOutbox {
+			continue
+		}
+		m, err := outbox.ReadMessage(s)
+		if err != nil {
+			return nil, err
+		}
+		if m.Kind == outbox.Tell {
+			p, _, _, err := tellRead(m)
+			if entry := d.a.kind.engine.cfg.Table.Lookup("method", p.Function); err == nil && entry != nil {
+				m.Wide = wideTell(entry.Impl.(*methodVariants)[0])
+			}
+			if errors.Is(err, wire.ErrCorrupt) {
+				m.Bad = fmt.Errorf("%w: message %x to %s is damaged: %w",
+					graindir.ErrUnreadable, s.Name, ShownReceiver(m.To), wire.ErrCorrupt)
+			}
+		}
+		if m.Bad != nil && d.sender.Load() == nil { // else it has been said
+			d.a.warn("message of a grain cannot be read", fmt.Sprintf(
+				"%v; those behind it wait: run a program that reads it, or remove it: raysys outbox drop %s --to %s",
+				m.Bad, Shown(graindir.ID{Kind: d.a.kind.def.name, Key: d.a.key}), outbox.Unreadable(m.Number)))
+		}
+		list = append(list, m)
+	}
+	return list, nil
 }
 
 // DropMessages drops the messages of a grain to a receiver, by kind/key or as ShownReceiver has it, and returns how many
@@ -356,9 +399,7 @@ func DropMessages(ctx context.Context, g *Active, to string) (n int, err error) 
 	}
 	d := g.a.tenure.durable
 	s := d.sender.Load()
-	n, last := s.Drop(func(of string) bool {
-		return strings.Replace(of, "\x00", "/", 1) == to || ShownReceiver(of) == to
-	})
+	n, last := s.Drop(func(m *outbox.Message) bool { return isFor(m, to) })
 	for n > 0 && slices.Contains(s.Gone(outbox.MaxBytes), last) {
 		stored := make(chan struct{})
 		d.mu.Lock()

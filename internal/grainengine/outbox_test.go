@@ -1,14 +1,18 @@
 package grainengine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/outbox"
@@ -116,5 +120,76 @@ func TestDropMessages(t *testing.T) {
 	}
 	ends(t, b.context(), many.Call(b.context(), x, []string{"k40"}))
 	for nodetest.Arrive(t, h.heard, "a later message") != "k400" {
+	}
+}
+
+// TestUnreadableMessages: a grain with messages that a later version has stored, or that are damaged, does its work. Those
+// before them arrive, and those behind them once an operator has dropped them: of the same receiver where that can be read,
+// of all where not. The log says so once, with what to do.
+func TestUnreadableMessages(t *testing.T) {
+	h := newHeralds(t)
+	many := h.sendsToMany()
+	let := h.net.away("hearer")
+	a := h.net.add("a")
+	x := h.kind.Get("x")
+	ends(t, a.context(), many.Call(a.context(), x, []string{"one", "two", "three"})) // one0, two0 and two1, three0 to three2
+	a.kill()
+	h.net.store.mu.Lock()
+	sides := h.net.store.sides[idOf(x)]
+	var names []string
+	for _, at := range slices.Sorted(maps.Keys(sides)) {
+		if at[0] == graindir.SideOutbox {
+			names = append(names, at)
+		}
+	}
+	cut := bytes.Index(sides[names[1]], []byte("two")) + len("two") // behind its receiver
+	sides[names[1]] = append(slices.Clone(sides[names[1]][:cut]), 0, 200)
+	sides[names[4]] = append([]byte{7}, sides[names[4]][1:]...)
+	h.net.store.mu.Unlock()
+	bad := func(at string) string { return fmt.Sprintf("unreadable:%x", at[1:]) }
+
+	b := h.net.add("b")
+	let()
+	ctx := b.context()
+	ends(t, ctx, many.Call(ctx, x, []string{"four"}))
+	for _, want := range []string{"one0", "three0"} {
+		nodetest.Arrive(t, h.heard, "a message before "+want) // in no order
+	}
+	n, w := h.waitingOf(b)
+	if n != 5 || len(w.Receivers) != 2 || w.Receivers[0].To != bad(names[1]) || w.Receivers[1].To != bad(names[4]) ||
+		!errors.Is(w.Receivers[0].Why, grains.ErrUnreadable) || !strings.Contains(w.Receivers[0].Why.Error(), "to hearer/two is damaged") {
+		t.Fatalf("%d wait: %+v", n, w)
+	}
+	drop := func(to string) {
+		t.Helper()
+		g := grainengine.FindActive(b.engine, idOf(x))[0]
+		if n, err := grainengine.DropMessages(ctx, &g, to); n != 1 || err != nil {
+			t.Fatalf("%d messages to %s are dropped, %v", n, to, err)
+		}
+	}
+	drop(bad(names[4]))
+	got := map[string]bool{}
+	for range 2 {
+		got[nodetest.Arrive(t, h.heard, "a message behind it")] = true
+	}
+	if !got["three2"] || !got["four0"] {
+		t.Errorf("%v arrive", got)
+	}
+	drop(bad(names[1]))
+	if m := nodetest.Arrive(t, h.heard, "the last"); m != "two1" {
+		t.Errorf("%s arrives last", m)
+	}
+	nodetest.Eventually(t, "their records are gone", func() bool {
+		h.net.store.mu.Lock()
+		defer h.net.store.mu.Unlock()
+		return len(h.net.store.sides[idOf(x)]) == 0
+	})
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	for _, at := range []string{names[1], names[4]} {
+		said := strings.Count(strings.Join(b.warnings, "\n"), "raysys outbox drop herald/x --to "+bad(at))
+		if said != 1 {
+			t.Errorf("of %s the log says %d times what to do: %q", bad(at), said, b.warnings)
+		}
 	}
 }

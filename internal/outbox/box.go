@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -14,7 +16,9 @@ const (
 	MaxBytes     = 512 << 10
 	MaxTurn      = 1024      // messages of a turn
 	MaxTurnBytes = 128 << 10 // and their bytes
-	maxReceivers = 256       // to which messages are on their way at a time
+	maxReceivers = 256       // to which messages are on their way at a time, less those that hang
+	maxFlying    = 1024      // the same with those that hang
+	hangsAfter   = 5 * time.Second
 	wide         = 32        // messages on their way to one receiver, once one has arrived
 	firstPause   = 10 * time.Millisecond
 	lastPause    = 30 * time.Second
@@ -26,7 +30,9 @@ type Box struct {
 	lines   map[string]*line // by kind and receiver
 	ready   []*line          // which may have something to send, the longest first
 	paused  []*line
-	active  int      // lines with messages on their way
+	active  int      // lines with messages on their way, less those that hang
+	hung    int      // those that hang: for hangsAfter no answer has come
+	look    int64    // before it none of active begins to hang
 	gone    []uint64 // they have arrived, and the next commits remove their records
 }
 
@@ -34,6 +40,8 @@ type Box struct {
 type line struct {
 	queue   []*Message // the oldest first; one that has arrived goes when those before it have
 	flight  int
+	asked   int64   // when the first of them left, or an answer came since
+	hung    bool    // it counts in Box.hung
 	known   bool   // a message has arrived since the last that did not
 	ready   bool   // it is in Box.ready
 	again   int64  // when the pause after a fault is over; 0: there is none
@@ -106,6 +114,18 @@ func (b *Box) Restore(list []*Message) {
 	b.Add(list)
 }
 
+// unreadable is the key of the line of messages whose receivers cannot be read. It sends nothing, and nothing is sent
+// that stands behind its first.
+const unreadable = "\x00"
+
+// bar is the number behind which nothing is sent.
+func (b *Box) bar() uint64 {
+	if l := b.lines[unreadable]; l != nil {
+		return l.queue[0].Number
+	}
+	return math.MaxUint64
+}
+
 func (b *Box) enter(l *line) {
 	if !l.ready {
 		l.ready = true
@@ -122,6 +142,37 @@ func (l *line) window() int {
 	return 1
 }
 
+// room reports whether messages may leave to one receiver more. One that hangs gives its place to another; what is on
+// its way to it stays so.
+func (b *Box) room(now int64) bool {
+	if b.active >= maxReceivers && now >= b.look {
+		b.look = now + int64(hangsAfter)
+		for _, l := range b.lines {
+			switch until := l.asked + int64(hangsAfter); {
+			case l.flight == 0 || l.hung:
+			case until <= now:
+				l.hung = true
+				b.active, b.hung = b.active-1, b.hung+1
+			default:
+				b.look = min(b.look, until)
+			}
+		}
+	}
+	return b.active < maxReceivers && b.active+b.hung < maxFlying
+}
+
+// answered notes an answer of a receiver, or that none is awaited any more of some of its messages.
+func (b *Box) answered(l *line, now int64, ended int) {
+	if l.hung {
+		l.hung = false
+		b.active, b.hung = b.active+1, b.hung-1
+	}
+	l.asked = now
+	if l.flight -= ended; l.flight == 0 {
+		b.active--
+	}
+}
+
 // Next returns what is to be sent now, and when to ask again, 0 for not before something arrives.
 func (b *Box) Next(now int64) (list []*Message, again int64) {
 	b.paused = slices.DeleteFunc(b.paused, func(l *line) bool {
@@ -135,11 +186,15 @@ func (b *Box) Next(now int64) (list []*Message, again int64) {
 		b.enter(l)
 		return true
 	})
+	bar := b.bar()
 	for n := len(b.ready); n > 0; n-- {
 		l := b.ready[0]
 		b.ready = b.ready[1:]
-		if l.flight == 0 && b.active >= maxReceivers {
-			b.ready = append(b.ready, l) // it comes when a message to another has arrived
+		if l.flight == 0 && !b.room(now) {
+			b.ready = append(b.ready, l) // it comes when a message to another has arrived, or one hangs
+			if b.active >= maxReceivers && (again == 0 || b.look < again) {
+				again = b.look
+			}
 			continue
 		}
 		l.ready = false
@@ -147,6 +202,9 @@ func (b *Box) Next(now int64) (list []*Message, again int64) {
 			continue
 		}
 		for i, m := range l.queue[:l.window()] {
+			if m.Bad != nil || m.Number > bar {
+				break
+			}
 			if m.state != waiting {
 				continue
 			}
@@ -156,6 +214,7 @@ func (b *Box) Next(now int64) (list []*Message, again int64) {
 			}
 			if l.flight++; l.flight == 1 {
 				b.active++
+				l.asked = now
 			}
 			list = append(list, m)
 		}
@@ -170,9 +229,7 @@ func (b *Box) Ended(m *Message, err error, now int64) (tries int) {
 		return 0
 	}
 	l := b.lines[m.line()]
-	if l.flight--; l.flight == 0 {
-		b.active--
-	}
+	b.answered(l, now, 1)
 	if err != nil {
 		m.state, l.known, l.why = waiting, false, err
 		if l.again == 0 { // else the pause is for one before it
@@ -186,6 +243,12 @@ func (b *Box) Ended(m *Message, err error, now int64) (tries int) {
 	m.state, l.known, l.tries = arrived, true, 0
 	b.Count([]*Message{m}, -1)
 	b.gone = append(b.gone, m.Number)
+	b.shorten(l)
+	return 0
+}
+
+// shorten takes what has arrived from the head of a line.
+func (b *Box) shorten(l *line) {
 	n := 0
 	for n < len(l.queue) && l.queue[n].state == arrived {
 		l.queue[n] = nil
@@ -196,7 +259,32 @@ func (b *Box) Ended(m *Message, err error, now int64) (tries int) {
 	} else {
 		b.enter(l)
 	}
-	return 0
+}
+
+// Drop gives up the messages that match, unless they have arrived. It returns how many, and the number of the last;
+// their records go with the next commits. What is on its way may still arrive.
+func (b *Box) Drop(match func(*Message) bool) (n int, last uint64) {
+	for _, key := range slices.Sorted(maps.Keys(b.lines)) {
+		l, flying := b.lines[key], 0
+		l.queue = slices.DeleteFunc(l.queue, func(m *Message) bool {
+			if m.state == arrived || !match(m) {
+				return false
+			}
+			if m.state == sent {
+				flying++
+			}
+			b.Count([]*Message{m}, -1)
+			b.gone = append(b.gone, m.Number)
+			m.state, last = dropped, m.Number
+			n++
+			return true
+		})
+		if flying > 0 {
+			b.answered(l, l.asked, flying)
+		}
+		b.shorten(l) // it may be in ready or paused without messages; each line looks what of it may go now
+	}
+	return n, last
 }
 
 // Gone returns up to limit numbers of messages that have arrived: a commit removes their records, and Removed follows

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/graindir"
 )
@@ -31,10 +33,13 @@ type model struct {
 	ran    map[string][]uint64 // what receivers have run
 	floors map[string]*Floors  // of durable receivers
 	sides  map[string][]graindir.Side
+
+	dropped map[uint64]bool // they may arrive or not
 }
 
 func newModel(t *rapid.T) *model {
 	x := &model{t: t, stored: map[uint64]*Message{}, order: map[string][]uint64{}, ran: map[string][]uint64{}}
+	x.dropped = map[uint64]bool{}
 	x.sides = map[string][]graindir.Side{}
 	x.floors = map[string]*Floors{"d1": {}, "d2": {}}
 	return x
@@ -94,6 +99,9 @@ func (x *model) send() (again int64) {
 	x.flying = append(x.flying, list...)
 	by := map[string]int{}
 	for _, m := range x.flying {
+		if m.state == dropped {
+			continue
+		}
 		if by[m.To]++; by[m.To] > 1 && !m.Wide || by[m.To] > wide {
 			x.t.Fatalf("%d messages are on their way to %s", by[m.To], m.To)
 		}
@@ -149,14 +157,45 @@ func (x *model) removeGone() {
 	x.box.Removed(list)
 }
 
+// drop gives up the messages to a receiver, or one of them, as an operator does.
+func (x *model) drop(to string, one bool) {
+	n := 0
+	got, last := x.box.Drop(func(m *Message) bool {
+		if m.To != to || one && n > 0 {
+			return false
+		}
+		n++
+		x.dropped[m.Number] = true
+		return true
+	})
+	if got != n || n > 0 && !slices.Contains(x.box.gone, last) {
+		x.t.Fatalf("%d messages to %s are dropped, want %d", got, to, n)
+	}
+}
+
+// kept are the numbers of messages that were never dropped.
+func (x *model) kept(list []uint64) (kept []uint64) {
+	for _, n := range list {
+		if !x.dropped[n] {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
 // TestBox: with turns that fail, commits that are refused or whose outcome is unknown, faults, lost answers and
-// restarts, each message that was stored arrives, those to one receiver in their order; at a receiver that knows
-// numbers each once; and nothing is left.
+// restarts, each message that was stored and not dropped arrives, those to one receiver in their order; at a receiver
+// that knows numbers each once; and nothing is left.
 func TestBox(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newModel(t)
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			switch rapid.IntRange(0, 10).Draw(t, "step") {
+			case 10:
+				if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
+					to := rapid.SampledFrom([]string{"d1", "d2", "p1", "p2"}).Draw(t, "of")
+					x.drop(to, rapid.Bool().Draw(t, "one"))
+				}
 			case 0, 1:
 				fates := []string{"made", "made", "made", "refused", "unknown"}
 				x.commitTurn(rapid.IntRange(1, 40).Draw(t, "messages"), rapid.SampledFrom(fates).Draw(t, "commit"))
@@ -201,17 +240,17 @@ func TestBox(t *testing.T) {
 					first = append(first, n)
 				}
 			}
-			if !slices.Equal(first, sent) {
+			if !slices.Equal(x.kept(first), x.kept(sent)) {
 				t.Fatalf("%s ran %x, and was sent %x", to, first, sent)
 			}
-			if durableReceiver(to) && len(x.ran[to]) != len(sent) {
+			if durableReceiver(to) && len(x.ran[to]) != len(first) {
 				t.Fatalf("%s ran %x, and was sent %x", to, x.ran[to], sent)
 			}
 		}
 		for len(x.box.gone) > 0 {
 			x.removeGone()
 		}
-		if b := &x.box; b.N != 0 || b.Size != 0 || b.active != 0 || len(b.lines) != 0 || len(x.stored) != 0 {
+		if b := &x.box; b.N != 0 || b.Size != 0 || b.active+b.hung != 0 || len(b.lines) != 0 || len(x.stored) != 0 {
 			t.Fatalf(
 				"%d messages of %d bytes, %d lines, %d of them active, and %d records are left",
 				b.N, b.Size, len(b.lines), b.active, len(x.stored))
@@ -355,6 +394,139 @@ func TestReceivers(t *testing.T) {
 	}
 }
 
+// TestHungReceivers: receivers of which no answer comes give their places to others, up to a bound; in the end all have
+// all messages, in their order, one at a time.
+func TestHungReceivers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		hang := rapid.IntRange(1, maxFlying+200).Draw(t, "hang")
+		all := hang + rapid.IntRange(1, 300).Draw(t, "live")
+		hangs := map[string]bool{}
+		b, now, n := &Box{}, int64(0), uint64(0)
+		for _, i := range rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0)).Perm(all) {
+			to := fmt.Sprint("r", i)
+			hangs[to] = i < hang
+			for range 2 {
+				n++
+				m := New(Tell, to, nil)
+				m.Number = n
+				b.Count([]*Message{m}, 1)
+				b.Add([]*Message{m})
+			}
+		}
+		flying, got := map[string]*Message{}, map[string]uint64{}
+		arrive := func(to string) {
+			m := flying[to]
+			if m.Number <= got[to] {
+				t.Fatalf("message %d to %s arrives behind %d", m.Number, to, got[to])
+			}
+			got[to] = m.Number
+			delete(flying, to)
+			b.Ended(m, nil, now)
+		}
+		run := func() {
+			for again := int64(1); again != 0; {
+				var list []*Message
+				list, again = b.Next(now)
+				for _, m := range list {
+					if flying[m.To] != nil {
+						t.Fatalf("two messages are on their way to %s", m.To)
+					}
+					flying[m.To] = m
+				}
+				if len(flying) > maxFlying || len(flying) != b.active+b.hung {
+					t.Fatalf("%d messages are on their way; %d lines live and %d hang", len(flying), b.active, b.hung)
+				}
+				for _, m := range list {
+					if !hangs[m.To] {
+						arrive(m.To)
+						again = max(again, 1)
+					}
+				}
+				if len(list) == 0 && again != 0 {
+					if again <= now {
+						t.Fatal("the next look is in the past")
+					}
+					now = again
+				}
+			}
+		}
+		run()
+		if hung := len(flying); hung != min(hang, maxFlying) {
+			t.Fatalf("%d of %d that hang have a message", hung, hang)
+		}
+		if want := all - hang; hang < maxFlying && len(got) != want || len(flying) < maxFlying && b.N != 2*hang {
+			t.Fatalf("%d receivers have messages, want %d; %d are left", len(got), want, b.N)
+		}
+		clear(hangs)
+		for len(flying) > 0 {
+			for _, to := range slices.Sorted(maps.Keys(flying)) {
+				arrive(to)
+			}
+			run()
+		}
+		if b.N != 0 || b.active+b.hung != 0 || len(b.lines) != 0 || now > 6*int64(hangsAfter) {
+			t.Fatalf("%d messages are left, %d lines live and %d hang, after %v", b.N, b.active, b.hung, time.Duration(now))
+		}
+	})
+}
+
+// TestUnreadable: of a message that cannot be read nothing is sent, nor of those behind it: of its line, or of all where
+// its receiver is not known. It is seen, and once it is dropped the others go.
+func TestUnreadable(t *testing.T) {
+	numbers := func(b *Box) (list []uint64) {
+		for range 3 {
+			next, _ := b.Next(0)
+			for _, m := range next {
+				list = append(list, m.Number)
+			}
+			for _, m := range next {
+				b.Ended(m, nil, 0)
+			}
+		}
+		return list
+	}
+	message := func(n uint64, to string) *Message {
+		m := New(Tell, to, nil)
+		m.Number, m.Wide = n, true
+		return m
+	}
+	damaged := message(3, "a")
+	damaged.Bad = errAway
+	later, err := ReadMessage(graindir.Side{Name: Name(5), Data: []byte{9, 9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Sender{}
+	b := &s.box
+	b.Restore([]*Message{message(1, "a"), message(2, "b"), damaged, message(4, "a"), later, message(6, "b"), message(7, "c")})
+	s.cfg.Runtime = stopped{}
+	if got := numbers(b); !slices.Equal(got, []uint64{1, 2}) {
+		t.Fatalf("%v are sent", got)
+	}
+	w := s.Waiting(2).Receivers
+	if len(w) != 2 || w[0].To != "unreadable:0000000000000003" || w[1].To != "unreadable:0000000000000005" || w[1].Why != later.Bad {
+		t.Errorf("%+v wait", w)
+	}
+	drop := func(n uint64) {
+		if got, _ := b.Drop(func(m *Message) bool { return m.Number == n }); got != 1 {
+			t.Fatalf("%d messages are dropped", got)
+		}
+	}
+	drop(5)
+	if got := numbers(b); !slices.Equal(got, []uint64{6, 7}) {
+		t.Fatalf("%v are sent once the message without a receiver is dropped", got)
+	}
+	drop(3)
+	if got := numbers(b); !slices.Equal(got, []uint64{4}) || b.N != 0 || len(b.lines) != 0 {
+		t.Fatalf("%v are sent in the end, and %d are left", got, b.N)
+	}
+}
+
+// stopped is a clock that stands.
+type stopped struct{ core.Runtime }
+
+func (stopped) Now() int64 { return 0 }
+
 // TestFull: calls are refused beyond the number of messages and beyond their bytes, those that are messages at twice
 // as many.
 func TestFull(t *testing.T) {
@@ -393,11 +565,15 @@ func TestRecord(t *testing.T) {
 		"a later version": {Name: Name(1), Data: append([]byte{2}, m.Record[1:]...)},
 		"cut off":         {Name: Name(1), Data: m.Record[:4]},
 		"empty":           {Name: Name(1)},
-		"a short name":    {Name: "x", Data: m.Record},
+		"of no kind":      {Name: Name(1), Data: []byte{recordVersion, 0, 0}},
 	} {
-		if _, err := ReadMessage(s); !errors.Is(err, graindir.ErrUnreadable) {
-			t.Errorf("%s: %v", name, err)
+		m, err := ReadMessage(s)
+		if err != nil || m.Number != 1 || m.To != "" || !errors.Is(m.Bad, graindir.ErrUnreadable) {
+			t.Errorf("%s: %+v, %v", name, m, err)
 		}
+	}
+	if _, err := ReadMessage(graindir.Side{Name: "x", Data: m.Record}); !errors.Is(err, graindir.ErrUnreadable) {
+		t.Errorf("a short name: %v", err)
 	}
 }
 
@@ -407,11 +583,11 @@ func FuzzMessage(f *testing.F) {
 	f.Add("", []byte{recordVersion})
 	f.Fuzz(func(t *testing.T, name string, data []byte) {
 		m, err := ReadMessage(graindir.Side{Name: name, Data: data})
-		if err != nil {
+		if err != nil || m.Bad != nil && m.line() == unreadable {
 			return
 		}
 		again := New(m.Kind, m.To, m.Body)
-		if Name(m.Number) != name || !bytes.Equal(again.Body, m.Body) || again.Kind != m.Kind || again.To != m.To {
+		if Name(m.Number) != name || !bytes.Equal(again.Body, m.Body) || again.Kind != m.Kind || again.To != m.To || m.Bad != nil {
 			t.Errorf("%x is read as %+v", data, m)
 		}
 	})

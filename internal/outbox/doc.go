@@ -19,6 +19,7 @@
 //	a number       is given once, ever: it is that of the turn and the place in it
 //	a message      is sent when it is stored, and stays stored until it has arrived: it arrives at least once
 //	a line         keeps its order: what stands behind one that did not arrive goes behind it again
-//	a fault        holds up its own line alone
+//	a fault        holds up its own line alone; a receiver of which no answer comes gives its place to another
+//	a message that cannot be read holds up its line, or all that stands behind it where its receiver is not known
 //	what is kept   is bounded: [Max] messages of [MaxBytes], beyond which calls are refused before their turn
 package outbox

@@ -27,6 +27,7 @@ type Message struct {
 	Record []byte // what is stored; Body is a part of it
 	Before uint64 // as it is sent: the message to the same receiver that has to arrive before it; 0 for none
 	Wide   bool   // several may be on their way to its receiver: the receiver keeps their order, or there is none
+	Bad    error  // why its record cannot be read: it is not sent, and those behind it wait
 
 	state state
 	since int64 // when it came to this node, of the Sender's clock
@@ -54,18 +55,28 @@ const PlaceBits = 10
 // Name is the name of the record of the message with that number.
 func Name(number uint64) string { return string(binary.BigEndian.AppendUint64(nil, number)) }
 
-// ReadMessage reads a record and its name.
+// ReadMessage reads a record and its name. One that cannot be read is a Message with Bad: without a receiver, so that
+// nothing is sent that stands behind it, whoever it is for.
 func ReadMessage(s graindir.Side) (*Message, error) {
+	if len(s.Name) != 8 {
+		return nil, fmt.Errorf("%w: %x is no number of a message", graindir.ErrUnreadable, s.Name)
+	}
 	r := wire.NewReader(s.Data)
-	if v := r.Byte(); v != recordVersion && r.Err() == nil {
-		return nil, fmt.Errorf(
-			"%w: message %x is stored in version %d, and this program knows version %d: it was written by a newer one",
-			graindir.ErrUnreadable, s.Name, v, recordVersion)
-	}
+	v := r.Byte()
 	m := &Message{Kind: r.String(), To: r.String(), Body: r.Rest(), Record: s.Data}
-	if err := r.Err(); err != nil || len(s.Name) != 8 {
-		return nil, fmt.Errorf("%w: message %x is damaged: %w", graindir.ErrUnreadable, s.Name, wire.ErrCorrupt)
-	}
 	m.Number = binary.BigEndian.Uint64([]byte(s.Name))
+	switch {
+	case v != recordVersion && len(s.Data) > 0:
+		m.Bad = fmt.Errorf("%w: message %x is stored in version %d, and this program knows version %d: "+
+			"it was written by a newer one", graindir.ErrUnreadable, s.Name, v, recordVersion)
+	case r.Err() != nil || m.Kind == "":
+		m.Bad = fmt.Errorf("%w: message %x is damaged: %w", graindir.ErrUnreadable, s.Name, wire.ErrCorrupt)
+	default:
+		return m, nil
+	}
+	m.Kind, m.To, m.Body = "", "", nil
 	return m, nil
 }
+
+// Unreadable names a message with Bad, as a receiver of it is named: no kind of grain has a name like that.
+func Unreadable(number uint64) string { return fmt.Sprintf("unreadable:%016x", number) }

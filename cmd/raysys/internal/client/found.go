@@ -182,7 +182,10 @@ func outbox(b *strings.Builder, g *inspect.Grain) {
 	for _, r := range g.Receivers {
 		fmt.Fprintf(b, "  %d to %s", r.Messages, r.To)
 		if r.Tries > 0 {
-			fmt.Fprintf(b, ", tried %d times in vain: %s", r.Tries, r.Why)
+			fmt.Fprintf(b, ", tried %d times in vain", r.Tries)
+		}
+		if r.Why != "" {
+			fmt.Fprintf(b, ": %s", r.Why)
 		}
 		b.WriteByte('\n')
 		left -= r.Messages
