@@ -25,6 +25,7 @@ type Thing struct {
 	Value      *raysys.Explanation `json:"value,omitempty"`      // where the value is, how it was made, why it is lost
 	Grains     []Grain             `json:"grains,omitempty"`     // of a grain, its activations
 	States     []State             `json:"states,omitempty"`     // of a grain, what is stored of it
+	Outbox     []StoredOutbox      `json:"outbox,omitempty"`     // of a grain that is on no node, its messages that have not arrived
 	Group      *GroupStatus        `json:"group,omitempty"`
 	Schedule   *Schedule           `json:"schedule,omitempty"`
 	Argument   *State              `json:"argument,omitempty"` // of a job that has not settled: up to 4 KiB
@@ -43,6 +44,14 @@ const (
 	// ThingSchedule is a schedule of package schedule.
 	ThingSchedule = "schedule"
 )
+
+// StoredOutbox are messages of a Durable grain that is on no node, as they are stored.
+type StoredOutbox struct {
+	Namespace string     `json:"namespace"` // of the program
+	Messages  int        `json:"messages"`
+	Receivers []Receiver `json:"receivers"` // those with the most, at most 5
+	Why       string     `json:"why"`       // why the grain is not woken to send them, as far as that is known
+}
 
 // State is one State of a grain, as it is stored.
 type State struct {

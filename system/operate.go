@@ -110,9 +110,9 @@ func (n *Node) Cancel(ctx context.Context, text string) (inspect.Thing, error) {
 }
 
 // DropMessages removes the messages of a Durable grain, kind/key, to a receiver, which Get shows, for good, and returns
-// how many. One that is on its way may still arrive. The error matches raysys.ErrNotFound where no node has the grain, or
-// it has no such messages, raysys.ErrBadOption where several have it, and raysys.ErrUnreachable where nodes do not
-// answer, or the store does not within 2 s.
+// how many. One that is on its way may still arrive. Of a grain that is on no node the leader of its shard removes them.
+// The error matches raysys.ErrNotFound where there are no such messages, raysys.ErrBadOption where programs of several
+// namespaces have some, and raysys.ErrUnreachable where nodes do not answer, or the store does not within 2 s.
 func (n *Node) DropMessages(ctx context.Context, grain, receiver string) (int, error) {
 	return operate.DropMessages(ctx, n.operator, grain, receiver)
 }

@@ -44,7 +44,7 @@ func TestDropMessagesOfANode(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	for _, bad := range [][3]string{
-		{"herald/y", "bystander/r", "no node has a grain herald/y in memory"},
+		{"herald/y", "bystander/r", "there are no messages of a grain herald/y"},
 		{"herald/x", "bystander/q", "no node has a message of herald/x to bystander/q: there are bystander/r"},
 	} {
 		_, err := n.DropMessages(ctx, bad[0], bad[1])

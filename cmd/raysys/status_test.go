@@ -75,7 +75,7 @@ func (c *fakeCluster) Get(_ context.Context, text string) (inspect.Found, error)
 	}}
 	grain := inspect.Thing{Kind: inspect.ThingGrain, ID: "a/b", Grains: []inspect.Grain{{Kind: "a", Key: "b", Node: "n", Mailbox: 2, Turn: "pay", Lasts: 5 * time.Second, Keys: 5000, Forgotten: time.Unix(0, 0), Outbox: 9, OutboxAge: 3 * time.Minute, Receivers: []inspect.Receiver{
 		{To: "led/x", Messages: 5, Tries: 12, Why: "away \x1b"}, {To: "unreadable:0c", Messages: 1, Why: "odd"}, {To: "led/y", Messages: 2},
-	}}}, States: []inspect.State{
+	}}}, Outbox: []inspect.StoredOutbox{{Messages: 3, Receivers: []inspect.Receiver{{To: "led/z", Messages: 3}}, Why: "no kind \x1b"}}, States: []inspect.State{
 		{Name: "Money", Bytes: 12, JSON: json.RawMessage(`{"X":1}`)}, {Name: "Odd", Bytes: 9, Why: "it is no JSON", Text: "map[]", Cut: 3},
 	}}
 	switch text {
@@ -306,7 +306,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"list", "objects"}, err: errors.New("odd"), code: 1, talk: "list objects: odd"},
 		{args: []string{"get", "ab"}, code: 0, out: "train abcd\n  on a: what others hold of this node, for 2s\n    asks for GPU 2, label zone=west\n    short: GPU 2: 2 asked for, 1 of 8 such devices free\n    3 before it\n      fill ef\n    b: never, without the labels zone=west\n  placed on a by c at 1970-01-01 00:00:00.000\n    balanced: only a is left\nfill abcd: ready, 1048576 bytes, owned by a, copies on b\n  submitted by c, attempt 2\n  made again when it is lost\n  object ef: released\n    not made again: it is no task's value\nlast failure of train, cd, on a 1s ago: panic: boom\\n\n    main.train(0x1)\n        /main.go:7 +0x1\n    main.\\x1bmain()\n"},
 		{args: []string{"get", "ab", "-o", "json"}, code: 0, out: `{"cluster":"default","count":1,"things":[{"kind":"task","id":"abcd","scheduling":{"id":"abcd","name":"train","waits":[{"node":"a","stage":"line",`},
-		{args: []string{"get", "a/b"}, code: 0, out: "grain a/b a/b\na/b on n: 2 messages in the mailbox, in pay for 5s at least, 5000 keys of calls, older ones forgotten up to 1970-01-01T00:00:00Z, 9 messages to others have not arrived, the oldest for 3m0s at least\n  5 to led/x, tried 12 times in vain: away \\x1b\n  1 to unreadable:0c: odd\n  2 to led/y\n  and 1 to others, or of turns that are not stored yet\nState Money, 12 bytes\n  {\"X\":1}\nState Odd, 9 bytes: it is no JSON\n  map[]\n  3 bytes more\n\njob \"a/b\" ef\nz: no answer within 3s: what it knows is missing\n"},
+		{args: []string{"get", "a/b"}, code: 0, out: "grain a/b a/b\na/b on n: 2 messages in the mailbox, in pay for 5s at least, 5000 keys of calls, older ones forgotten up to 1970-01-01T00:00:00Z, 9 messages to others have not arrived, the oldest for 3m0s at least\n  5 to led/x, tried 12 times in vain: away \\x1b\n  1 to unreadable:0c: odd\n  2 to led/y\n  and 1 to others, or of turns that are not stored yet\na/b is on no node, and 3 messages to others have not arrived: no kind \\x1b\n  3 to led/z\nState Money, 12 bytes\n  {\"X\":1}\nState Odd, 9 bytes: it is no JSON\n  map[]\n  3 bytes more\n\njob \"a/b\" ef\nz: no answer within 3s: what it knows is missing\n"},
 		{args: []string{"get", "x"}, code: 5, talk: "error: not found: nothing is known of x: run raysys list\n"},
 		{args: []string{"get"}, code: 2, talk: "raysys get takes the id of a task or a value"},
 		{args: []string{"get", "a", "b"}, code: 2, talk: "raysys get takes the id of a task or a value"},

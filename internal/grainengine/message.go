@@ -360,6 +360,21 @@ func isFor(m *outbox.Message, to string) bool {
 	return m.To != "" && (strings.Replace(m.To, "\x00", "/", 1) == to || ShownReceiver(m.To) == to)
 }
 
+// StoredReceiver is the receiver of a stored message, as ShownReceiver has it; err is why that cannot be read, where its
+// name is shown. isFor reports whether a drop of messages to a receiver is of this one too.
+func StoredReceiver(name string, data []byte) (shown string, isOf func(to string) bool, err error) {
+	m, err := outbox.ReadMessage(graindir.Side{Family: graindir.SideOutbox, Name: name, Data: data})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("unreadable:%x", name), func(string) bool { return false }, err
+	case m.Bad != nil:
+		shown = outbox.Unreadable(m.Number)
+	default:
+		shown = ShownReceiver(m.To)
+	}
+	return shown, func(to string) bool { return isFor(m, to) }, m.Bad
+}
+
 // readMessages reads the messages among what is stored of a grain. One that this program cannot read waits with those
 // behind it, and does not keep the grain from its work.
 func readMessages(d *durable, sides []graindir.Side) (list []*outbox.Message, err error) {

@@ -310,21 +310,25 @@ func (f *finding) grain() {
 	var waits map[string]*raysys.Scheduling
 	var turns []inspect.Task
 	var states []inspect.State
+	var messages []inspect.StoredOutbox
 	var silent [3][]string
 	var wg sync.WaitGroup
 	wg.Go(func() { waits, silent[0] = schedulings(f.ctx, f.o, f.text) })
 	wg.Go(func() { turns, silent[1], _ = findWork(f.ctx, f.o, workQuery{Grains: []exact{exact(f.text)}}) })
 	wg.Go(func() { silent[2], _ = ask(f.ctx, f.o, "", "grain", exact(f.text), rows.add) })
-	wg.Go(func() { states = storedStates(f.ctx, f.o, stateQuery{exact(f.text), f.spaces()}) })
+	wg.Go(func() { states, messages = storedStates(f.ctx, f.o, stateQuery{exact(f.text), f.spaces()}) })
 	wg.Wait()
 	for _, s := range silent {
 		f.unheard(s)
 	}
-	if waits[f.text] == nil && len(rows.Rows)+len(turns)+len(states) == 0 {
+	if waits[f.text] == nil && len(rows.Rows)+len(turns)+len(states)+len(messages) == 0 {
 		return
 	}
 	g := f.thing(inspect.ThingGrain, f.text)
 	g.Scheduling, g.Tasks, g.Grains, g.States = waits[f.text], turns, grainsOf(rows.Rows), states
+	if len(rows.Rows) == 0 { // else the grain says what has not arrived
+		g.Outbox = messages
+	}
 }
 
 // ownGrainOf lists the activations of one grain on this node.

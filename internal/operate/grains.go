@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -183,13 +184,15 @@ func ownUnload(o *Operator, ctx context.Context, name exact) (bool, error) {
 
 // dropQuery asks for the messages of a grain to a receiver to be dropped.
 type dropQuery struct {
-	Grain exact `json:"grain"`
-	To    exact `json:"to"`
+	Grain     exact  `json:"grain"`
+	To        exact  `json:"to"`
+	Stored    bool   `json:"stored,omitempty"` // of a grain on no node: the records are removed
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // dropped is the answer.
 type dropped struct {
-	Here      bool     `json:"here"` // the node has the grain
+	Here      bool     `json:"here"` // the node has the grain, or its records
 	Count     int      `json:"count"`
 	Receivers []string `json:"receivers,omitempty"` // to which there are messages
 }
@@ -205,42 +208,103 @@ func DropMessages(ctx context.Context, o *Operator, grain, to string) (int, erro
 		return 0, err
 	}
 	list := slices.DeleteFunc(slices.Clone(rows.Rows), func(r grainRow) bool { return r.Outbox == 0 })
+	query, at := dropQuery{Grain: exact(grain), To: exact(to)}, raysys.NodeID("")
 	switch {
 	case len(list) > 1:
 		return 0, fmt.Errorf(
 			"%w: nodes %s and %s have messages of a grain %s: it moves, or programs of two namespaces have one",
 			raysys.ErrBadOption, list[0].Node, list[1].Node, grain)
 	case len(list) == 1:
-	case len(silent) > 0:
-		return 0, fmt.Errorf("%w: no node that answers has messages of %s (no answer: %s)",
-			raysys.ErrUnreachable, grain, strings.Join(silent, "; "))
-	case len(rows.Rows) > 0:
-		return 0, fmt.Errorf("%w: all messages of %s have arrived", raysys.ErrNotFound, grain)
+		at = list[0].Node
 	default:
-		return 0, fmt.Errorf(
-			"%w: no node has a grain %s in memory: one with messages is woken by the leader of its shard, ask again then",
-			raysys.ErrNotFound, grain)
+		if at, query.Namespace, err = whereStored(ctx, o, grain, silent); err != nil {
+			return 0, err
+		}
+		query.Stored = true
 	}
 	var a dropped
-	node := list[0].Node
-	query := dropQuery{exact(grain), exact(to)}
-	silent, err = ask(ctx, o, node, "drop", query, func(_ core.NodeKey, got dropped) { a = got })
+	silent, err = ask(ctx, o, at, "drop", query, func(_ core.NodeKey, got dropped) { a = got })
 	switch {
 	case err != nil:
 	case len(silent) > 0:
 		err = fmt.Errorf("%w: %s", raysys.ErrUnreachable, strings.Join(silent, "; "))
 	case !a.Here:
-		err = fmt.Errorf("%w: the grain %s has left node %s meanwhile: ask again", raysys.ErrNotFound, grain, node)
+		err = fmt.Errorf("%w: the grain %s has left node %s meanwhile: ask again", raysys.ErrNotFound, grain, at)
 	case a.Count == 0:
 		err = unknown("message of "+grain+" to", to, a.Receivers)
 	}
 	return a.Count, err
 }
 
+// whereStored finds which node leads the shard with the messages of a grain that no node has in memory.
+func whereStored(ctx context.Context, o *Operator, grain string, silent []string) (at raysys.NodeID, space string, err error) {
+	spaces, mute := o.spaces(ctx)
+	found := 0
+	more, err := ask(ctx, o, "", "states", stateQuery{exact(grain), spaces}, func(k core.NodeKey, a statesAnswer) {
+		for _, m := range a.Outbox {
+			at, space = k.Node, m.Namespace
+			found++
+		}
+	})
+	silent = append(append(silent, mute...), more...)
+	slices.Sort(silent)
+	switch {
+	case err != nil:
+	case found > 1:
+		err = fmt.Errorf("%w: programs of two namespaces have messages of a grain %s", raysys.ErrBadOption, grain)
+	case found == 1:
+	case len(silent) > 0:
+		err = fmt.Errorf("%w: no node that answers has messages of %s (no answer: %s)",
+			raysys.ErrUnreachable, grain, strings.Join(slices.Compact(silent), "; "))
+	default:
+		err = fmt.Errorf("%w: there are no messages of a grain %s: they have arrived, or there is none", raysys.ErrNotFound, grain)
+	}
+	return at, space, err
+}
+
+// dropAgain is how long after a moment at which a grain was on a node its records are removed again.
+const dropAgain = 20 * time.Millisecond
+
+// dropStored removes messages of a grain that is on no node, from the records of its shard. One whose OnActivate fails is
+// on a node for moments.
+func dropStored(ctx context.Context, o *Operator, q dropQuery) (a dropped, err error) {
+	reg, err := o.Node.Registry()
+	if err != nil {
+		return a, err
+	}
+	id, to := grainOf(q.Grain), map[string]bool{}
+	for {
+		var at raysys.NodeID
+		clear(to)
+		n := 0
+		if len(grainengine.FindActive(o.Grains, id)) > 0 {
+			at = o.Name
+		} else {
+			n, at, err = registry.DropSides(ctx, reg, q.Namespace, id, graindir.SideOutbox, func(name string, data []byte) bool {
+				shown, isOf, _ := grainengine.StoredReceiver(name, data)
+				a.Here, to[shown] = true, true
+				return isOf(string(q.To))
+			})
+		}
+		if a.Count += n; at == "" || err != nil {
+			a.Receivers = slices.Sorted(maps.Keys(to))
+			return a, err
+		}
+		select {
+		case <-time.After(dropAgain):
+		case <-ctx.Done():
+			return a, fmt.Errorf("%w: the grain is on node %s now: ask again: %w", raysys.ErrUnreachable, at, context.Cause(ctx))
+		}
+	}
+}
+
 // ownDrop drops messages of a grain that is here.
 func ownDrop(o *Operator, ctx context.Context, q dropQuery) (a dropped, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dropPatience, fmt.Errorf("not within %v", dropPatience))
 	defer cancel()
+	if q.Stored {
+		return dropStored(ctx, o, q)
+	}
 	for _, g := range grainengine.FindActive(o.Grains, grainOf(q.Grain)) {
 		a.Here = true
 		if a.Count, err = grainengine.DropMessages(ctx, &g, string(q.To)); a.Count > 0 {

@@ -1,11 +1,14 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/raysys/raysys/internal/entries"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/staterecord"
@@ -47,9 +51,10 @@ type storedState struct {
 }
 
 type statesAnswer struct {
-	States    []storedState `json:"states,omitempty"`
-	Knows     bool          `json:"knows,omitempty"` // the kind is in the table
-	Namespace string        `json:"namespace"`
+	States    []storedState          `json:"states,omitempty"`
+	Outbox    []inspect.StoredOutbox `json:"outbox,omitempty"`
+	Knows     bool                   `json:"knows,omitempty"` // the kind is in the table
+	Namespace string                 `json:"namespace"`
 }
 
 // stateQuery asks for the States of a grain, a KIND/KEY, of the programs with the namespaces.
@@ -58,15 +63,29 @@ type stateQuery struct {
 	Spaces []string `json:"spaces"`
 }
 
-// storedStates shows the States of a grain. What does not answer is missing: others were asked at the same time and say so.
-func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspect.State) {
+// storedStates shows the States of a grain, and its messages. What does not answer is missing: others were asked at the same time and say so.
+func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspect.State, messages []inspect.StoredOutbox) {
 	var states []storedState
-	knows := map[string]core.NodeKey{} // by namespace: a node that has the kind
+	knows := map[string]core.NodeKey{}                         // by namespace: a node that has the kind
+	hosts, works := map[string]bool{}, map[core.NodeKey]bool{} // by namespace: there is one that takes grains of the kind
+	for _, m := range o.Members() {
+		works[mesh.KeyOf(m)] = m.Works()
+	}
 	_, _ = ask(ctx, o, "", "states", q, func(k core.NodeKey, a statesAnswer) {
+		hosts[a.Namespace] = hosts[a.Namespace] || a.Knows && works[k]
+		messages = append(messages, a.Outbox...)
 		if states = append(states, a.States...); a.Knows {
 			knows[a.Namespace] = k
 		}
 	})
+	for i := range messages {
+		m := &messages[i]
+		if hosts[m.Namespace] {
+			m.Why = fmt.Sprintf("the leader of its shard has it woken, after a failure with pauses of up to %v", registry.WakeMost)
+		} else {
+			m.Why = "no worker that answers has its kind: start a program that has it, or remove them: raysys outbox drop"
+		}
+	}
 	for _, s := range states {
 		shown := inspect.State{Namespace: s.Namespace, Name: s.Name, Bytes: s.Bytes, Entries: s.Entries}
 		at, ok := knows[s.Namespace]
@@ -92,7 +111,7 @@ func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspec
 		}
 		list = append(list, shown)
 	}
-	return bounded(list)
+	return bounded(list), messages
 }
 
 // ownStates are the stored States of a grain, of the shards that this node leads.
@@ -100,8 +119,8 @@ func ownStates(o *Operator, ctx context.Context, q stateQuery) (a statesAnswer, 
 	id := grainOf(q.Grain)
 	kind := id.Kind
 	a.Knows, a.Namespace = o.Job.Table.Lookup("grain", kind) != nil, o.Namespace
-	names, maps := grainengine.StoredOf(o.Job.Table, kind)
-	if o.Node.Cluster() == nil && len(names)+len(maps) == 0 {
+	names, fields := grainengine.StoredOf(o.Job.Table, kind)
+	if o.Node.Cluster() == nil && len(names)+len(fields) == 0 && a.Knows {
 		return a, nil // the store is opened for what is stored only
 	}
 	reg, err := o.Node.Registry()
@@ -124,13 +143,44 @@ func ownStates(o *Operator, ctx context.Context, q stateQuery) (a statesAnswer, 
 			}
 		}
 		a.addMaps(reg, o.Namespace, id)
+		a.addMessages(reg, o.Namespace, id)
 		return a, err
 	}
 	for _, space := range q.Spaces {
 		registry.EachState(reg, space, id, func(name string, record []byte) { add(space, name, record) })
 		a.addMaps(reg, space, id)
+		a.addMessages(reg, space, id)
 	}
 	return a, nil
+}
+
+// addMessages counts the messages by their receivers.
+func (a *statesAnswer) addMessages(reg *registry.Registry, namespace string, id graindir.ID) {
+	to := map[string]*inspect.Receiver{}
+	m := inspect.StoredOutbox{Namespace: namespace}
+	registry.EachSide(reg, namespace, id, graindir.SideOutbox, func(name string, data []byte) {
+		shown, _, err := grainengine.StoredReceiver(name, data)
+		r := to[shown]
+		if r == nil {
+			r = &inspect.Receiver{To: shown}
+			to[shown] = r
+		}
+		if r.Messages++; err != nil {
+			r.Why = err.Error()
+		}
+		m.Messages++
+	})
+	if m.Messages == 0 {
+		return
+	}
+	for _, shown := range slices.Sorted(maps.Keys(to)) {
+		m.Receivers = append(m.Receivers, *to[shown])
+	}
+	slices.SortStableFunc(m.Receivers, func(a, b inspect.Receiver) int {
+		return cmp.Or(cmp.Compare(min(len(b.Why), 1), min(len(a.Why), 1)), b.Messages-a.Messages)
+	})
+	m.Receivers = m.Receivers[:min(len(m.Receivers), shownReceivers)]
+	a.Outbox = append(a.Outbox, m)
 }
 
 // addMaps counts the entries of each Map, those of fields that the kind has no more too.

@@ -19,7 +19,7 @@ const (
 	maxReceivers = 256       // to which messages are on their way at a time, less those that hang
 	maxFlying    = 1024      // the same with those that hang
 	hangsAfter   = 5 * time.Second
-	wide         = 32        // messages on their way to one receiver, once one has arrived
+	wide         = 32 // messages on their way to one receiver, once one has arrived
 	firstPause   = 10 * time.Millisecond
 	lastPause    = 30 * time.Second
 )
@@ -40,8 +40,8 @@ type Box struct {
 type line struct {
 	queue   []*Message // the oldest first; one that has arrived goes when those before it have
 	flight  int
-	asked   int64   // when the first of them left, or an answer came since
-	hung    bool    // it counts in Box.hung
+	asked   int64  // when the first of them left, or an answer came since
+	hung    bool   // it counts in Box.hung
 	known   bool   // a message has arrived since the last that did not
 	ready   bool   // it is in Box.ready
 	again   int64  // when the pause after a fault is over; 0: there is none

@@ -29,8 +29,9 @@ const (
 
 const (
 	wakeAgain = time.Second // after which a grain is called again that has no place yet; then it doubles
-	wakeMost  = time.Minute // the longest pause after an activation that has failed
-	wakeSoon  = 20 * time.Millisecond
+	// WakeMost is the longest pause after a call without a place, and after an activation that has failed.
+	WakeMost = time.Minute
+	wakeSoon = 20 * time.Millisecond
 )
 
 // sleepers are the grains of one shard that sleep, or were woken a moment ago.
@@ -105,7 +106,7 @@ func placementEnded(l *leader, name string, by core.NodeKey) {
 		putToSleep(l, name, now)
 		return
 	}
-	pause := min(wakeAgain<<min(s.fails, 6), wakeMost)
+	pause := min(wakeAgain<<min(s.fails, 6), WakeMost)
 	s.fails++
 	putToSleep(l, name, core.After(now, pause))
 }
@@ -161,11 +162,11 @@ func callSleepers(l *leader) {
 			delete(l.sleepers.by, name) // it has been awake for long
 			continue
 		case placed && s.last:
-			s.woken, s.at = now, core.After(now, wakeMost)
+			s.woken, s.at = now, core.After(now, WakeMost)
 			ringForSleepers(l, s.at)
 			continue
 		}
-		s.last, s.at = placed, core.After(now, min(wakeAgain<<min(s.calls, 6), wakeMost))
+		s.last, s.at = placed, core.After(now, min(wakeAgain<<min(s.calls, 6), WakeMost))
 		if !w.Ready() {
 			s.last, s.at = false, core.After(now, wakeAgain)
 			ringForSleepers(l, s.at)

@@ -267,6 +267,43 @@ func TestRestoreCounter(t *testing.T) {
 	}
 }
 
+// TestDropSides: records of a grain that match are removed while it is on no node, however many; else nothing is.
+func TestDropSides(t *testing.T) {
+	e := served(t)
+	now := place(t, e, aliveNode)
+	o := commitAlice(now.Token, graindir.ETag{}, 1)
+	for i := range 2*maxDropped + 6 {
+		name := fmt.Sprintf("%04d", i)
+		o.Sides = append(o.Sides, graindir.Side{Family: graindir.SideOutbox, Name: name, Data: []byte{byte(i % 2)}})
+	}
+	o.Sides = append(o.Sides, graindir.Side{Family: graindir.SideEntries, Name: "m", Data: []byte{1}})
+	if a := says(e, aliveNode, o); a.err != nil {
+		t.Fatal(a.err)
+	}
+	odd := func(_ string, data []byte) bool { return data[0] == 1 }
+	drop := func() (int, raysys.NodeID, error) {
+		return DropSides(t.Context(), e.reg, o.ns, o.id, graindir.SideOutbox, odd)
+	}
+	if n, at, err := drop(); n != 0 || at != aliveNode.Node || err != nil {
+		t.Errorf("of a grain that is placed %d are removed; it is on %q: %v", n, at, err)
+	}
+	if a := says(e, aliveNode, releaseAlice(now.Token)); a.err != nil {
+		t.Fatal(a.err)
+	}
+	for _, want := range []int{maxDropped + 3, 0} {
+		if n, at, err := drop(); n != want || at != "" || err != nil {
+			t.Errorf("%d are removed, want %d; it is on %q: %v", n, want, at, err)
+		}
+	}
+	left := 0
+	for _, family := range []byte{graindir.SideOutbox, graindir.SideEntries} {
+		EachSide(e.reg, o.ns, o.id, family, func(string, []byte) { left++ })
+	}
+	if left != maxDropped+3+1 {
+		t.Errorf("%d records are left", left)
+	}
+}
+
 // TestStoredPages: what is stored of the grains of a kind comes in pages of 1,000 grains or about pageBytes, each record
 // once, grain by grain in the order of their keys: those of the kind, the namespace and the prefix alone.
 func TestStoredPages(t *testing.T) {

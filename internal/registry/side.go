@@ -1,11 +1,15 @@
 package registry
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -81,6 +85,44 @@ func EachSide(r *Registry, namespace string, id graindir.ID, family byte, f func
 			return true
 		})
 	}
+}
+
+// maxDropped bounds the records that one batch of DropSides removes.
+const maxDropped = 512
+
+// DropSides removes the Side records of a family that match, of a grain that lies in a shard which this node leads and is
+// on no node: one that is has them in memory. Else at says where it is. n is how many are removed, after an error too.
+func DropSides(
+	ctx context.Context, r *Registry, namespace string, id graindir.ID, family byte, match func(name string, data []byte) bool,
+) (n int, at raysys.NodeID, err error) {
+	g := grain{ns: namespace, id: id}
+	prefix := g.sidePrefix(family)
+	for _, shard := range r.Led() {
+		var keys []string
+		shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
+			if match(strings.TrimPrefix(key, prefix), rec.Value) {
+				keys = append(keys, key)
+			}
+			return true
+		})
+		for list := range slices.Chunk(keys, maxDropped) {
+			b := shardlog.Batch{Checks: []shardlog.Check{{Key: g.placementKey()}}, Deletes: list} // there is no placement
+			_, err := runner.Wait(ctx, func(done func(shardlog.Result, error)) {
+				if err := shard.Propose(b, done); err != nil {
+					done(shardlog.Result{}, err)
+				}
+			})
+			if rec, placed := shard.Get(g.placementKey()); errors.Is(err, shardlog.ErrConflict) && placed {
+				p, err := readPlacement(rec)
+				return n, p.Node, err
+			}
+			if err != nil {
+				return n, "", fmt.Errorf("remove records of %s: %w", id, outcome(err))
+			}
+			n += len(list)
+		}
+	}
+	return n, "", nil
 }
 
 // page reads what is stored of durable grains of a kind that lie in a shard. Every node may ask.

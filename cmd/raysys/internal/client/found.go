@@ -63,6 +63,10 @@ func thing(b *strings.Builder, t *inspect.Thing, several bool, now time.Time) er
 		}
 		outbox(b, g)
 	}
+	for _, x := range t.Outbox {
+		fmt.Fprintf(b, "%s is on no node, and %d messages to others have not arrived: %s\n", t.ID, x.Messages, x.Why)
+		receivers(b, x.Receivers, x.Messages)
+	}
 	for i := range t.Tasks {
 		r := &t.Tasks[i]
 		fmt.Fprintf(b, "%s %s on %s: %s", r.Function, r.ID, r.Node, r.State)
@@ -178,8 +182,11 @@ func outbox(b *strings.Builder, g *inspect.Grain) {
 		fmt.Fprintf(b, ", the oldest for %s at least", lasts(g.OutboxAge))
 	}
 	b.WriteByte('\n')
-	left := g.Outbox
-	for _, r := range g.Receivers {
+	receivers(b, g.Receivers, g.Outbox)
+}
+
+func receivers(b *strings.Builder, list []inspect.Receiver, left int) {
+	for _, r := range list {
 		fmt.Fprintf(b, "  %d to %s", r.Messages, r.To)
 		if r.Tries > 0 {
 			fmt.Fprintf(b, ", tried %d times in vain", r.Tries)
@@ -190,7 +197,7 @@ func outbox(b *strings.Builder, g *inspect.Grain) {
 		b.WriteByte('\n')
 		left -= r.Messages
 	}
-	if left > 0 && len(g.Receivers) > 0 {
+	if left > 0 && len(list) > 0 {
 		fmt.Fprintf(b, "  and %d to others, or of turns that are not stored yet\n", left)
 	}
 }
