@@ -45,6 +45,32 @@ const (
 	ThingSchedule = "schedule"
 )
 
+// StoredQuery asks for what is stored of the grains of a Durable kind whose keys begin with Prefix.
+type StoredQuery struct {
+	Kind   string `json:"kind"`
+	Prefix string `json:"prefix"`
+	Values bool   `json:"values"` // with the values of States and Maps, where a node has the kind
+	From   string `json:"from"`   // Next of the page before; "" for the first
+}
+
+// StoredGrains is a page of them, program by program and shard by shard, those of a shard in the order of their keys.
+type StoredGrains struct {
+	Cluster string        `json:"cluster"`
+	Grains  []StoredGrain `json:"grains"`
+	Next    string        `json:"next,omitempty"` // where the next page begins; "" where there is none
+}
+
+// StoredGrain is a grain as it is stored.
+type StoredGrain struct {
+	Key       string  `json:"key"`
+	Namespace string  `json:"namespace"` // of the program
+	Turn      uint64  `json:"turn"`      // how many turns of it have been stored
+	States    []State `json:"states"`    // States, and Maps with their Entries
+	Keys      int     `json:"keys"`      // of calls that it knows
+	Messages  int     `json:"messages"`  // to others that have not arrived
+	Why       string  `json:"why,omitempty"`
+}
+
 // StoredOutbox are messages of a Durable grain that is on no node, as they are stored.
 type StoredOutbox struct {
 	Namespace string     `json:"namespace"` // of the program
@@ -59,7 +85,7 @@ type State struct {
 	Name      string          `json:"name"`
 	Type      string          `json:"type,omitempty"`
 	Bytes     int             `json:"bytes"`             // as it is stored
-	Entries   int             `json:"entries,omitempty"` // of a grains.Map, whose values are not shown
+	Entries   int             `json:"entries,omitempty"` // of a grains.Map, whose values StoredGrain alone has
 	JSON      json.RawMessage `json:"value,omitempty"`   // up to 64 KiB
 	Text      string          `json:"text,omitempty"`    // in its place, where that is no JSON or longer: 64 KiB of it
 	Cut       int             `json:"cut,omitempty"`     // bytes of Text that were left out

@@ -103,6 +103,13 @@ func (n *Node) Get(ctx context.Context, text string) (inspect.Found, error) {
 	return operate.Get(ctx, n.operator, text)
 }
 
+// StoredGrains lists what is stored of the grains of a Durable kind, a page at a time: the next one begins at Next. No turn
+// runs and no grain is activated. A kind of which nothing is stored has an empty page. grains.Stored reads the values in a
+// program.
+func (n *Node) StoredGrains(ctx context.Context, q inspect.StoredQuery) (inspect.StoredGrains, error) {
+	return operate.StoredGrains(ctx, n.operator, q)
+}
+
 // Cancel ends the job, the task or the placement group with that name, with that id, or whose id begins so. The error matches
 // raysys.ErrNotFound where there is none that has not ended, and raysys.ErrBadOption where text fits several, which it names.
 func (n *Node) Cancel(ctx context.Context, text string) (inspect.Thing, error) {

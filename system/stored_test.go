@@ -135,6 +135,83 @@ func TestStored(t *testing.T) {
 	end(n)
 }
 
+// TestStoredGrains: an operator is told what is stored of each grain of a kind once, page by page, with the values as JSON;
+// where they cannot be read, why.
+func TestStoredGrains(t *testing.T) {
+	const grainsOf, scan = 40, 100_000
+	table, next, plain := raysys.NewTable(), raysys.NewTable(), raysys.NewTable()
+	bookracks := grains.DefineIn[bookrack](table, "bookrack", grains.Durable())
+	set := grains.Action(bookracks, "set", func(s *bookrack, _ context.Context, n int) error {
+		s.Owner.Value, s.Scans.Value = fmt.Sprint("owner ", n), make([]byte, n%2*scan)
+		s.books.Set("first", n)
+		return nil
+	})
+	grains.DefineIn[brokenBookrack](next, "bookrack", grains.Durable())
+	data := t.TempDir()
+	list := func(table *raysys.Table, fill bool, q inspect.StoredQuery) (all []inspect.StoredGrain, pages int) {
+		n, err := system.New(system.Config{Table: table, Data: data, Namespace: "test"})
+		if err == nil {
+			err = n.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := n.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		for i := range grainsOf {
+			if ctx := n.Context(t.Context()); fill {
+				if _, err := set.With(raysys.Key("k")).Call(ctx, bookracks.Get(fmt.Sprintf("eu/%02d\xff", i)), i).Get(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		q.Kind = "bookrack"
+		for more := true; more; more = q.From != "" {
+			p, err := n.StoredGrains(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, q.From = append(all, p.Grains...), p.Next
+			pages++
+		}
+		slices.SortFunc(all, func(a, b inspect.StoredGrain) int { return strings.Compare(a.Key, b.Key) })
+		if _, err := n.StoredGrains(t.Context(), inspect.StoredQuery{Kind: "bookrack", From: "x"}); !errors.Is(err, raysys.ErrBadOption) {
+			t.Errorf("from a place that is none: %v", err)
+		}
+		return all, pages
+	}
+	values := inspect.StoredQuery{Prefix: "eu/", Values: true}
+	got, pages := list(table, true, values)
+	if len(got) != grainsOf || pages < grainsOf/2*scan/(384<<10) {
+		t.Fatalf("%d grains are listed in %d pages", len(got), pages)
+	}
+	for i, g := range got {
+		if g.Key != fmt.Sprintf("eu/%02d\xff", i) || g.Turn != 1 || g.Namespace != "test" || g.Keys != 1 || g.Messages != 0 || g.Why != "" || len(g.States) != 3 {
+			t.Fatalf("%+v", g)
+		}
+		owner, scans, books := g.States[0], g.States[1], g.States[2]
+		if string(owner.JSON) != fmt.Sprintf(`"owner %d"`, i) || owner.Bytes == 0 || len(scans.JSON) < i%2*scan ||
+			string(books.JSON) != fmt.Sprintf(`{"first":%d}`, i) || books.Entries != 1 || books.Bytes == 0 {
+			t.Errorf("%q: %s, %d bytes, %s", g.Key, owner.JSON, len(scans.JSON), books.JSON)
+		}
+	}
+	if got, _ = list(table, false, inspect.StoredQuery{Prefix: "eu/1"}); len(got) != 10 || got[3].States[0].JSON != nil || got[3].States[1].Bytes < scan {
+		t.Errorf("without values: %d, %+v", len(got), got[3])
+	}
+	if got, _ = list(next, false, values); len(got) != grainsOf || !strings.Contains(got[3].Why, `state "Owner"`) || got[3].Turn != 1 {
+		t.Errorf("that cannot be read: %d, %+v", len(got), got[3])
+	}
+	if got, _ = list(plain, false, values); len(got) != grainsOf || got[3].Why != "no node that answers has the kind" || len(got[3].States) != 3 {
+		t.Errorf("of a kind that is gone: %d, %+v", len(got), got[3])
+	}
+	if got, _ = list(table, false, inspect.StoredQuery{Prefix: "us/"}); len(got) != 0 {
+		t.Errorf("of another prefix: %+v", got)
+	}
+}
+
 // TestStoredEnds: the walk ends with its context, within a page too.
 func TestStoredEnds(t *testing.T) {
 	table := raysys.NewTable()

@@ -47,13 +47,14 @@ Filters act on the nodes, before --limit. An answer has at most 1 MiB, and says 
 			for _, l := range lists {
 				names += ", " + l.name
 			}
-			return cli.Usagef("%s takes what to list: there are %s", cmd.CommandPath(), names[2:])
+			return cli.Usagef("%s takes what to list: there are %s, states", cmd.CommandPath(), names[2:])
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
 	for _, l := range lists {
 		cmd.AddCommand(l.command(on))
 	}
+	cmd.AddCommand(statesCommand(on))
 	return cmd
 }
 
@@ -270,6 +271,80 @@ for, on whatever node that is, down to work that waits for no other: which runs,
 		}
 	},
 }}
+
+func statesCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "states KIND", Short: "Show what is stored of the grains of a durable kind",
+		Long: `Show what is stored of the grains of a durable kind, program by program and shard by shard: key, turns, States and their bytes,
+entries of Maps, keys of calls, and messages to others that have not arrived. No turn runs and no grain is activated. With --values also what the
+States and Maps say, as a node that has the kind reads it: a value of more than 384 KiB is cut, and one that holds references is not shown.
+-o json has a line for each grain: an export.`,
+		Example: "  raysys list states bank.purse --prefix eu/ --values -o json >purses.jsonl",
+		Args:    oneArgument("the name of one durable kind: raysys list grains shows those of grains in memory"),
+	}
+	at := whereFlags(cmd.Flags())
+	urlFlag(cmd.Flags(), at)
+	form := cli.OutputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	var q inspect.StoredQuery
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "those whose keys begin so")
+	cmd.Flags().BoolVar(&q.Values, "values", false, "with the values of States and Maps")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		q.Kind = args[0]
+		return withReader(cmd.Context(), on, *at, func(c client.Reader) error {
+			if err := listStates(cmd.Context(), cmd.OutOrStdout(), c, q, *form == cli.JSON, *timeout); err != nil {
+				return fmt.Errorf("list states: %w", err)
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+// listStates writes all pages, each of which has the time of a command.
+func listStates(ctx context.Context, w io.Writer, c client.Reader, q inspect.StoredQuery, lines bool, timeout time.Duration) error {
+	count := 0
+	for more := true; more; more = q.From != "" {
+		err := limited(ctx, timeout, func(ctx context.Context) error {
+			p, err := c.StoredGrains(ctx, q)
+			if err != nil {
+				return fmt.Errorf("%w: run raysys doctor", err)
+			}
+			q.From = p.Next
+			if lines {
+				for i := range p.Grains {
+					err = errors.Join(err, printable.WriteJSON(w, &p.Grains[i]))
+				}
+			} else if len(p.Grains) > 0 {
+				err = client.StatesTable(w, cli.Printable(p), count == 0)
+			}
+			count += len(p.Grains)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if count > 0 {
+		return nil
+	}
+	return limited(ctx, timeout, func(ctx context.Context) error {
+		_, err := c.Grains(ctx, inspect.GrainQuery{Kind: q.Kind, Limit: -1})
+		switch {
+		case errors.Is(err, client.ErrNotFound):
+			return fmt.Errorf("nothing is stored of kind %s, and %w", q.Kind, err)
+		case err != nil:
+			return fmt.Errorf("%w: run raysys doctor", err)
+		}
+		return fmt.Errorf("%w: nothing is stored of a grain of kind %s whose key begins with %q; of a kind that is not durable only "+
+			"raysys get KIND/KEY shows what is stored", client.ErrNotFound, q.Kind, q.Prefix)
+	})
+}
+
+// StoredGrains implements client.Cluster.
+func (o *observer) StoredGrains(ctx context.Context, q inspect.StoredQuery) (inspect.StoredGrains, error) {
+	return o.node.StoredGrains(ctx, q)
+}
 
 // orNone is a limit as package inspect has it, where 0 stands for the default.
 func orNone(limit int) int {

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"raysys": main, "app": app, "worker": ofUser(worker), "cartpole": ofUser(cartpole), "holder": ofUser(holder), "grouper": ofUser(grouper), "namer": ofUser(namer), "maker": ofUser(maker),
-		"jobber": ofUser(worker), "teller": ofUser(teller), "timekeeper": ofUser(timekeeper), "troubler": ofUser(troubler),
+		"jobber": ofUser(worker), "teller": ofUser(teller), "timekeeper": ofUser(timekeeper), "troubler": ofUser(troubler), "banker": ofUser(banker),
 	})
 }
 

@@ -109,6 +109,12 @@ func (o *oddCluster) Schedules(context.Context, string, int) (inspect.Schedules,
 
 func (o *oddCluster) Schedule(context.Context, string, string) error { return o.bad() }
 
+func (o *oddCluster) StoredGrains(context.Context, inspect.StoredQuery) (inspect.StoredGrains, error) {
+	p := filled[inspect.StoredGrains]()
+	p.Next = ""
+	return p, o.bad()
+}
+
 func (o *oddCluster) Tasks(context.Context, inspect.TaskQuery) (inspect.Tasks, error) {
 	return filled[inspect.Tasks](), o.bad()
 }
@@ -154,7 +160,7 @@ func (o *oddCluster) Left(context.Context, raysys.NodeID, uint64) (client.Drain,
 
 // TestOddNames: what programs and their clients call things cannot write on a terminal what it likes.
 func TestOddNames(t *testing.T) {
-	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "timeline -", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "list functions", "list failures", "drain n", "start f"} {
+	for _, line := range []string{"status", "get x", "cancel x", "stack x", "logs", "timeline -", "list streams", "list tasks", "list grains", "list objects", "list groups", "list waits", "list functions", "list failures", "list states k", "drain n", "start f"} {
 		for _, fails := range []bool{false, true} {
 			o := &oddCluster{fails: fails}
 			on := cluster{connect: func(context.Context, client.Where) (client.Cluster, error) { return o, nil }}

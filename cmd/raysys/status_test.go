@@ -173,6 +173,19 @@ func (c *fakeCluster) Schedules(_ context.Context, prefix string, limit int) (in
 	return inspect.Schedules{Cluster: c.at.Cluster, Count: 1, Schedules: []inspect.Schedule{{Name: prefix + "bill", When: "every 24h0m0s", Work: "account/alice.bill", Missed: uint64(limit)}}}, c.err
 }
 
+func (c *fakeCluster) StoredGrains(_ context.Context, q inspect.StoredQuery) (inspect.StoredGrains, error) {
+	p := inspect.StoredGrains{Cluster: c.at.Cluster}
+	switch {
+	case q.Kind == "none":
+	case q.From == "":
+		p.Next = "2"
+		p.Grains = []inspect.StoredGrain{{Key: q.Prefix + "1", Turn: 7, Keys: 3, States: []inspect.State{{Name: "Money", Bytes: 12, JSON: json.RawMessage("{\"X\":1}")}, {Name: "Lines", Bytes: 9, Entries: 4, Why: "odd"}}}}
+	case q.From == "2":
+		p.Grains = []inspect.StoredGrain{{Key: q.Prefix + "2", States: []inspect.State{}, Messages: 5, Why: "it is damaged"}}
+	}
+	return p, c.err
+}
+
 func (c *fakeCluster) Schedule(_ context.Context, verb, name string) error {
 	if name != "bill" {
 		return fmt.Errorf("%w: no schedule has the name %q", raysys.ErrNotFound, name)
@@ -334,7 +347,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"stack", "b"}, code: 3, talk: "error: cluster unreachable: stack b: "},
 		{args: []string{"stack", "c"}, code: 5, talk: "error: stack c: not found: there are a and b: run raysys status\n"},
 		{args: []string{"stack"}, code: 2, talk: "takes the name of one node"},
-		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, functions, failures, streams, schedules, waits"},
+		{args: []string{"list"}, code: 2, talk: "raysys list takes what to list: there are tasks, grains, objects, groups, functions, failures, streams, schedules, waits, states"},
 		{args: []string{"list", "schedules", "--prefix", "x/", "--limit", "7"}, code: 0, out: "x/bill  -        every 24h0m0s  account/alice.bill  -     -     7       -\n"},
 		{args: []string{"schedule", "pause", "bill"}, code: 0, talk: "schedule \"bill\" is paused\n"},
 		{args: []string{"schedule", "resume", "bill"}, code: 0, talk: "schedule \"bill\" goes on\n"},
@@ -355,6 +368,11 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"list", "tasks", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
 		{args: []string{"list", "tasks"}, err: errors.New("odd"), code: 1, talk: "error: list tasks: odd: run raysys doctor\n"},
 		{args: []string{"list", "grains", "--kind", "account", "--key", "7"}, code: 0, out: "GRAIN       NODE  MAILBOX  TURN  LASTS  STATE\naccount/71  a     3        pay   5s     busy\n\ntotal: 1 grain\n"},
+		{args: []string{"list", "states", "k", "--prefix", "p/", "--values"}, code: 0, out: "KEY  PROGRAM  TURN  ENTRIES  KEYS  MESSAGES  STATES\np/1  -        7     4        3     0         Money 12 bytes, Lines 9 bytes\n  Money {\"X\":1}\n  Lines: odd\np/2  -  0  0  0  5  -\n  it is damaged\n"},
+		{args: []string{"list", "states", "k", "-o", "json"}, code: 0, out: "{\"key\":\"1\",\"namespace\":\"\",\"turn\":7,\"states\":[{\"namespace\":\"\",\"name\":\"Money\",\"bytes\":12,\"value\":{\"X\":1}},{\"namespace\":\"\",\"name\":\"Lines\",\"bytes\":9,\"entries\":4,\"why\":\"odd\"}],\"keys\":3,\"messages\":0}\n{\"key\":\"2\",\"namespace\":\"\",\"turn\":0,\"states\":[],\"keys\":0,\"messages\":5,\"why\":\"it is damaged\"}\n"},
+		{args: []string{"list", "states", "none"}, code: 5, talk: "error: list states: not found: nothing is stored of a grain of kind none whose key begins with \"\""},
+		{args: []string{"list", "states", "k"}, err: errors.New("odd"), code: 1, talk: "error: list states: odd: run raysys doctor\n"},
+		{args: []string{"list", "states"}, code: 2, talk: "raysys list states takes the name of one durable kind"},
 		{args: []string{"list", "functions"}, code: 0, out: "FUNCTION  KIND  RUNS  RUNS/S  ERRORS  P50     P99  WAIT P50  WAIT P99  RUNNING  WAITING  OLDEST WAIT\ntrain     task  12    -       1       1.23ms  1s   <1ms      1s        2        3        1m0s\n\ntotal: 1 function\n"},
 		{args: []string{"list", "failures"}, code: 0, out: "FUNCTION  NODE  COUNT  FIRST   LAST    LAST ID  TEXT\ntrain     a     3+     1s ago  1s ago  ab       panic: boom\n\ntrain on a: 3,147 more not looked at, since there were more than 20 in a second\ntotal: 1 kind of failure\n"},
 		{args: []string{"list", "waits"}, code: 0, out: "train ab on a: blocked\n  step cd on b: running, 1m0s\n\ntotal: 1 task or turn that waits for other work\n"},

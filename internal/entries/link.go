@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 	"reflect"
@@ -57,6 +58,12 @@ func (l *Link[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
+func (l *Link[K, V]) each(yield func(k, v any)) {
+	for k, v := range l.All() {
+		yield(k, v)
+	}
+}
+
 func (l *Link[K, V]) bind(t *Table) { l.table = t }
 
 func (l *Link[K, V]) types() (key, value reflect.Type) {
@@ -67,6 +74,19 @@ func (l *Link[K, V]) types() (key, value reflect.Type) {
 type Field interface {
 	bind(t *Table)
 	types() (key, value reflect.Type)
+	each(yield func(k, v any))
+}
+
+// AsJSON makes an object of JSON of a Map: its keys are strings there.
+func AsJSON(f Field) json.Marshaler { return shown{f} }
+
+type shown struct{ Field }
+
+// MarshalJSON implements json.Marshaler. It panics where Link.All does.
+func (s shown) MarshalJSON() ([]byte, error) {
+	all := map[string]any{}
+	s.each(func(k, v any) { all[fmt.Sprint(k)] = v })
+	return json.Marshal(all)
 }
 
 // Check says what is wrong with the types of a Map.

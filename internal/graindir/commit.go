@@ -75,6 +75,7 @@ type Restored struct {
 const (
 	StoredCounter = 'd'
 	StoredState   = 's'
+	StoredCounts  = 'n' // of a Listed page alone: how many keys and messages there are
 )
 
 // Query asks for what is stored of the grains of a durable kind that lie in one shard, in the order of their keys.
@@ -84,6 +85,23 @@ type Query struct {
 	States []string // their names; others are left out
 	Prefix string   // of the grains' keys
 	From   Stored   // the last record of the page before; zero for the first page
+	// Listed asks for what there is and not for what it says, for an operator: States of any name, and all entries of one
+	// field of a Map together, each with a Tally in place of its data. A grain is in one page: From is a Key.
+	Listed    bool
+	Namespace string // of the program; "" for that of the node
+}
+
+// Tally is the data of a record of a Listed page: of a StoredCounts N keys and Size messages, else N records of Size
+// bytes.
+type Tally struct{ N, Size uint64 }
+
+// Append appends the tally; ReadTally reads it, and is zero for what is none.
+func (t Tally) Append(dst []byte) []byte { return wire.AppendUvarint(wire.AppendUvarint(dst, t.N), t.Size) }
+
+// ReadTally reads what Append wrote.
+func ReadTally(data []byte) Tally {
+	r := wire.NewReader(data)
+	return Tally{r.Uvarint(), r.Uvarint()}
 }
 
 // Stored is a record of a grain: its counter, which comes first, a State, or an entry of a Map.

@@ -307,50 +307,87 @@ func EachStored(
 		return
 	}
 	q := graindir.Query{Kind: h.k.name, Prefix: prefix}
-	for _, d := range h.k.states {
-		q.States = append(q.States, d.name)
-	}
 	for q.Shard = range e.cfg.States.Shards() {
-		var of []graindir.Stored // all records of one grain
-		shown := func() bool {
-			if len(of) == 0 {
-				return true
-			}
-			g, err := readStored(ctx, h.k, e, of)
-			if ctx.Err() != nil {
-				fails(context.Cause(ctx))
-				return false
-			}
-			if err != nil {
-				id := graindir.ID{Kind: h.k.name, Key: of[0].Key}
-				err = fmt.Errorf("read what is stored of %s: %w", Shown(id), err)
-			}
-			return yield(of[0].Key, g, of[0].Counter.Turn, err)
-		}
-		for more := true; more; {
-			p, err := askPage(ctx, e.cfg.States, q)
-			if err != nil {
-				fails(err)
-				return
-			}
-			for _, s := range p.Records {
-				if len(of) > 0 && of[0].Key != s.Key {
-					if !shown() {
-						return
-					}
-					of = nil
-				}
-				of = append(of, s)
-			}
-			if more = p.More; more {
-				q.From = p.Records[len(p.Records)-1]
-			}
-		}
-		if !shown() {
+		if over, err := eachInShard(ctx, h.k, e, q, yield); err != nil {
+			fails(err)
+			return
+		} else if over {
 			return
 		}
-		q.From = graindir.Stored{}
 	}
+}
+
+// NamedValue is the value of a State, or a Map, by its name: something that encoding/json takes.
+type NamedValue struct {
+	Name  string
+	Value any
+}
+
+// StoredValues reads what is stored of the grains of a kind that lie in a shard, as q says, and yields the values of
+// each. known is false where the table has no such kind.
+func StoredValues(
+	ctx context.Context, e *Engine, q graindir.Query, yield func(key string, list []NamedValue, turn uint64, err error) bool,
+) (known bool, err error) {
+	entry := e.cfg.Table.Lookup("grain", q.Kind)
+	if entry == nil {
+		return false, nil
+	}
+	k := entry.Impl.(*kind)
+	_, err = eachInShard(ctx, k, e, q, func(key string, g any, turn uint64, err error) bool {
+		var list []NamedValue
+		if err == nil {
+			for _, d := range k.states {
+				list = append(list, NamedValue{d.name, d.fieldIn(g).Elem().Field(0).Addr().Interface()})
+			}
+			for _, d := range k.maps {
+				list = append(list, NamedValue{d.name, entries.AsJSON(d.fieldIn(g).Interface().(entries.Field))})
+			}
+		}
+		return yield(key, list, turn, err)
+	})
+	return true, err
+}
+
+// eachInShard is EachStored for one shard. over says that yield wants no more.
+func eachInShard(
+	ctx context.Context, k *kind, e *Engine, q graindir.Query, yield func(key string, g any, turn uint64, err error) bool,
+) (over bool, err error) {
+	for _, d := range k.states {
+		q.States = append(q.States, d.name)
+	}
+	var of []graindir.Stored // all records of one grain
+	shown := func() (over bool, err error) {
+		if len(of) == 0 {
+			return false, nil
+		}
+		g, err := readStored(ctx, k, e, of)
+		if ctx.Err() != nil {
+			return true, context.Cause(ctx)
+		}
+		if err != nil {
+			err = fmt.Errorf("read what is stored of %s: %w", Shown(graindir.ID{Kind: k.name, Key: of[0].Key}), err)
+		}
+		return !yield(of[0].Key, g, of[0].Counter.Turn, err), nil
+	}
+	for more := true; more; {
+		p, err := askPage(ctx, e.cfg.States, q)
+		if err != nil {
+			return true, err
+		}
+		for _, s := range p.Records {
+			if len(of) > 0 && of[0].Key != s.Key {
+				if over, err := shown(); over || err != nil {
+					return over, err
+				}
+				of = nil
+			}
+			of = append(of, s)
+		}
+		if more = p.More; more {
+			q.From = p.Records[len(p.Records)-1]
+		}
+	}
+	return shown()
 }
 
 // askPage asks for a page, and does not outlive ctx.

@@ -77,6 +77,8 @@ func questionOf(name string) question {
 		return asked(ownGrainOf)
 	case "states":
 		return asked(ownStates)
+	case "stored":
+		return asked(ownStored)
 	case "decode":
 		return asked(ownDecode)
 	case "start":

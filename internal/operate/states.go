@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -254,4 +255,187 @@ func asJSON(s inspect.State, v any, limit int) (shown inspect.State) {
 	shown.Cut = max(len(text)-limit, 0)
 	shown.Text = strings.ToValidUTF8(string(text[:len(text)-shown.Cut]), "")
 	return shown
+}
+
+// maxListedValues bounds the values of a page of StoredGrains.
+const maxListedValues = 384 << 10
+
+// listedFrom is where a page of StoredGrains begins: behind a key of a shard.
+type listedFrom struct {
+	Space int    `json:"space"` // its number among the namespaces
+	Names string `json:"names"` // of these
+	Shard int    `json:"shard"`
+	After exact  `json:"after"` // "" for the first
+}
+
+// storedQuery asks for what is stored of grains of a program that lie in a shard.
+type storedQuery struct {
+	inspect.StoredQuery
+	Prefix    exact      `json:"prefix"`
+	From      listedFrom `json:"from"`
+	Namespace string     `json:"namespace"`
+}
+
+// storedRow is inspect.StoredGrain between nodes.
+type storedRow struct {
+	inspect.StoredGrain
+	Key exact `json:"key"`
+}
+
+// storedRows are the grains of a part of a shard; More says that there are others behind them.
+type storedRows struct {
+	Rows []storedRow `json:"rows"`
+	More bool        `json:"more,omitempty"`
+}
+
+// StoredGrains lists what is stored of the grains of a kind, a page at a time. The values are read by a node that has the
+// kind, of the program that stored them.
+func StoredGrains(ctx context.Context, o *Operator, q inspect.StoredQuery) (p inspect.StoredGrains, err error) {
+	p.Cluster, p.Grains = o.clusterName(), []inspect.StoredGrain{}
+	part := storedQuery{StoredQuery: q, Prefix: exact(q.Prefix)}
+	spaces, _ := o.spaces(ctx)
+	slices.Sort(spaces)
+	part.From.Names = strings.Join(spaces, "\x00")
+	if text, err := base64.RawURLEncoding.DecodeString(q.From); q.From != "" && (err != nil || json.Unmarshal(text, &part.From) != nil) {
+		return p, fmt.Errorf("%w: %q is no place where a page begins", raysys.ErrBadOption, q.From)
+	}
+	reg, err := o.Node.Registry()
+	if err != nil {
+		return p, err
+	}
+	for spaces = strings.Split(part.From.Names, "\x00"); len(p.Grains) == 0; {
+		if part.From.Space >= len(spaces) || part.From.Shard >= registry.Shards(reg) {
+			return p, nil
+		}
+		part.Namespace = spaces[part.From.Space]
+		rows, err := storedRowsOf(ctx, o, &part)
+		if err != nil {
+			return p, fmt.Errorf("read what is stored of kind %q: %w", q.Kind, err)
+		}
+		for _, r := range rows.Rows {
+			r.StoredGrain.Key, part.From.After = string(r.Key), r.Key
+			p.Grains = append(p.Grains, r.StoredGrain)
+		}
+		if !rows.More {
+			part.From.Shard, part.From.After = part.From.Shard+1, ""
+		}
+		if part.From.Shard == registry.Shards(reg) {
+			part.From.Space, part.From.Shard = part.From.Space+1, 0
+		}
+	}
+	if part.From.Space < len(spaces) {
+		next, _ := json.Marshal(part.From)
+		p.Next = base64.RawURLEncoding.EncodeToString(next)
+	}
+	return p, nil
+}
+
+// storedRowsOf has a node that has the kind read them with their values, or reads them here without.
+func storedRowsOf(ctx context.Context, o *Operator, q *storedQuery) (rows storedRows, err error) {
+	if !q.Values {
+		return ownStored(o, ctx, *q)
+	}
+	knows, _ := storedOn(ctx, o, q.Kind)
+	at, ok := knows[q.Namespace]
+	if !ok {
+		here := *q
+		here.Values = false
+		rows, err = ownStored(o, ctx, here)
+		for i := range rows.Rows {
+			rows.Rows[i].Why = "no node that answers has the kind"
+		}
+		return rows, err
+	}
+	silent, err := ask(ctx, o, at.Node, "stored", *q, func(_ core.NodeKey, a storedRows) { rows = a })
+	if len(silent) > 0 {
+		err = fmt.Errorf("%w: %s", raysys.ErrUnreachable, silent[0])
+	}
+	return rows, err
+}
+
+// storedOn finds a node that has the kind, by namespace.
+func storedOn(ctx context.Context, o *Operator, kind string) (knows map[string]core.NodeKey, err error) {
+	knows = map[string]core.NodeKey{}
+	_, err = ask(ctx, o, "", "states", stateQuery{Grain: exact(kind + "/")}, func(k core.NodeKey, a statesAnswer) {
+		if a.Knows {
+			knows[a.Namespace] = k
+		}
+	})
+	return knows, err
+}
+
+// ownStored reads what is stored of grains, and decodes their values where the query asks for them.
+func ownStored(o *Operator, ctx context.Context, q storedQuery) (a storedRows, err error) {
+	reg, err := o.Node.Registry()
+	if err != nil {
+		return a, err
+	}
+	of := graindir.Query{Kind: q.Kind, Prefix: string(q.Prefix), Shard: q.From.Shard, Listed: true, Namespace: q.Namespace}
+	if q.From.After != "" {
+		of.From.Key = string(q.From.After) + "\x00" // the least key behind it
+	}
+	page, err := runner.Wait(ctx, func(done func(graindir.Page, error)) { registry.StoredPage(reg, of, done) })
+	if err != nil {
+		return a, err
+	}
+	for _, r := range page.Records {
+		if r.Family == graindir.StoredCounter {
+			row := storedRow{Key: exact(r.Key)}
+			if row.Namespace, row.Turn, row.States = q.Namespace, r.Counter.Turn, []inspect.State{}; r.Bad != nil {
+				row.Why = r.Bad.Error()
+			}
+			a.Rows = append(a.Rows, row)
+			continue
+		}
+		row, t := &a.Rows[len(a.Rows)-1], graindir.ReadTally(r.Data)
+		switch r.Family {
+		case graindir.StoredCounts:
+			row.Keys, row.Messages = int(t.N), int(t.Size)
+		case graindir.StoredState:
+			row.States = append(row.States, inspect.State{Name: r.Name, Bytes: int(t.Size)})
+		default:
+			row.States = append(row.States, inspect.State{Name: r.Name, Bytes: int(t.Size), Entries: int(t.N)})
+		}
+	}
+	if a.More = page.More; q.Values && len(a.Rows) > 0 {
+		of.Listed = false
+		err = addValues(ctx, o, of, &a)
+	}
+	all := len(a.Rows)
+	a.Rows = bounded(a.Rows)
+	a.More = a.More || len(a.Rows) < all
+	return a, err
+}
+
+// addValues adds the values, and leaves out rows at the end for which there is no room.
+func addValues(ctx context.Context, o *Operator, of graindir.Query, a *storedRows) error {
+	n, used := 0, 0
+	read := func(key string, list []grainengine.NamedValue, turn uint64, bad error) bool {
+		for n < len(a.Rows) && string(a.Rows[n].Key) < key {
+			n++
+		}
+		if n == len(a.Rows) || string(a.Rows[n].Key) != key { // it is new
+			return n < len(a.Rows)
+		}
+		row, size := &a.Rows[n], 0
+		states := slices.Clone(row.States)
+		for _, v := range list {
+			i := slices.IndexFunc(states, func(s inspect.State) bool { return s.Name == v.Name })
+			if i < 0 { // it has the zero value
+				i, states = len(states), append(states, inspect.State{Name: v.Name})
+			}
+			states[i], _ = shownAs(ctx, states[i], v.Value, maxListedValues-size) // the context's end is seen later
+			size += len(states[i].JSON) + len(states[i].Text)
+		}
+		if used += size; used > maxListedValues && n > 0 {
+			a.Rows, a.More = a.Rows[:n], true
+			return false
+		}
+		if n, row.Turn, row.States = n+1, turn, states; bad != nil {
+			row.Why = bad.Error()
+		}
+		return true
+	}
+	_, err := grainengine.StoredValues(ctx, o.Grains, of, read)
+	return err
 }

@@ -33,6 +33,7 @@ type Source interface {
 	Groups(ctx context.Context, id string, limit int) (inspect.Groups, error)
 	Streams(context.Context) (inspect.Streams, error)
 	Schedules(ctx context.Context, prefix string, limit int) (inspect.Schedules, error)
+	StoredGrains(context.Context, inspect.StoredQuery) (inspect.StoredGrains, error)
 	Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (inspect.Logs, error)
 	Get(ctx context.Context, text string) (inspect.Found, error)
 	Timeline(context.Context, inspect.TimelineQuery, io.Writer) (inspect.Timeline, error)
@@ -76,6 +77,10 @@ var kinds = map[string]kind{
 	"schedules": {"prefix limit", func(ctx context.Context, s Source, p *parameters) (any, error) {
 		return s.Schedules(ctx, p.Get("prefix"), p.whole("limit", 1000))
 	}},
+	"states": {"kind prefix values from", func(ctx context.Context, s Source, p *parameters) (any, error) {
+		q := inspect.StoredQuery{Kind: p.Get("kind"), Prefix: p.Get("prefix"), Values: p.boolean("values"), From: p.Get("from")}
+		return s.StoredGrains(ctx, q)
+	}},
 	"logs":     {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
 	"timeline": {"for function", nil}, // which is a file: see Server.timeline
 }
@@ -104,6 +109,7 @@ func read(query url.Values, takes string) (*parameters, error) {
 	p.duration("for")
 	p.boolean("detached")
 	p.boolean("follow")
+	p.boolean("values")
 	return p, errors.Join(p.bad...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -390,4 +391,64 @@ func FuzzPage(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestListedPages: a listed page says of each grain how many keys, messages, bytes of States and entries there are,
+// whatever the States are called; what is large to count ends a page, and each grain is in one.
+func TestListedPages(t *testing.T) {
+	e := served(t)
+	put := func(key string, entries int) {
+		g := grain{ns: "other", id: graindir.ID{Kind: "account", Key: key}}
+		b := shardlog.Batch{Puts: []shardlog.Put{
+			{Key: g.counterKey(), Value: appendCounter(graindir.Counter{Turn: 7})},
+			{Key: g.stateKey("odd"), Value: make([]byte, 9)},
+			{Key: g.sidePrefix(graindir.SideOutbox) + "12345678", Value: []byte{1}},
+			{Key: g.sidePrefix(graindir.SideKeys) + "12345678", Value: append([]byte{1, 1, 1}, make([]byte, 24)...)},
+			{Key: g.sidePrefix(graindir.SideKeys), Value: []byte{1, 5}},
+			{Key: g.replyKey(raysys.TaskID{Lo: 1}), Value: (&replies.Reply{Kind: replies.OfKey}).Append(nil)},
+			{Key: g.replyKey(raysys.TaskID{Lo: 2}), Value: replyOf(aliveNode)},
+		}}
+		for i := range entries {
+			name := string(wire.AppendBytes(nil, []string{"A", "B"}[i*2/entries])) + fmt.Sprintf("%06d", i)
+			b.Puts = append(b.Puts, shardlog.Put{Key: g.sidePrefix(graindir.SideEntries) + name, Value: make([]byte, 2)})
+		}
+		if _, err := e.reg.led[0].shard.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := []string{"a", "a\x00b", "c", "d"}
+	for i, key := range keys {
+		put(key, 3000*(i%2+1)) // of pageBytes, about two make a page
+	}
+	var got []string
+	pages := 0
+	q := graindir.Query{Kind: "account", Listed: true, Namespace: "other"}
+	for more := true; more; pages++ {
+		answer := make(chan graindir.Page, 1)
+		StoredPage(e.reg, q, func(p graindir.Page, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			answer <- p
+		})
+		p := <-answer
+		for _, r := range p.Records {
+			if r.Family == graindir.StoredCounter {
+				got = append(got, fmt.Sprintf("%q turn %d", r.Key, r.Counter.Turn))
+			} else {
+				got = append(got, fmt.Sprintf("%c%s %v", r.Family, r.Name, graindir.ReadTally(r.Data)))
+			}
+			q.From.Key = r.Key + "\x00"
+		}
+		more = p.More
+	}
+	var want []string
+	for i, key := range keys {
+		n := uint64(1500 * (i%2 + 1))
+		want = append(want, fmt.Sprintf("%q turn 7", key), fmt.Sprint("n ", graindir.Tally{N: 4, Size: 1}), fmt.Sprint("sodd ", graindir.Tally{N: 1, Size: 9}),
+			fmt.Sprint("mA ", graindir.Tally{N: n, Size: 10 * n}), fmt.Sprint("mB ", graindir.Tally{N: n, Size: 10 * n}))
+	}
+	if !slices.Equal(got, want) || pages < 2 || pages > 4 {
+		t.Errorf("in %d pages: %q, want %q", pages, got, want)
+	}
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/graindir"
+	"github.com/raysys/raysys/internal/replies"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/shardlog"
 	"github.com/raysys/raysys/internal/wire"
@@ -136,7 +138,7 @@ const maxPageGrains = 1000
 
 // StoredPage is graindir.States.Page.
 func StoredPage(r *Registry, q graindir.Query, done func(graindir.Page, error)) {
-	a := &asked[graindir.Page]{operation: &page{r.cfg.Namespace, q}, done: func(p graindir.Page, err error) {
+	a := &asked[graindir.Page]{operation: &page{cmp.Or(q.Namespace, r.cfg.Namespace), q}, done: func(p graindir.Page, err error) {
 		for i := range p.Records {
 			if s := &p.Records[i]; s.Family == graindir.StoredCounter {
 				s.Counter, s.Bad = readCounter(s.Data)
@@ -158,7 +160,11 @@ func (*page) shardKey() string { return "" }
 func (o *page) append(dst []byte) []byte {
 	dst = wire.AppendBytes(wire.AppendBytes(wire.AppendBytes(dst, o.ns), o.Kind), o.Prefix)
 	dst = wire.AppendBytes(append(wire.AppendBytes(dst, o.From.Key), o.From.Family), o.From.Name)
-	return appendNames(dst, o.States)
+	dst = appendNames(dst, o.States)
+	if o.Listed {
+		dst = append(dst, 1)
+	}
+	return dst
 }
 
 func (o *page) read(r *wire.Reader) error {
@@ -167,6 +173,7 @@ func (o *page) read(r *wire.Reader) error {
 	if o.States = readNames[string](r); len(o.States) > maxNames {
 		return fmt.Errorf("%w: %d states of one kind", wire.ErrCorrupt, len(o.States))
 	}
+	o.Listed = r.Len() > 0 && r.Byte() == 1
 	return r.Err()
 }
 
@@ -221,6 +228,15 @@ func (o *page) stored(l *leader) (p graindir.Page) {
 			return false
 		}
 		grains++
+		if o.Listed {
+			add(g.id.Key, graindir.Side{Family: graindir.StoredCounter, Data: rec.Value})
+			tallies, looked := g.tallies(l)
+			for _, s := range tallies {
+				add(g.id.Key, s)
+			}
+			size += looked * lookedBytes
+			return true
+		}
 		if last.Family == 0 {
 			add(g.id.Key, graindir.Side{Family: graindir.StoredCounter, Data: rec.Value})
 		}
@@ -250,4 +266,52 @@ func (o *page) stored(l *leader) (p graindir.Page) {
 		return !p.More
 	})
 	return p
+}
+
+// lookedBytes is what a record that was counted takes of a page.
+const lookedBytes = 64
+
+// tallies say what is stored of the grain; looked is how many records that are.
+func (g *grain) tallies(l *leader) (list []graindir.Side, looked int) {
+	scan := func(prefix string, f func(name string, data []byte)) {
+		l.shard.Scan(prefix, func(key string, rec shardlog.Record) bool {
+			looked++
+			f(key[len(prefix):], rec.Value)
+			return true
+		})
+	}
+	add := func(family byte, name string, t graindir.Tally) {
+		list = append(list, graindir.Side{Family: family, Name: name, Data: t.Append(nil)})
+	}
+	var counts, m graindir.Tally
+	scan(g.sidePrefix(graindir.SideOutbox), func(string, []byte) { counts.Size++ })
+	scan(g.sidePrefix(graindir.SideKeys), func(name string, data []byte) {
+		counts.N += uint64(replies.CountKeys(graindir.Side{Family: graindir.SideKeys, Name: name, Data: data}))
+	})
+	scan(strings.TrimSuffix(g.replyKey(raysys.TaskID{}), string(make([]byte, 16))), func(id string, data []byte) {
+		if len(id) == 16 { // else it is of a grain whose key begins so
+			counts.N += uint64(replies.CountKeys(graindir.Side{Data: data}))
+		}
+	})
+	add(graindir.StoredCounts, "", counts)
+	scan(g.stateKey(""), func(name string, data []byte) {
+		if !strings.Contains(name, "\x00") {
+			add(graindir.StoredState, name, graindir.Tally{N: 1, Size: uint64(len(data))})
+		}
+	})
+	field := ""
+	scan(g.sidePrefix(graindir.SideEntries), func(name string, data []byte) {
+		r := wire.NewReader([]byte(name))
+		if f := r.String(); f != field && m.N > 0 {
+			add(graindir.SideEntries, field, m)
+			field, m = f, graindir.Tally{}
+		} else {
+			field = f
+		}
+		m.N, m.Size = m.N+1, m.Size+uint64(len(name)+len(data))
+	})
+	if m.N > 0 {
+		add(graindir.SideEntries, field, m)
+	}
+	return list, looked
 }

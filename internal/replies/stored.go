@@ -124,5 +124,23 @@ func Owner(record []byte) (owner core.NodeKey, owned bool) {
 	return p.Owner, true
 }
 
+// CountKeys is how many keys of calls a stored reply has, or a record of the family graindir.SideKeys.
+func CountKeys(s graindir.Side) int {
+	if s.Family != graindir.SideKeys {
+		p, err := Read(graindir.StoredReply{Data: s.Data})
+		if err != nil || p.Kind != OfKey {
+			return 0
+		}
+		return 1
+	}
+	r := wire.NewReader(s.Data)
+	if format := r.Byte(); format != keysFormat || s.Name == "" {
+		return 0
+	}
+	r.Uvarint()
+	r.Uvarint()
+	return r.Len() / 8
+}
+
 // Over reports whether the time for which the reply is kept has passed.
 func (p *Reply) Over(now time.Time) bool { return p.Until != 0 && now.UnixMilli() > p.Until }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/raysys/raysys/inspect"
@@ -200,4 +201,34 @@ func receivers(b *strings.Builder, list []inspect.Receiver, left int) {
 	if left > 0 && len(list) > 0 {
 		fmt.Fprintf(b, "  and %d to others, or of turns that are not stored yet\n", left)
 	}
+}
+
+// StatesTable writes a page of what is stored of grains for people.
+func StatesTable(w io.Writer, p inspect.StoredGrains, first bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if first {
+		fmt.Fprintln(t, "KEY\tPROGRAM\tTURN\tENTRIES\tKEYS\tMESSAGES\tSTATES")
+	}
+	for i := range p.Grains {
+		g := &p.Grains[i]
+		entries, states := 0, []string{}
+		for _, s := range g.States {
+			entries += s.Entries
+			states = append(states, fmt.Sprintf("%s %d bytes", s.Name, s.Bytes))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", orDash(g.Key), orDash(g.Namespace), g.Turn, entries, g.Keys, g.Messages,
+			orDash(strings.Join(states, ", ")))
+		for _, s := range g.States {
+			if text := string(s.JSON) + s.Text; text != "" {
+				fmt.Fprintf(t, "  %s %s\n", s.Name, text)
+			}
+			if s.Why != "" {
+				fmt.Fprintf(t, "  %s: %s\n", s.Name, s.Why)
+			}
+		}
+		if g.Why != "" {
+			fmt.Fprintf(t, "  %s\n", g.Why)
+		}
+	}
+	return t.Flush()
 }

@@ -213,6 +213,14 @@ func (p *page) Schedules(ctx context.Context, prefix string, limit int) (inspect
 	return read[inspect.Schedules](ctx, p, "schedules", query("prefix", prefix, "limit", strconv.Itoa(limit)))
 }
 
+func (p *page) StoredGrains(ctx context.Context, q inspect.StoredQuery) (inspect.StoredGrains, error) {
+	values := ""
+	if q.Values {
+		values = "true"
+	}
+	return read[inspect.StoredGrains](ctx, p, "states", query("kind", q.Kind, "prefix", q.Prefix, "values", values, "from", q.From))
+}
+
 func (p *page) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (all inspect.Logs, err error) {
 	asks := query("node", string(q.Node), "driver", q.Driver, "function", q.Function, "lines", number(q.Limit))
 	if follow == nil {

@@ -59,6 +59,8 @@ type Reader interface {
 	Streams(ctx context.Context) (inspect.Streams, error)
 	// Schedules asks the leaders of shards for the schedules whose names begin with a prefix, the limit soonest. Shards without an answer are in it.
 	Schedules(ctx context.Context, prefix string, limit int) (inspect.Schedules, error)
+	// StoredGrains asks the leaders of shards for a page of what is stored of grains.
+	StoredGrains(ctx context.Context, q inspect.StoredQuery) (inspect.StoredGrains, error)
 	// Logs asks all nodes, or one, for the last lines that their programs wrote. Nodes that have none to give are in it. ErrNotFound when there
 	// is none of that name.
 	// With follow it goes on until ctx ends, and calls follow with these lines and those that come.
