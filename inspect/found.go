@@ -25,7 +25,7 @@ type Thing struct {
 	Value      *raysys.Explanation `json:"value,omitempty"`      // where the value is, how it was made, why it is lost
 	Grains     []Grain             `json:"grains,omitempty"`     // of a grain, its activations
 	States     []State             `json:"states,omitempty"`     // of a grain, what is stored of it
-	Outbox     []StoredOutbox      `json:"outbox,omitempty"`     // of a grain that is on no node, its messages that have not arrived
+	Outbox     []StoredOutbox      `json:"outbox,omitempty"`     // of a grain on no node, its messages to others
 	Group      *GroupStatus        `json:"group,omitempty"`
 	Schedule   *Schedule           `json:"schedule,omitempty"`
 	Argument   *State              `json:"argument,omitempty"` // of a job that has not settled: up to 4 KiB

@@ -71,6 +71,9 @@ type GrainQuery struct {
 	Key   string        `json:"key,omitempty"`  // how their keys begin
 	Node  raysys.NodeID `json:"node,omitempty"` // where they are; "" for all
 	Limit int           `json:"limit,omitempty"`
+	// Outbox asks for grains alone whose messages to others are above half of their bound, or have waited for a
+	// minute; with their receivers.
+	Outbox bool `json:"outbox,omitempty"`
 }
 
 // Grains is the grains of a cluster that are in memory, at one moment.
@@ -98,15 +101,15 @@ type Grain struct {
 	// Outbox is how many messages of a Durable grain have not arrived, with those of turns that are not stored yet.
 	Outbox int `json:"outbox,omitempty"`
 	// OutboxAge, in nanoseconds, is how long the oldest of them has waited on this node. Receivers are those with the
-	// most of them, at most 5. Node.Get alone says both.
+	// most of them, at most 5. Node.Get says both, and Node.Grains with GrainQuery.Outbox.
 	OutboxAge time.Duration `json:"outboxAge,omitempty"`
 	Receivers []Receiver    `json:"receivers,omitempty"`
 }
 
 // Receiver is a grain to which another has messages that have not arrived.
 type Receiver struct {
-	// To is kind/key, the key quoted as in Go where it does not print. "unreadable:..." names a message that the grain's
-	// program cannot read: those behind it wait.
+	// To is kind/key, the key quoted as in Go where it does not print. "unreadable:..." names a message that the
+	// grain's program cannot read: those behind it wait.
 	To       string `json:"to"`
 	Messages int    `json:"messages"`
 	Tries    int    `json:"tries,omitempty"` // to deliver the next one, in vain

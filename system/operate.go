@@ -103,9 +103,9 @@ func (n *Node) Get(ctx context.Context, text string) (inspect.Found, error) {
 	return operate.Get(ctx, n.operator, text)
 }
 
-// StoredGrains lists what is stored of the grains of a Durable kind, a page at a time: the next one begins at Next. No turn
-// runs and no grain is activated. A kind of which nothing is stored has an empty page. grains.Stored reads the values in a
-// program.
+// StoredGrains lists what is stored of the grains of a Durable kind, a page at a time: the next one begins at Next. No
+// turn runs and no grain is activated. A kind of which nothing is stored has an empty page. grains.Stored reads the
+// values in a program.
 func (n *Node) StoredGrains(ctx context.Context, q inspect.StoredQuery) (inspect.StoredGrains, error) {
 	return operate.StoredGrains(ctx, n.operator, q)
 }
@@ -117,9 +117,9 @@ func (n *Node) Cancel(ctx context.Context, text string) (inspect.Thing, error) {
 }
 
 // DropMessages removes the messages of a Durable grain, kind/key, to a receiver, which Get shows, for good, and returns
-// how many. One that is on its way may still arrive. Of a grain that is on no node the leader of its shard removes them.
-// The error matches raysys.ErrNotFound where there are no such messages, raysys.ErrBadOption where programs of several
-// namespaces have some, and raysys.ErrUnreachable where nodes do not answer, or the store does not within 2 s.
+// how many. One that is on its way may still arrive. Those of a grain that is on no node the leader of its shard
+// removes. The error matches raysys.ErrNotFound where there are no such messages, raysys.ErrBadOption where programs of
+// several namespaces have some, and raysys.ErrUnreachable where nodes do not answer, or the store does not within 2 s.
 func (n *Node) DropMessages(ctx context.Context, grain, receiver string) (int, error) {
 	return operate.DropMessages(ctx, n.operator, grain, receiver)
 }

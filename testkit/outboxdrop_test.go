@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/inspect"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -63,5 +64,39 @@ func TestDropMessagesOfANode(t *testing.T) {
 		if got = <-heard; got != 1 && got != 4 {
 			t.Errorf("message %d arrives", got)
 		}
+	}
+}
+
+// TestMessagesThatPileUp: an operator is told of grains whose messages are above half of their bound, and of no others.
+func TestMessagesThatPileUp(t *testing.T) {
+	table := raysys.NewTable()
+	wait := make(chan struct{})
+	bystanders := grains.DefineIn[bystander](table, "bystander")
+	hear := grains.Action(bystanders, "hear", func(*bystander, context.Context, int) error {
+		<-wait
+		return nil
+	})
+	kind := grains.DefineIn[herald](table, "herald", grains.Durable())
+	tell := grains.Action(kind, "tell", func(h *herald, ctx context.Context, n int) (err error) {
+		for range n {
+			h.N.Value++
+			err = errors.Join(err, hear.Tell(ctx, bystanders.Get("r"), h.N.Value))
+		}
+		return err
+	})
+	k := testkit.New(t, testkit.Table(table), testkit.Nodes(2), testkit.Loose())
+	t.Cleanup(func() { close(wait) })
+	ctx := k.Context()
+	for key, n := range map[string]int{"few": 1000, "many": 2048} {
+		for ; n > 0; n -= 512 {
+			if _, err := tell.Call(ctx, kind.Get(key), min(n, 512)).Get(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, err := k.Cluster().Node(1).Grains(ctx, inspect.GrainQuery{Outbox: true})
+	if err != nil || all.Count != 1 || all.Grains[0].Key != "many" || all.Grains[0].Outbox != 2048 ||
+		len(all.Grains[0].Receivers) != 1 || all.Grains[0].Receivers[0].Messages != 2048 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

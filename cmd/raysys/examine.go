@@ -24,7 +24,7 @@ func examine(at client.Where) (*doctor.Doctor, func() error, error) {
 	}
 	m := &mesh{at: at}
 	d := &doctor.Doctor{
-		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv, at}, Status: m.status, Streams: m.streams, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
+		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv, at}, Status: m.status, Streams: m.streams, Outboxes: m.outboxes, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
 		Version: system.Version(), Greet: doctor.Greet, NATS: os.Getenv("RAYSYS_NATS"),
 		StoredNATS: func(ctx context.Context) (string, error) {
 			r, err := natskey.Read(ctx, kv)
@@ -94,6 +94,13 @@ func (m *mesh) status(ctx context.Context) (s client.Status, err error) {
 		}
 	}
 	return m.obs.Status(ctx)
+}
+
+func (m *mesh) outboxes(ctx context.Context) (inspect.Grains, error) {
+	if m.obs == nil {
+		return inspect.Grains{}, errors.New("the status comes first")
+	}
+	return m.obs.Grains(ctx, inspect.GrainQuery{Outbox: true})
 }
 
 func (m *mesh) streams(ctx context.Context) (inspect.Streams, error) {

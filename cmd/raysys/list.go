@@ -275,10 +275,10 @@ for, on whatever node that is, down to work that waits for no other: which runs,
 func statesCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "states KIND", Short: "Show what is stored of the grains of a durable kind",
-		Long: `Show what is stored of the grains of a durable kind, program by program and shard by shard: key, turns, States and their bytes,
-entries of Maps, keys of calls, and messages to others that have not arrived. No turn runs and no grain is activated. With --values also what the
-States and Maps say, as a node that has the kind reads it: a value of more than 384 KiB is cut, and one that holds references is not shown.
--o json has a line for each grain: an export.`,
+		Long: `Show what is stored of the grains of a durable kind, program by program and shard by shard: key, turns,
+States and their bytes, entries of Maps, keys of calls, and messages to others that have not arrived. No turn runs and no
+grain is activated. With --values also what the States and Maps say, as a node that has the kind reads it: a value of more
+than 384 KiB is cut, and a grain with one that may hold references has none. -o json has a line for each grain: an export.`,
 		Example: "  raysys list states bank.purse --prefix eu/ --values -o json >purses.jsonl",
 		Args:    oneArgument("the name of one durable kind: raysys list grains shows those of grains in memory"),
 	}
@@ -302,7 +302,9 @@ States and Maps say, as a node that has the kind reads it: a value of more than 
 }
 
 // listStates writes all pages, each of which has the time of a command.
-func listStates(ctx context.Context, w io.Writer, c client.Reader, q inspect.StoredQuery, lines bool, timeout time.Duration) error {
+func listStates(
+	ctx context.Context, w io.Writer, c client.Reader, q inspect.StoredQuery, lines bool, timeout time.Duration,
+) error {
 	count := 0
 	for more := true; more; more = q.From != "" {
 		err := limited(ctx, timeout, func(ctx context.Context) error {
@@ -336,8 +338,8 @@ func listStates(ctx context.Context, w io.Writer, c client.Reader, q inspect.Sto
 		case err != nil:
 			return fmt.Errorf("%w: run raysys doctor", err)
 		}
-		return fmt.Errorf("%w: nothing is stored of a grain of kind %s whose key begins with %q; of a kind that is not durable only "+
-			"raysys get KIND/KEY shows what is stored", client.ErrNotFound, q.Kind, q.Prefix)
+		return fmt.Errorf("%w: nothing is stored of a grain of kind %s whose key begins with %q; of a kind that is "+
+			"not durable only raysys get KIND/KEY shows what is stored", client.ErrNotFound, q.Kind, q.Prefix)
 	})
 }
 

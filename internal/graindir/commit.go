@@ -85,8 +85,8 @@ type Query struct {
 	States []string // their names; others are left out
 	Prefix string   // of the grains' keys
 	From   Stored   // the last record of the page before; zero for the first page
-	// Listed asks for what there is and not for what it says, for an operator: States of any name, and all entries of one
-	// field of a Map together, each with a Tally in place of its data. A grain is in one page: From is a Key.
+	// Listed asks for what there is and not for what it says, for an operator: States of any name, and all entries of
+	// one field of a Map together, each with a Tally in place of its data. A grain is in one page: From is a Key.
 	Listed    bool
 	Namespace string // of the program; "" for that of the node
 }
@@ -96,7 +96,9 @@ type Query struct {
 type Tally struct{ N, Size uint64 }
 
 // Append appends the tally; ReadTally reads it, and is zero for what is none.
-func (t Tally) Append(dst []byte) []byte { return wire.AppendUvarint(wire.AppendUvarint(dst, t.N), t.Size) }
+func (t Tally) Append(dst []byte) []byte {
+	return wire.AppendUvarint(wire.AppendUvarint(dst, t.N), t.Size)
+}
 
 // ReadTally reads what Append wrote.
 func ReadTally(data []byte) Tally {

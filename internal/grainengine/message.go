@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -339,6 +340,14 @@ func WaitingOf(g *Active, most int) (w outbox.Waiting) {
 	return w
 }
 
+// longWait is how long a message waits before MessagesLate says so.
+const longWait = time.Minute
+
+// MessagesLate reports whether messages of a grain are above half of their bound, or have waited for a minute.
+func MessagesLate(g *Active) bool {
+	return MessagesOf(g) > 0 && g.a.tenure.durable.sender.Load().Late(longWait)
+}
+
 // ShownReceiver is the receiver of a message in words. Its key is quoted where it does not print, and never cut.
 func ShownReceiver(to string) string {
 	kind, key, grain := strings.Cut(to, "\x00")
@@ -360,8 +369,8 @@ func isFor(m *outbox.Message, to string) bool {
 	return m.To != "" && (strings.Replace(m.To, "\x00", "/", 1) == to || ShownReceiver(m.To) == to)
 }
 
-// StoredReceiver is the receiver of a stored message, as ShownReceiver has it; err is why that cannot be read, where its
-// name is shown. isFor reports whether a drop of messages to a receiver is of this one too.
+// StoredReceiver is the receiver of a stored message, as ShownReceiver has it; err is why that cannot be read, where
+// its name is shown. isOf reports whether a drop of messages to a receiver is of this one too.
 func StoredReceiver(name string, data []byte) (shown string, isOf func(to string) bool, err error) {
 	m, err := outbox.ReadMessage(graindir.Side{Family: graindir.SideOutbox, Name: name, Data: data})
 	switch {

@@ -326,7 +326,8 @@ type NamedValue struct {
 // StoredValues reads what is stored of the grains of a kind that lie in a shard, as q says, and yields the values of
 // each. known is false where the table has no such kind.
 func StoredValues(
-	ctx context.Context, e *Engine, q graindir.Query, yield func(key string, list []NamedValue, turn uint64, err error) bool,
+	ctx context.Context, e *Engine, q graindir.Query,
+	yield func(key string, list []NamedValue, turn uint64, err error) bool,
 ) (known bool, err error) {
 	entry := e.cfg.Table.Lookup("grain", q.Kind)
 	if entry == nil {
@@ -350,7 +351,8 @@ func StoredValues(
 
 // eachInShard is EachStored for one shard. over says that yield wants no more.
 func eachInShard(
-	ctx context.Context, k *kind, e *Engine, q graindir.Query, yield func(key string, g any, turn uint64, err error) bool,
+	ctx context.Context, k *kind, e *Engine, q graindir.Query,
+	yield func(key string, g any, turn uint64, err error) bool,
 ) (over bool, err error) {
 	for _, d := range k.states {
 		q.States = append(q.States, d.name)

@@ -334,19 +334,23 @@ func (f *finding) grain() {
 // ownGrainOf lists the activations of one grain on this node.
 func ownGrainOf(o *Operator, _ context.Context, name exact) (p page[grainRow], err error) {
 	for _, g := range grainengine.FindActive(o.Grains, grainOf(name)) {
-		row := ownGrain(o, &g)
-		w := grainengine.WaitingOf(&g, shownReceivers)
-		row.OutboxAge = w.Oldest
-		for _, r := range w.Receivers {
-			one := inspect.Receiver{To: grainengine.ShownReceiver(r.To), Messages: r.Messages, Tries: r.Tries}
-			if r.Why != nil {
-				one.Why = r.Why.Error()
-			}
-			row.Receivers = append(row.Receivers, one)
-		}
-		p.Rows = append(p.Rows, row)
+		p.Rows = append(p.Rows, withReceivers(ownGrain(o, &g), &g))
 	}
 	return p, nil
+}
+
+// withReceivers is the row of a grain with the receivers of its messages.
+func withReceivers(row grainRow, g *grainengine.Active) grainRow {
+	w := grainengine.WaitingOf(g, shownReceivers)
+	row.OutboxAge = w.Oldest
+	for _, r := range w.Receivers {
+		one := inspect.Receiver{To: grainengine.ShownReceiver(r.To), Messages: r.Messages, Tries: r.Tries}
+		if r.Why != nil {
+			one.Why = r.Why.Error()
+		}
+		row.Receivers = append(row.Receivers, one)
+	}
+	return row
 }
 
 // Cancel ends a job, a task or a placement group by its name, its id or how that begins, and says what it was.

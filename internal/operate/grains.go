@@ -65,14 +65,18 @@ func ownGrains(o *Operator, _ context.Context, q grainsQuery) (page[grainRow], e
 		return cmp.Or(b.Mailbox-a.Mailbox, strings.Compare(a.ID.Kind, b.ID.Kind), strings.Compare(a.ID.Key, b.ID.Key))
 	}}
 	grainengine.EachActive(o.Grains, q.Kind, func(g grainengine.Active) {
-		if strings.HasPrefix(g.ID.Key, string(q.Key)) {
+		if strings.HasPrefix(g.ID.Key, string(q.Key)) && (!q.Outbox || grainengine.MessagesLate(&g)) {
 			rows.add(g)
 		}
 	})
 	rows.cut()
 	p.Count = rows.count
 	for i := range rows.rows {
-		p.Rows = append(p.Rows, ownGrain(o, &rows.rows[i]))
+		row := ownGrain(o, &rows.rows[i])
+		if q.Outbox {
+			row = withReceivers(row, &rows.rows[i])
+		}
+		p.Rows = append(p.Rows, row)
 	}
 	p.Rows = bounded(p.Rows)
 	return p, nil
@@ -237,7 +241,9 @@ func DropMessages(ctx context.Context, o *Operator, grain, to string) (int, erro
 }
 
 // whereStored finds which node leads the shard with the messages of a grain that no node has in memory.
-func whereStored(ctx context.Context, o *Operator, grain string, silent []string) (at raysys.NodeID, space string, err error) {
+func whereStored(
+	ctx context.Context, o *Operator, grain string, silent []string,
+) (at raysys.NodeID, space string, err error) {
 	spaces, mute := o.spaces(ctx)
 	found := 0
 	more, err := ask(ctx, o, "", "states", stateQuery{exact(grain), spaces}, func(k core.NodeKey, a statesAnswer) {
@@ -257,7 +263,8 @@ func whereStored(ctx context.Context, o *Operator, grain string, silent []string
 		err = fmt.Errorf("%w: no node that answers has messages of %s (no answer: %s)",
 			raysys.ErrUnreachable, grain, strings.Join(slices.Compact(silent), "; "))
 	default:
-		err = fmt.Errorf("%w: there are no messages of a grain %s: they have arrived, or there is none", raysys.ErrNotFound, grain)
+		err = fmt.Errorf("%w: there are no messages of a grain %s: they have arrived, or there is none",
+			raysys.ErrNotFound, grain)
 	}
 	return at, space, err
 }
@@ -265,8 +272,8 @@ func whereStored(ctx context.Context, o *Operator, grain string, silent []string
 // dropAgain is how long after a moment at which a grain was on a node its records are removed again.
 const dropAgain = 20 * time.Millisecond
 
-// dropStored removes messages of a grain that is on no node, from the records of its shard. One whose OnActivate fails is
-// on a node for moments.
+// dropStored removes messages of a grain that is on no node, from the records of its shard. One whose OnActivate fails
+// is on a node for moments.
 func dropStored(ctx context.Context, o *Operator, q dropQuery) (a dropped, err error) {
 	reg, err := o.Node.Registry()
 	if err != nil {
@@ -280,11 +287,12 @@ func dropStored(ctx context.Context, o *Operator, q dropQuery) (a dropped, err e
 		if len(grainengine.FindActive(o.Grains, id)) > 0 {
 			at = o.Name
 		} else {
-			n, at, err = registry.DropSides(ctx, reg, q.Namespace, id, graindir.SideOutbox, func(name string, data []byte) bool {
+			is := func(name string, data []byte) bool {
 				shown, isOf, _ := grainengine.StoredReceiver(name, data)
 				a.Here, to[shown] = true, true
 				return isOf(string(q.To))
-			})
+			}
+			n, at, err = registry.DropSides(ctx, reg, q.Namespace, id, graindir.SideOutbox, is)
 		}
 		if a.Count += n; at == "" || err != nil {
 			a.Receivers = slices.Sorted(maps.Keys(to))
@@ -293,7 +301,8 @@ func dropStored(ctx context.Context, o *Operator, q dropQuery) (a dropped, err e
 		select {
 		case <-time.After(dropAgain):
 		case <-ctx.Done():
-			return a, fmt.Errorf("%w: the grain is on node %s now: ask again: %w", raysys.ErrUnreachable, at, context.Cause(ctx))
+			return a, fmt.Errorf("%w: the grain is on node %s now: ask again: %w",
+				raysys.ErrUnreachable, at, context.Cause(ctx))
 		}
 	}
 }

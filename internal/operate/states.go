@@ -64,11 +64,15 @@ type stateQuery struct {
 	Spaces []string `json:"spaces"`
 }
 
-// storedStates shows the States of a grain, and its messages. What does not answer is missing: others were asked at the same time and say so.
-func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspect.State, messages []inspect.StoredOutbox) {
+// storedStates shows the States of a grain, and its messages. What does not answer is missing: others were asked at the
+// same time and say so.
+func storedStates(
+	ctx context.Context, o *Operator, q stateQuery,
+) (list []inspect.State, messages []inspect.StoredOutbox) {
 	var states []storedState
-	knows := map[string]core.NodeKey{}                         // by namespace: a node that has the kind
-	hosts, works := map[string]bool{}, map[core.NodeKey]bool{} // by namespace: there is one that takes grains of the kind
+	knows := map[string]core.NodeKey{} // by namespace: a node that has the kind
+	hosts := map[string]bool{}         // by namespace: there is a worker that has the kind
+	works := map[core.NodeKey]bool{}
 	for _, m := range o.Members() {
 		works[mesh.KeyOf(m)] = m.Works()
 	}
@@ -82,9 +86,11 @@ func storedStates(ctx context.Context, o *Operator, q stateQuery) (list []inspec
 	for i := range messages {
 		m := &messages[i]
 		if hosts[m.Namespace] {
-			m.Why = fmt.Sprintf("the leader of its shard has it woken, after a failure with pauses of up to %v", registry.WakeMost)
+			m.Why = fmt.Sprintf(
+				"the leader of its shard has it woken, after a failure with pauses of up to %v", registry.WakeMost)
 		} else {
-			m.Why = "no worker that answers has its kind: start a program that has it, or remove them: raysys outbox drop"
+			m.Why = "no worker that answers has its kind: start a program that has it, or remove them: " +
+				"raysys outbox drop"
 		}
 	}
 	for _, s := range states {
@@ -288,16 +294,20 @@ type storedRows struct {
 	More bool        `json:"more,omitempty"`
 }
 
-// StoredGrains lists what is stored of the grains of a kind, a page at a time. The values are read by a node that has the
-// kind, of the program that stored them.
+// StoredGrains lists what is stored of the grains of a kind, a page at a time. The values are read by a node that has
+// the kind, of the program that stored them.
 func StoredGrains(ctx context.Context, o *Operator, q inspect.StoredQuery) (p inspect.StoredGrains, err error) {
 	p.Cluster, p.Grains = o.clusterName(), []inspect.StoredGrain{}
 	part := storedQuery{StoredQuery: q, Prefix: exact(q.Prefix)}
 	spaces, _ := o.spaces(ctx)
 	slices.Sort(spaces)
 	part.From.Names = strings.Join(spaces, "\x00")
-	if text, err := base64.RawURLEncoding.DecodeString(q.From); q.From != "" && (err != nil || json.Unmarshal(text, &part.From) != nil) {
-		return p, fmt.Errorf("%w: %q is no place where a page begins", raysys.ErrBadOption, q.From)
+	if q.From != "" {
+		text, err := base64.RawURLEncoding.DecodeString(q.From)
+		err = cmp.Or(err, json.Unmarshal(text, &part.From))
+		if err != nil || part.From.Space < 0 || part.From.Shard < 0 {
+			return p, fmt.Errorf("%w: %q is no place where a page begins", raysys.ErrBadOption, q.From)
+		}
 	}
 	reg, err := o.Node.Registry()
 	if err != nil {
@@ -370,7 +380,9 @@ func ownStored(o *Operator, ctx context.Context, q storedQuery) (a storedRows, e
 	if err != nil {
 		return a, err
 	}
-	of := graindir.Query{Kind: q.Kind, Prefix: string(q.Prefix), Shard: q.From.Shard, Listed: true, Namespace: q.Namespace}
+	of := graindir.Query{
+		Kind: q.Kind, Prefix: string(q.Prefix), Shard: q.From.Shard, Listed: true, Namespace: q.Namespace,
+	}
 	if q.From.After != "" {
 		of.From.Key = string(q.From.After) + "\x00" // the least key behind it
 	}

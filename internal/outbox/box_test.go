@@ -503,6 +503,9 @@ func TestUnreadable(t *testing.T) {
 	if got := numbers(b); !slices.Equal(got, []uint64{1, 2}) {
 		t.Fatalf("%v are sent", got)
 	}
+	if s.Late(1) || !s.Late(0) {
+		t.Error("a message that has just come is late, or one that has waited for that long is not")
+	}
 	w := s.Waiting(2).Receivers
 	if len(w) != 2 || w[0].To != "unreadable:0000000000000003" || w[1].To != "unreadable:0000000000000005" || w[1].Why != later.Bad {
 		t.Errorf("%+v wait", w)

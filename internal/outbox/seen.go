@@ -51,10 +51,32 @@ func (s *Sender) Waiting(most int) (w Waiting) {
 	}
 	w.Oldest = time.Duration(now - since)
 	slices.SortFunc(w.Receivers, func(a, b Receiver) int {
-		return cmp.Or(cmp.Compare(min(len(a.Kind), 1), min(len(b.Kind), 1)), cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.To, b.To))
+		return cmp.Or(
+			cmp.Compare(min(len(a.Kind), 1), min(len(b.Kind), 1)), cmp.Compare(b.Messages, a.Messages),
+			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.To, b.To))
 	})
 	w.Receivers = w.Receivers[:min(most, len(w.Receivers))]
 	return w
+}
+
+// Late reports whether messages pile up: they are above half of their bound, or one has waited for that long on this
+// node.
+func (s *Sender) Late(long time.Duration) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box.N >= Max/2 || s.box.Size >= MaxBytes/2 {
+		return true
+	}
+	before := s.cfg.Runtime.Now() - int64(long)
+	for _, l := range s.box.lines {
+		if l.queue[0].since <= before {
+			return true
+		}
+	}
+	return false
 }
 
 // stamp notes when messages came to this node.

@@ -78,8 +78,9 @@ var kinds = map[string]kind{
 		return s.Schedules(ctx, p.Get("prefix"), p.whole("limit", 1000))
 	}},
 	"states": {"kind prefix values from", func(ctx context.Context, s Source, p *parameters) (any, error) {
-		q := inspect.StoredQuery{Kind: p.Get("kind"), Prefix: p.Get("prefix"), Values: p.boolean("values"), From: p.Get("from")}
-		return s.StoredGrains(ctx, q)
+		return s.StoredGrains(ctx, inspect.StoredQuery{
+			Kind: p.Get("kind"), Prefix: p.Get("prefix"), Values: p.boolean("values"), From: p.Get("from"),
+		})
 	}},
 	"logs":     {"node driver function lines follow", func(ctx context.Context, s Source, p *parameters) (any, error) { return s.Logs(ctx, p.logs(), nil) }},
 	"timeline": {"for function", nil}, // which is a file: see Server.timeline

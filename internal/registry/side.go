@@ -92,10 +92,12 @@ func EachSide(r *Registry, namespace string, id graindir.ID, family byte, f func
 // maxDropped bounds the records that one batch of DropSides removes.
 const maxDropped = 512
 
-// DropSides removes the Side records of a family that match, of a grain that lies in a shard which this node leads and is
-// on no node: one that is has them in memory. Else at says where it is. n is how many are removed, after an error too.
+// DropSides removes the Side records of a family that match, of a grain that lies in a shard which this node leads and
+// is on no node: one that is has them in memory. Else at says where it is. n is how many are removed, after an error
+// too.
 func DropSides(
-	ctx context.Context, r *Registry, namespace string, id graindir.ID, family byte, match func(name string, data []byte) bool,
+	ctx context.Context, r *Registry, namespace string, id graindir.ID, family byte,
+	match func(name string, data []byte) bool,
 ) (n int, at raysys.NodeID, err error) {
 	g := grain{ns: namespace, id: id}
 	prefix := g.sidePrefix(family)
@@ -108,7 +110,8 @@ func DropSides(
 			return true
 		})
 		for list := range slices.Chunk(keys, maxDropped) {
-			b := shardlog.Batch{Checks: []shardlog.Check{{Key: g.placementKey()}}, Deletes: list} // there is no placement
+			nowhere := []shardlog.Check{{Key: g.placementKey()}}
+			b := shardlog.Batch{Checks: nowhere, Deletes: list}
 			_, err := runner.Wait(ctx, func(done func(shardlog.Result, error)) {
 				if err := shard.Propose(b, done); err != nil {
 					done(shardlog.Result{}, err)
@@ -138,7 +141,8 @@ const maxPageGrains = 1000
 
 // StoredPage is graindir.States.Page.
 func StoredPage(r *Registry, q graindir.Query, done func(graindir.Page, error)) {
-	a := &asked[graindir.Page]{operation: &page{cmp.Or(q.Namespace, r.cfg.Namespace), q}, done: func(p graindir.Page, err error) {
+	op := &page{cmp.Or(q.Namespace, r.cfg.Namespace), q}
+	a := &asked[graindir.Page]{operation: op, done: func(p graindir.Page, err error) {
 		for i := range p.Records {
 			if s := &p.Records[i]; s.Family == graindir.StoredCounter {
 				s.Counter, s.Bad = readCounter(s.Data)

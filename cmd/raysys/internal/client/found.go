@@ -216,8 +216,8 @@ func StatesTable(w io.Writer, p inspect.StoredGrains, first bool) error {
 			entries += s.Entries
 			states = append(states, fmt.Sprintf("%s %d bytes", s.Name, s.Bytes))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", orDash(g.Key), orDash(g.Namespace), g.Turn, entries, g.Keys, g.Messages,
-			orDash(strings.Join(states, ", ")))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", orDash(g.Key), orDash(g.Namespace), g.Turn, entries, g.Keys,
+			g.Messages, orDash(strings.Join(states, ", ")))
 		for _, s := range g.States {
 			if text := string(s.JSON) + s.Text; text != "" {
 				fmt.Fprintf(t, "  %s %s\n", s.Name, text)

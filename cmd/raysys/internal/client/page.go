@@ -218,7 +218,8 @@ func (p *page) StoredGrains(ctx context.Context, q inspect.StoredQuery) (inspect
 	if q.Values {
 		values = "true"
 	}
-	return read[inspect.StoredGrains](ctx, p, "states", query("kind", q.Kind, "prefix", q.Prefix, "values", values, "from", q.From))
+	asks := query("kind", q.Kind, "prefix", q.Prefix, "values", values, "from", q.From)
+	return read[inspect.StoredGrains](ctx, p, "states", asks)
 }
 
 func (p *page) Logs(ctx context.Context, q inspect.LogQuery, follow func(inspect.LogLine)) (all inspect.Logs, err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/client"
 	"github.com/raysys/raysys/inspect"
+	"github.com/raysys/raysys/internal/printable"
 	"github.com/raysys/raysys/store"
 )
 
@@ -176,6 +177,33 @@ func (d *Doctor) version(_ context.Context, g *ground) Finding {
 		return Finding{Level: Warning, Detail: fmt.Sprintf("the nodes run %s, this command is %s", orUnknown(versions[0]), d.Version), Fix: "use the command of the nodes' version"}
 	}
 	return Finding{Level: OK, Detail: "all run " + d.Version}
+}
+
+// outboxes: what durable grains tell others arrives.
+func (d *Doctor) outboxes(ctx context.Context, _ *ground) Finding {
+	all, err := d.Outboxes(ctx)
+	if err != nil {
+		return Finding{Level: Warning, Detail: err.Error(), Fix: "see cluster"}
+	}
+	var late []string
+	for _, g := range all.Grains {
+		s := fmt.Sprintf("%s/%s has %d messages, the oldest for %v",
+			g.Kind, printable.Escape(g.Key), g.Outbox, g.OutboxAge.Round(time.Second))
+		if len(g.Receivers) > 0 {
+			s += ", most to " + printable.Escape(g.Receivers[0].To)
+		}
+		late = append(late, s)
+	}
+	if late != nil {
+		return Finding{
+			Level: Warning,
+			Detail: fmt.Sprintf("messages of %s do not arrive: %s",
+				client.Some(all.Count, "durable grain", "durable grains"), few(late)),
+			Fix: "raysys get KIND/KEY says why, before there are 4,096 and calls of the grain fail; raysys outbox " +
+				"drop removes those to a receiver that is gone for good",
+		}
+	}
+	return Finding{Level: OK, Detail: "what durable grains tell others arrives"}
 }
 
 // few shows at most five.

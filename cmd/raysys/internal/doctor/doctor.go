@@ -66,12 +66,14 @@ type Doctor struct {
 	Consul  Consul
 	Status  func(ctx context.Context) (client.Status, error)
 	Streams func(ctx context.Context) (inspect.Streams, error)
-	Mesh    Mesh
-	Dial    func(ctx context.Context, address string) error // opens a connection and closes it
-	Greet   func(ctx context.Context, address string) (Greeting, error)
-	Limits  func() (Limits, error)
-	Now     func() time.Time
-	Version string // of this command
+	// Outboxes are the durable grains whose messages pile up.
+	Outboxes func(ctx context.Context) (inspect.Grains, error)
+	Mesh     Mesh
+	Dial     func(ctx context.Context, address string) error // opens a connection and closes it
+	Greet    func(ctx context.Context, address string) (Greeting, error)
+	Limits   func() (Limits, error)
+	Now      func() time.Time
+	Version  string // of this command
 
 	// Certificates reads the TLS files that this command was given; nil where it was given none.
 	Certificates func() (Certificates, error)
@@ -108,6 +110,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		{"version", "cluster", g.hasStatus, d.version},
 		{"nats", "consul", func() bool { return d.NATS != "" || g.hasLeader() }, d.nats},
 		{"streams", "cluster", g.hasStatus, d.streams},
+		{"outboxes", "cluster", g.hasStatus, d.outboxes},
 	}
 	findings := make([]Finding, 0, len(checks))
 	for _, c := range checks {

@@ -50,6 +50,8 @@ type patient struct {
 
 	streams    inspect.Streams
 	streamsErr error
+	outboxes   inspect.Grains
+	outboxErr  error
 }
 
 func (p *patient) Agent(context.Context) (doctor.Agent, error)  { return p.agent, p.agentErr }
@@ -65,6 +67,7 @@ func (p *patient) greet(_ context.Context, address string) (doctor.Greeting, err
 func (p *patient) doctor() *doctor.Doctor {
 	return &doctor.Doctor{
 		Address: p.address, Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
+		Outboxes:     func(context.Context) (inspect.Grains, error) { return p.outboxes, p.outboxErr },
 		Streams:      func(context.Context) (inspect.Streams, error) { return p.streams, p.streamsErr },
 		Certificates: func() (doctor.Certificates, error) { return p.certs, p.certsErr },
 		Limits:       func() (doctor.Limits, error) { return p.limits, p.limitsErr },
@@ -113,6 +116,7 @@ func TestWell(t *testing.T) {
 		{Check: "version", Level: doctor.OK, Detail: "all run v1"},
 		{Check: "nats", Level: doctor.OK, Detail: "2 of 2 servers of the cluster's key nats answer (version 2.15.2, 2 with JetStream)"},
 		{Check: "streams", Level: doctor.OK, Detail: "1 subscription, and no stream has fewer copies than it should"},
+		{Check: "outboxes", Level: doctor.OK, Detail: "what durable grains tell others arrives"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -133,10 +137,10 @@ func TestIll(t *testing.T) {
 		fix     string // part of it
 		skipped int
 	}{
-		"no consul":    {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 10},
-		"no leader":    {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 8},
+		"no consul":    {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 11},
+		"no leader":    {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 9},
 		"dying leader": {func(p *patient) { p.writeErr = store.ErrUnavailable }, "acl", doctor.Failed, "hold a key: ", "raft list-peers", 0},
-		"no store":     {func(p *patient) { p.statusErr = fmt.Errorf("%w: %w", client.ErrUnreachable, store.ErrUnavailable) }, "cluster", doctor.Failed, "unreachable", "raft list-peers", 5},
+		"no store":     {func(p *patient) { p.statusErr = fmt.Errorf("%w: %w", client.ErrUnreachable, store.ErrUnavailable) }, "cluster", doctor.Failed, "unreachable", "raft list-peers", 6},
 		"denied":       {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
 		"no token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, false }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
 		"on the agent": {func(p *patient) { p.writeErr = fmt.Errorf("%w: %w", doctor.ErrOnAgent, store.ErrDenied) }, "acl", doctor.Warning, "no catalog node of its own", "leave_on_terminate = false", 0},
@@ -144,7 +148,7 @@ func TestIll(t *testing.T) {
 			p.writeErr = errors.New(`status 400: Invalid query parameter: "ns" - Namespaces are a Consul Enterprise feature`)
 		}, "acl", doctor.Failed, "Enterprise", "unset CONSUL_NAMESPACE", 0},
 		"weak token":      {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
-		"all denied":      {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 10},
+		"all denied":      {func(p *patient) { p.agentErr, p.token = store.ErrDenied, false }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 11},
 		"no ACL":          {func(p *patient) { p.anyoneErr = nil }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
 		"no ACL, alone":   {func(p *patient) { p.token = false }, "acl", doctor.Warning, "and needs no token for that", "default_policy deny", 0},
 		"plain http":      {func(p *patient) { p.address = "http://10.0.0.5:8500" }, "consul", doctor.Warning, "the way there is plain http", "https address", 0},
@@ -162,7 +166,7 @@ func TestIll(t *testing.T) {
 		"expired":         {func(p *patient) { p.certs.Own = p.now }, "certificates", doctor.Failed, "good for 0 days", "the same files", 0},
 		"expired CA":      {func(p *patient) { p.certs.CA = p.now.AddDate(0, 0, -1) }, "certificates", doctor.Failed, "its CA for 0", "add a new CA", 0},
 		"bad certificate": {func(p *patient) { p.certsErr = broken }, "certificates", doctor.Failed, "it broke", "the same files", 0},
-		"no cluster":      {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 5},
+		"no cluster":      {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 6},
 		"no node":         {func(p *patient) { p.status = client.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
 		"leaderless":      {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
 		"suspect":         {func(p *patient) { p.status.Nodes[1].State = inspect.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
@@ -179,12 +183,16 @@ func TestIll(t *testing.T) {
 		"TLS":             {func(p *patient) { p.nats = "c,tls://d:3" }, "nats", doctor.OK, "2 of 2 servers of RAYSYS_NATS answer; behind TLS, not looked at: c:4222, d:3", "", 0},
 		"odd key":         {func(p *patient) { p.storedErr = broken }, "nats", doctor.Failed, "it broke", "consul kv get", 0},
 		"few copies":      {func(p *patient) { p.streams.Parts[0].Copies = 1 }, "streams", doctor.Warning, "orders of - has 1 of 3 copies", "the servers that are away", 0},
-		"no streams":      {func(p *patient) { p.streamsErr = broken }, "streams", doctor.Warning, "it broke", "see cluster", 0},
-		"odd URL":         {func(p *patient) { p.nats = "a:1,nats://secret@" }, "nats", doctor.Failed, "RAYSYS_NATS: a URL names no host", "nats://HOST:PORT", 0},
-		"NATS half down":  {func(p *patient) { p.unreached = map[string]error{"b:2": broken} }, "nats", doctor.Warning, "1 of 2 servers of the cluster's key nats answer (version 2.15.2, 1 with JetStream); not reached: b:2: it broke", "firewall", 0},
-		"NATS down":       {func(p *patient) { p.nats, p.unreached = "b:2", map[string]error{"b:2": broken} }, "nats", doctor.Failed, "0 of 1 servers of RAYSYS_NATS answer; not reached", "mend RAYSYS_NATS", 0},
-		"no JetStream":    {func(p *patient) { p.greetings = map[string]doctor.Greeting{} }, "nats", doctor.Failed, "JetStream is off: a:1, b:2", "jetstream {}", 0},
-		"some JetStream":  {func(p *patient) { delete(p.greetings, "b:2") }, "nats", doctor.Warning, "1 with JetStream); JetStream is off: b:2", "-js", 0},
+		"late messages": {func(p *patient) {
+			p.outboxes = inspect.Grains{Count: 7, Grains: []inspect.Grain{{Kind: "a", Key: "b\x1b", Outbox: 3000, OutboxAge: 90 * time.Second, Receivers: []inspect.Receiver{{To: "led/x"}}}}}
+		}, "outboxes", doctor.Warning, "messages of 7 durable grains do not arrive: a/b\\x1b has 3000 messages, the oldest for 1m30s, most to led/x", "raysys get", 0},
+		"no outboxes":    {func(p *patient) { p.outboxErr = broken }, "outboxes", doctor.Warning, "it broke", "see cluster", 0},
+		"no streams":     {func(p *patient) { p.streamsErr = broken }, "streams", doctor.Warning, "it broke", "see cluster", 0},
+		"odd URL":        {func(p *patient) { p.nats = "a:1,nats://secret@" }, "nats", doctor.Failed, "RAYSYS_NATS: a URL names no host", "nats://HOST:PORT", 0},
+		"NATS half down": {func(p *patient) { p.unreached = map[string]error{"b:2": broken} }, "nats", doctor.Warning, "1 of 2 servers of the cluster's key nats answer (version 2.15.2, 1 with JetStream); not reached: b:2: it broke", "firewall", 0},
+		"NATS down":      {func(p *patient) { p.nats, p.unreached = "b:2", map[string]error{"b:2": broken} }, "nats", doctor.Failed, "0 of 1 servers of RAYSYS_NATS answer; not reached", "mend RAYSYS_NATS", 0},
+		"no JetStream":   {func(p *patient) { p.greetings = map[string]doctor.Greeting{} }, "nats", doctor.Failed, "JetStream is off: a:1, b:2", "jetstream {}", 0},
+		"some JetStream": {func(p *patient) { delete(p.greetings, "b:2") }, "nats", doctor.Warning, "1 with JetStream); JetStream is off: b:2", "-js", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := well()
@@ -256,7 +264,7 @@ func TestNATSWithoutConsul(t *testing.T) {
 	p := well()
 	p.agentErr, p.nats = errors.New("it broke"), "a:1"
 	all := p.doctor().Examine(t.Context())
-	if f := all[len(all)-2]; f.Check != "nats" || f.Level != doctor.OK {
+	if f := all[len(all)-3]; f.Check != "nats" || f.Level != doctor.OK {
 		t.Errorf("got %+v", f)
 	}
 }
