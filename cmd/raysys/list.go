@@ -276,9 +276,10 @@ func statesCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "states KIND", Short: "Show what is stored of the grains of a durable kind",
 		Long: `Show what is stored of the grains of a durable kind, program by program and shard by shard: key, turns,
-States and their bytes, entries of Maps, keys of calls, and messages to others that have not arrived. No turn runs and no
-grain is activated. With --values also what the States and Maps say, as a node that has the kind reads it: a value of more
-than 384 KiB is cut, and a grain with one that may hold references has none. -o json has a line for each grain: an export.`,
+States and their bytes, entries of Maps, keys of calls, and messages to others that have not arrived. No turn runs and
+no grain is activated. With --values also what the States and Maps say, as a node that has the kind reads it: a value of
+more than 384 KiB is cut, and a grain with one that may hold references has none. -o json has a line for each grain: an
+export.`,
 		Example: "  raysys list states bank.purse --prefix eu/ --values -o json >purses.jsonl",
 		Args:    oneArgument("the name of one durable kind: raysys list grains shows those of grains in memory"),
 	}

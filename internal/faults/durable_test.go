@@ -143,11 +143,17 @@ func vaultProc(ctx context.Context, t *testing.T, p *testkit.Procs, key string) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return procWith(t, p, h.PID)
+}
+
+// procWith is the process of the cluster with that number.
+func procWith(t *testing.T, p *testkit.Procs, pid int) *testkit.Proc {
+	t.Helper()
 	for i := range p.Size() {
-		if proc := p.Proc(i + 1); proc.Runs() && proc.PID() == h.PID {
+		if proc := p.Proc(i + 1); proc.Runs() && proc.PID() == pid {
 			return proc
 		}
 	}
-	t.Fatalf("the vault lives in process %d (%s), which is none of the cluster's", h.PID, h.Node)
+	t.Fatalf("process %d is none of the cluster's", pid)
 	return nil
 }

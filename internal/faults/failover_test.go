@@ -18,13 +18,7 @@ func procOf(t *testing.T, p *testkit.Procs, key string) *testkit.Proc {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range p.Size() {
-		if proc := p.Proc(i + 1); proc.Runs() && proc.PID() == h.PID {
-			return proc
-		}
-	}
-	t.Fatalf("the grain lives in process %d (%s), which is none of the cluster's", h.PID, h.Node)
-	return nil
+	return procWith(t, p, h.PID)
 }
 
 // firstGood calls a counter until it answers, each try for at most limit, and returns how long that took.
