@@ -105,7 +105,7 @@ const defectRounds = 20
 
 // TestDefectsAreFound: raysys-lab chaos fails with each planted defect, and passes as many rounds without.
 func TestDefectsAreFound(t *testing.T) {
-	long.Only(t) // eight builds and some dozen rounds
+	long.Only(t) // nine builds and some dozen rounds
 	root, err := filepath.Abs(module)
 	if err != nil {
 		t.Fatal(err)
