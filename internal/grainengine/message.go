@@ -348,40 +348,40 @@ func MessagesLate(g *Active) bool {
 	return MessagesOf(g) > 0 && g.a.tenure.durable.sender.Load().Late(longWait)
 }
 
-// ShownReceiver is the receiver of a message in words. Its key is quoted where it does not print, and never cut.
-func ShownReceiver(to string) string {
-	kind, key, grain := strings.Cut(to, "\x00")
-	if !grain {
-		return to
+// ShownReceiver is the receiver of a message in words: a grain by kind/key, any other behind the kind of the message.
+// It is quoted where it does not print, and never cut.
+func ShownReceiver(kind, to string) string {
+	before := kind + ":"
+	if kind == outbox.Tell {
+		before, to, _ = strings.Cut(to, "\x00")
+		before += "/"
 	}
-	if !printable(key) {
-		key = strconv.Quote(key)
+	if !printable(to) {
+		to = strconv.Quote(to)
 	}
-	return kind + "/" + key
+	return before + to
 }
 
-// isFor reports whether a message is for a receiver, by kind/key or as ShownReceiver has it, or has that name since it
+// isFor reports whether a message is for a receiver, by its bytes or as ShownReceiver has it, or has that name since it
 // cannot be read.
 func isFor(m *outbox.Message, to string) bool {
-	if m.Bad != nil && to == outbox.Unreadable(m.Number) {
-		return true
+	kind, of := m.Receiver()
+	plain := kind + ":" + of
+	if kind == outbox.Tell {
+		plain = strings.Replace(of, "\x00", "/", 1)
 	}
-	return m.To != "" && (strings.Replace(m.To, "\x00", "/", 1) == to || ShownReceiver(m.To) == to)
+	return plain == to || ShownReceiver(kind, of) == to ||
+		m.Bad != nil && to == ShownReceiver(outbox.Unreadable, outbox.Hex(m.Number))
 }
 
 // StoredReceiver is the receiver of a stored message, as ShownReceiver has it; err is why that cannot be read, where
 // its name is shown. isOf reports whether a drop of messages to a receiver is of this one too.
 func StoredReceiver(name string, data []byte) (shown string, isOf func(to string) bool, err error) {
 	m, err := outbox.ReadMessage(graindir.Side{Family: graindir.SideOutbox, Name: name, Data: data})
-	switch {
-	case err != nil:
-		return fmt.Sprintf("unreadable:%x", name), func(string) bool { return false }, err
-	case m.Bad != nil:
-		shown = outbox.Unreadable(m.Number)
-	default:
-		shown = ShownReceiver(m.To)
+	if err != nil {
+		return ShownReceiver(outbox.Unreadable, fmt.Sprintf("%x", name)), func(string) bool { return false }, err
 	}
-	return shown, func(to string) bool { return isFor(m, to) }, m.Bad
+	return ShownReceiver(m.Receiver()), func(to string) bool { return isFor(m, to) }, m.Bad
 }
 
 // readMessages reads the messages among what is stored of a grain. One that this program cannot read waits with those
@@ -402,13 +402,13 @@ func readMessages(d *durable, sides []graindir.Side) (list []*outbox.Message, er
 			}
 			if errors.Is(err, wire.ErrCorrupt) {
 				m.Bad = fmt.Errorf("%w: message %x to %s is damaged: %w",
-					graindir.ErrUnreadable, s.Name, ShownReceiver(m.To), wire.ErrCorrupt)
+					graindir.ErrUnreadable, s.Name, ShownReceiver(m.Kind, m.To), wire.ErrCorrupt)
 			}
 		}
 		if m.Bad != nil && d.sender.Load() == nil { // else it has been said
 			d.a.warn("message of a grain cannot be read", fmt.Sprintf(
-				"%v; those behind it wait: run a program that reads it, or remove it: raysys outbox drop %s --to %s",
-				m.Bad, Shown(graindir.ID{Kind: d.a.kind.def.name, Key: d.a.key}), outbox.Unreadable(m.Number)))
+				"%v; those behind it wait: run a program that reads it, or remove it: raysys outbox drop %s --to unreadable:%s",
+				m.Bad, Shown(graindir.ID{Kind: d.a.kind.def.name, Key: d.a.key}), outbox.Hex(m.Number)))
 		}
 		list = append(list, m)
 	}

@@ -55,7 +55,7 @@ func TestMessagesAreSeen(t *testing.T) {
 	_, w := h.waitingOf(a)
 	for i, want := range []string{"hearer/three", `hearer/"t\xffo"`} {
 		r := w.Receivers[i]
-		if got := grainengine.ShownReceiver(r.To); got != want || r.Messages != 3-i || r.Why == nil || !strings.Contains(r.Why.Error(), "by test") {
+		if got := grainengine.ShownReceiver(r.Kind, r.To); got != want || r.Messages != 3-i || r.Why == nil || !strings.Contains(r.Why.Error(), "by test") {
 			t.Errorf("%d messages to %s, since %v; want %d to %s", r.Messages, got, r.Why, 3-i, want)
 		}
 	}
@@ -156,7 +156,8 @@ func TestUnreadableMessages(t *testing.T) {
 		nodetest.Arrive(t, h.heard, "a message before "+want) // in no order
 	}
 	n, w := h.waitingOf(b)
-	if n != 5 || len(w.Receivers) != 2 || w.Receivers[0].To != bad(names[1]) || w.Receivers[1].To != bad(names[4]) ||
+	shownAs := func(i int) string { return grainengine.ShownReceiver(w.Receivers[i].Kind, w.Receivers[i].To) }
+	if n != 5 || len(w.Receivers) != 2 || shownAs(0) != bad(names[1]) || shownAs(1) != bad(names[4]) ||
 		!errors.Is(w.Receivers[0].Why, grains.ErrUnreadable) || !strings.Contains(w.Receivers[0].Why.Error(), "to hearer/two is damaged") {
 		t.Fatalf("%d wait: %+v", n, w)
 	}

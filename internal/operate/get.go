@@ -344,7 +344,7 @@ func withReceivers(row grainRow, g *grainengine.Active) grainRow {
 	w := grainengine.WaitingOf(g, shownReceivers)
 	row.OutboxAge = w.Oldest
 	for _, r := range w.Receivers {
-		one := inspect.Receiver{To: grainengine.ShownReceiver(r.To), Messages: r.Messages, Tries: r.Tries}
+		one := inspect.Receiver{To: grainengine.ShownReceiver(r.Kind, r.To), Messages: r.Messages, Tries: r.Tries}
 		if r.Why != nil {
 			one.Why = r.Why.Error()
 		}

@@ -116,7 +116,7 @@ func (b *Box) Restore(list []*Message) {
 
 // unreadable is the key of the line of messages whose receivers cannot be read. It sends nothing, and nothing is sent
 // that stands behind its first.
-const unreadable = "\x00"
+const unreadable = "\x00" // of no kind and no receiver
 
 // bar is the number behind which nothing is sent.
 func (b *Box) bar() uint64 {

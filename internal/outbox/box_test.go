@@ -507,7 +507,7 @@ func TestUnreadable(t *testing.T) {
 		t.Error("a message that has just come is late, or one that has waited for that long is not")
 	}
 	w := s.Waiting(2).Receivers
-	if len(w) != 2 || w[0].To != "unreadable:0000000000000003" || w[1].To != "unreadable:0000000000000005" || w[1].Why != later.Bad {
+	if len(w) != 2 || w[0].To != "0000000000000003" || w[1].To != "0000000000000005" || w[1].Kind != Unreadable || w[1].Why != later.Bad {
 		t.Errorf("%+v wait", w)
 	}
 	drop := func(n uint64) {

@@ -78,5 +78,16 @@ func ReadMessage(s graindir.Side) (*Message, error) {
 	return m, nil
 }
 
-// Unreadable names a message with Bad, as a receiver of it is named: no kind of grain has a name like that.
-func Unreadable(number uint64) string { return fmt.Sprintf("unreadable:%016x", number) }
+// Unreadable is the kind of receiver as which a message is shown that cannot be read; Hex is its name.
+const Unreadable = "unreadable"
+
+// Hex is the number of a message in digits.
+func Hex(number uint64) string { return fmt.Sprintf("%016x", number) }
+
+// Receiver is the kind of the message and its receiver; Unreadable and its own number where those cannot be read.
+func (m *Message) Receiver() (kind, to string) {
+	if m.Kind == "" {
+		return Unreadable, Hex(m.Number)
+	}
+	return m.Kind, m.To
+}

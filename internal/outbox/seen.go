@@ -14,10 +14,17 @@ type Waiting struct {
 
 // Receiver is one to which messages have not arrived.
 type Receiver struct {
-	Kind, To string // those of its messages; of one that cannot be read "" and its name
+	Kind, To string // those of its messages; Unreadable and its Hex of one that cannot be read
 	Messages int
 	Tries    int   // in vain, in a row
 	Why      error // of the last such try, or why it cannot be read; nil without one
+}
+
+func (r Receiver) rank() int {
+	if r.Kind == Unreadable {
+		return 1
+	}
+	return 0
 }
 
 // Waiting says what has not arrived, with the receivers of the most messages, at most so many. A nil Sender has
@@ -35,7 +42,7 @@ func (s *Sender) Waiting(most int) (w Waiting) {
 		for _, m := range l.queue {
 			switch {
 			case m.Bad != nil:
-				w.Receivers = append(w.Receivers, Receiver{To: Unreadable(m.Number), Messages: 1, Why: m.Bad})
+				w.Receivers = append(w.Receivers, Receiver{Unreadable, Hex(m.Number), 1, 0, m.Bad})
 			case m.state != arrived:
 				r.Messages++
 			}
@@ -52,7 +59,7 @@ func (s *Sender) Waiting(most int) (w Waiting) {
 	w.Oldest = time.Duration(now - since)
 	slices.SortFunc(w.Receivers, func(a, b Receiver) int {
 		return cmp.Or(
-			cmp.Compare(min(len(a.Kind), 1), min(len(b.Kind), 1)), cmp.Compare(b.Messages, a.Messages),
+			cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.Messages, a.Messages),
 			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.To, b.To))
 	})
 	w.Receivers = w.Receivers[:min(most, len(w.Receivers))]

@@ -35,7 +35,8 @@ type ledgerPage struct {
 // outboxes are messages between durable grains: what a turn that counted has told others arrives without a further call,
 // once, in the order of its teller.
 func outboxes(tb *raysys.Table) workload {
-	const name, keys, books, law = "outbox", 24, 4, "what a turn that counted has told others arrives once, in order"
+	const name, keys, books = "outbox", 24, 4
+	const law = "what a turn that counted has told others arrives once, in order"
 	kind := grains.DefineIn[ledger](tb, "chaos.ledger", grains.Durable())
 	note := grains.Action(kind, "note", func(l *ledger, _ context.Context, t toldNumber) error {
 		if l.last.Value == nil {
@@ -62,7 +63,9 @@ func outboxes(tb *raysys.Table) workload {
 		}
 		return x.n.Value, err
 	})
-	read := grains.Method0(tellers, "read", func(x *teller, _ context.Context) (int, error) { return x.n.Value, nil }).ReadOnly()
+	read := grains.Method0(tellers, "read", func(x *teller, _ context.Context) (int, error) {
+		return x.n.Value, nil
+	}).ReadOnly()
 	key := func(i int) string { return fmt.Sprintf("teller %0*d", 1+i%books, i) }
 
 	var mu sync.Mutex // guards the rest
@@ -100,7 +103,8 @@ func outboxes(tb *raysys.Table) workload {
 				list := []string{from, fmt.Sprint("book ", len(from)%books)}
 				for _, at := range list { // its teller is left alone, and is woken where it died
 					if got, err := wait(ctx, at, from, answered[from]); err != nil {
-						r.violate(name, law, "%s has told %d numbers, and the ledger %s has %d: %v", from, answered[from], at, got.Last, err)
+						r.violate(name, law, "%s has told %d numbers, and the ledger %s has %d: %v",
+							from, answered[from], at, got.Last, err)
 						return
 					}
 				}
@@ -114,7 +118,8 @@ func outboxes(tb *raysys.Table) workload {
 					}
 					if got.Last != want || len(got.Odd) > 0 && !odd[at] {
 						odd[at] = true
-						r.violate(name, law, "%s has told %d numbers, and the ledger %s has the last %d, %v; odd: %q", from, want, at, got.Last, err, got.Odd)
+						r.violate(name, law, "%s has told %d numbers, and the ledger %s has the last %d, %v; odd: %q",
+							from, want, at, got.Last, err, got.Odd)
 					}
 				}
 			}
