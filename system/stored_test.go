@@ -255,3 +255,51 @@ func panicOf(f func()) (p any) {
 	f()
 	return nil
 }
+
+// neverActive is a receiver to which no message arrives.
+type neverActive struct{}
+
+func (*neverActive) OnActivate(context.Context) error { return errors.New("not today") }
+
+// TestMessagesOfAKindThatIsGone: without a cluster, too, messages of a grain whose kind the program has no more are seen
+// and dropped.
+func TestMessagesOfAKindThatIsGone(t *testing.T) {
+	table, next := raysys.NewTable(), raysys.NewTable()
+	away := grains.DefineIn[neverActive](table, "away")
+	hear := grains.Action0(away, "hear", func(*neverActive, context.Context) error { return nil })
+	racks := grains.DefineIn[bookrack](table, "bookrack", grains.Durable())
+	tell := grains.Action0(racks, "tell", func(s *bookrack, ctx context.Context) error { return hear.Tell(ctx, away.Get("r")) })
+	data := t.TempDir()
+	start := func(table *raysys.Table) *system.Node {
+		n, err := system.New(system.Config{Table: table, Data: data, Namespace: "test"})
+		if err == nil {
+			err = n.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	n := start(table)
+	ctx := n.Context(t.Context())
+	if _, err := tell.Call(ctx, racks.Get("x")).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	n = start(next)
+	found, err := n.Get(t.Context(), "bookrack/x")
+	if err != nil || len(found.Things) != 1 || len(found.Things[0].Outbox) != 1 ||
+		found.Things[0].Outbox[0].Receivers[0].To != "away/r" || !strings.Contains(found.Things[0].Outbox[0].Why, "has its kind") {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	for _, want := range []int{1, 0} {
+		if got, err := n.DropMessages(t.Context(), "bookrack/x", "away/r"); got != want || want == 0 && !errors.Is(err, raysys.ErrNotFound) {
+			t.Errorf("%d messages are dropped, want %d: %v", got, want, err)
+		}
+	}
+	if err := n.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

@@ -32,8 +32,8 @@ type ledgerPage struct {
 	Odd  []string
 }
 
-// outboxes are messages between durable grains: what a turn that counted has told others arrives without a further call,
-// once, in the order of its teller.
+// outboxes are messages between durable grains: what a turn that counted has told others arrives without a further
+// call, once, in the order of its teller.
 func outboxes(tb *raysys.Table) workload {
 	const name, keys, books = "outbox", 24, 4
 	const law = "what a turn that counted has told others arrives once, in order"
