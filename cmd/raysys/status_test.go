@@ -45,7 +45,7 @@ func (c *fakeCluster) cluster(connectErr error) cluster {
 		examine: func(at client.Where) (*doctor.Doctor, func() error, error) {
 			c.at = at
 			return &doctor.Doctor{
-				Address: at.Consul, Consul: c, Mesh: c, Status: c.Status, Streams: c.Streams, Dial: func(context.Context, string) error { return nil },
+				Address: at.Consul, Consul: c, Mesh: c, Status: c.Status, Streams: c.Streams, Outboxes: func(context.Context) (inspect.Grains, error) { return inspect.Grains{}, c.err }, Dial: func(context.Context, string) error { return nil },
 				Limits: func() (doctor.Limits, error) { return doctor.Limits{Files: 1 << 16}, nil }, Now: time.Now, Version: "v1",
 				StoredNATS: func(context.Context) (string, error) { return "", nil },
 			}, func() error { return nil }, nil
