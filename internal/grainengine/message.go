@@ -374,14 +374,31 @@ func isFor(m *outbox.Message, to string) bool {
 		m.Bad != nil && to == ShownReceiver(outbox.Unreadable, outbox.Hex(m.Number))
 }
 
-// StoredReceiver is the receiver of a stored message, as ShownReceiver has it; err is why that cannot be read, where
-// its name is shown. isOf reports whether a drop of messages to a receiver is of this one too.
+// StoredReceiver is the receiver of a stored message, as ShownReceiver has it, or the name of the message where err says
+// why it cannot be read. isOf reports whether a drop of messages to a receiver is of this one too.
 func StoredReceiver(name string, data []byte) (shown string, isOf func(to string) bool, err error) {
-	m, err := outbox.ReadMessage(graindir.Side{Family: graindir.SideOutbox, Name: name, Data: data})
-	if err != nil {
+	m, _, err := readMessage(graindir.Side{Family: graindir.SideOutbox, Name: name, Data: data})
+	switch {
+	case err != nil:
 		return ShownReceiver(outbox.Unreadable, fmt.Sprintf("%x", name)), func(string) bool { return false }, err
+	case m.Bad != nil:
+		shown = ShownReceiver(outbox.Unreadable, outbox.Hex(m.Number))
+	default:
+		shown = ShownReceiver(m.Receiver())
 	}
-	return ShownReceiver(m.Receiver()), func(to string) bool { return isFor(m, to) }, m.Bad
+	return shown, func(to string) bool { return isFor(m, to) }, m.Bad
+}
+
+// readMessage reads a stored message, and of a Tell what it calls.
+func readMessage(s graindir.Side) (m *outbox.Message, p core.Packed, err error) {
+	if m, err = outbox.ReadMessage(s); err != nil || m.Kind != outbox.Tell {
+		return m, p, err
+	}
+	if p, _, _, err = tellRead(m); errors.Is(err, wire.ErrCorrupt) {
+		m.Bad = fmt.Errorf("%w: message %x to %s is damaged: %w",
+			graindir.ErrUnreadable, s.Name, ShownReceiver(m.Kind, m.To), wire.ErrCorrupt)
+	}
+	return m, p, nil
 }
 
 // readMessages reads the messages among what is stored of a grain. One that this program cannot read waits with those
@@ -391,24 +408,18 @@ func readMessages(d *durable, sides []graindir.Side) (list []*outbox.Message, er
 		if s.Family != graindir.SideOutbox {
 			continue
 		}
-		m, err := outbox.ReadMessage(s)
+		m, p, err := readMessage(s)
 		if err != nil {
 			return nil, err
 		}
-		if m.Kind == outbox.Tell {
-			p, _, _, err := tellRead(m)
-			if entry := d.a.kind.engine.cfg.Table.Lookup("method", p.Function); err == nil && entry != nil {
-				m.Wide = wideTell(entry.Impl.(*methodVariants)[0])
-			}
-			if errors.Is(err, wire.ErrCorrupt) {
-				m.Bad = fmt.Errorf("%w: message %x to %s is damaged: %w",
-					graindir.ErrUnreadable, s.Name, ShownReceiver(m.Kind, m.To), wire.ErrCorrupt)
-			}
+		if entry := d.a.kind.engine.cfg.Table.Lookup("method", p.Function); entry != nil {
+			m.Wide = wideTell(entry.Impl.(*methodVariants)[0])
 		}
 		if m.Bad != nil && d.sender.Load() == nil { // else it has been said
 			d.a.warn("message of a grain cannot be read", fmt.Sprintf(
-				"%v; those behind it wait: run a program that reads it, or remove it: raysys outbox drop %s --to unreadable:%s",
-				m.Bad, Shown(graindir.ID{Kind: d.a.kind.def.name, Key: d.a.key}), outbox.Hex(m.Number)))
+				"%v; those behind it wait: run a program that reads it, or remove it: raysys outbox drop %s --to %s",
+				m.Bad, Shown(graindir.ID{Kind: d.a.kind.def.name, Key: d.a.key}),
+				ShownReceiver(outbox.Unreadable, outbox.Hex(m.Number))))
 		}
 		list = append(list, m)
 	}

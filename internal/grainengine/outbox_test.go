@@ -147,6 +147,12 @@ func TestUnreadableMessages(t *testing.T) {
 	sides[names[4]] = append([]byte{7}, sides[names[4]][1:]...)
 	h.net.store.mu.Unlock()
 	bad := func(at string) string { return fmt.Sprintf("unreadable:%x", at[1:]) }
+	for i, want := range []string{"hearer/one", bad(names[1]), "hearer/two", "hearer/three", bad(names[4])} {
+		shown, isOf, err := grainengine.StoredReceiver(names[i][1:], sides[names[i]])
+		if shown != want || !isOf(shown) || isOf("hearer/none") || errors.Is(err, grains.ErrUnreadable) != (i%3 == 1) {
+			t.Errorf("message %d is stored for %s, want %s: %v", i, shown, want, err)
+		}
+	}
 
 	b := h.net.add("b")
 	let()
