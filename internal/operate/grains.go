@@ -204,40 +204,58 @@ type dropped struct {
 // dropPatience is how long a node waits for the store; its answer has to come within statusPatience.
 const dropPatience = 2 * time.Second
 
+// dropLooks is how often a grain, or what is stored of it, may be gone from where it was found. One whose OnActivate
+// fails is on a node for moments.
+const dropLooks = 50
+
 // DropMessages has a grain drop its messages to a receiver, and returns how many, once that is stored.
 func DropMessages(ctx context.Context, o *Operator, grain, to string) (int, error) {
+	for looks := 1; ; looks++ {
+		a, at, err := dropOnce(ctx, o, grain, to)
+		switch {
+		case err != nil || a.Count > 0:
+			return a.Count, err
+		case a.Here:
+			return 0, unknown("message of "+grain+" to", to, a.Receivers)
+		case looks == dropLooks:
+			return 0, fmt.Errorf("%w: the grain %s has left node %s meanwhile: ask again",
+				raysys.ErrNotFound, grain, at)
+		}
+		select {
+		case <-time.After(dropAgain):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// dropOnce asks the node that has the grain, or the leader of its shard where none has messages of it in memory.
+func dropOnce(ctx context.Context, o *Operator, grain, to string) (a dropped, at raysys.NodeID, err error) {
 	var rows pages[grainRow]
 	silent, err := ask(ctx, o, "", "grain", exact(grain), rows.add)
 	if err != nil {
-		return 0, err
+		return a, at, err
 	}
 	list := slices.DeleteFunc(slices.Clone(rows.Rows), func(r grainRow) bool { return r.Outbox == 0 })
-	query, at := dropQuery{Grain: exact(grain), To: exact(to)}, raysys.NodeID("")
+	query := dropQuery{Grain: exact(grain), To: exact(to)}
 	switch {
 	case len(list) > 1:
-		return 0, fmt.Errorf(
+		return a, at, fmt.Errorf(
 			"%w: nodes %s and %s have messages of a grain %s: it moves, or programs of two namespaces have one",
 			raysys.ErrBadOption, list[0].Node, list[1].Node, grain)
 	case len(list) == 1:
 		at = list[0].Node
 	default:
 		if at, query.Namespace, err = whereStored(ctx, o, grain, silent); err != nil {
-			return 0, err
+			return a, at, err
 		}
 		query.Stored = true
 	}
-	var a dropped
 	silent, err = ask(ctx, o, at, "drop", query, func(_ core.NodeKey, got dropped) { a = got })
-	switch {
-	case err != nil:
-	case len(silent) > 0:
+	if err == nil && len(silent) > 0 {
 		err = fmt.Errorf("%w: %s", raysys.ErrUnreachable, strings.Join(silent, "; "))
-	case !a.Here:
-		err = fmt.Errorf("%w: the grain %s has left node %s meanwhile: ask again", raysys.ErrNotFound, grain, at)
-	case a.Count == 0:
-		err = unknown("message of "+grain+" to", to, a.Receivers)
 	}
-	return a.Count, err
+	return a, at, err
 }
 
 // whereStored finds which node leads the shard with the messages of a grain that no node has in memory.
@@ -272,8 +290,7 @@ func whereStored(
 // dropAgain is how long after a moment at which a grain was on a node its records are removed again.
 const dropAgain = 20 * time.Millisecond
 
-// dropStored removes messages of a grain that is on no node, from the records of its shard. One whose OnActivate fails
-// is on a node for moments.
+// dropStored removes messages of a grain that is on no node, from the records of its shard, once it is on none.
 func dropStored(ctx context.Context, o *Operator, q dropQuery) (a dropped, err error) {
 	reg, err := o.Node.Registry()
 	if err != nil {
