@@ -13,7 +13,9 @@ import (
 )
 
 // workloads make the parts of the program, each of which defines what it runs in the table.
-var workloads = []func(*raysys.Table) workload{registers, durables, trees, lineages, adoptions, blobs, shelves, outboxes}
+var workloads = []func(*raysys.Table) workload{
+	registers, durables, trees, lineages, adoptions, blobs, shelves, outboxes,
+}
 
 // Round says what a round is made of. The same Round gives the same plan and the same draws of the clients.
 type Round struct {
