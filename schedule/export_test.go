@@ -71,7 +71,7 @@ type Edit struct {
 // EditSlowly is Pause, Resume or Run, by their verb, where a while passes between the reading of the record and the first try to store it.
 func EditSlowly(ctx context.Context, name, verb string, while func()) error {
 	return edit(ctx, name, func(i due.Item) (due.Change, error) {
-		c, err := do(verb, i)
+		c, err := do(verb, i, nil)
 		while()
 		while = func() {}
 		return c, err
@@ -86,7 +86,7 @@ func Change(ctx context.Context, name, verb string, w When, opts ...Option) (tri
 		if verb == "replace" && err == nil {
 			c, err = replaced(i, w, opts)
 		} else if err == nil {
-			c, err = do(verb, i)
+			c, err = do(verb, i, nil)
 		}
 		if err != nil {
 			return c, err

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -22,7 +24,7 @@ import (
 //	Tell ──► tellLater ──► the turn ends ──► its commit, with numbers ──► Sender.Add ──► sendTell ──► delivery
 //	  └► of a hook: it is sent once the hook is stored
 //
-// Package outbox has the rules. A grain with messages is not idle; where its activation ends with some, the next one
+// PostLater and deliverPost do the same for messages of other packages. Package outbox has the rules. A grain with messages is not idle; where its activation ends with some, the next one
 // sends them, and the leader of its shard wakes it for that.
 
 // keptTell is a Tell of a turn that has not ended. That of a method or a timer is a message, which is stored with the
@@ -49,7 +51,7 @@ func tellLater(
 		return true, err
 	}
 	k := keptTell{turn: t.Base()}
-	if h := a.hook.Load(); h != nil && h.Base() == k.turn {
+	if inHook(a, k.turn) {
 		from := core.HookContext(k.turn.Detached())
 		k.send = func() {
 			if err := m.queuedOrWhy(m.callWith(from, id, arg)); err != nil {
@@ -59,7 +61,76 @@ func tellLater(
 	} else if k.message, err = packTell(m, t.Values(), id, arg); err != nil {
 		return true, fmt.Errorf("tell %s: %w", m.entry.Name, err)
 	}
-	return keepTell(a.tenure.durable, k, m.entry.Name)
+	return keepTell(a.tenure.durable, k, "tell "+m.entry.Name)
+}
+
+// inHook reports whether the turn is that of a hook of a which runs.
+func inHook(a *activation, turn *core.Turn) bool {
+	h := a.hook.Load()
+	return h != nil && h.Base() == turn
+}
+
+// Post is a message of another package than this one, as that delivers it.
+type Post struct {
+	To     string
+	Body   []byte
+	From   raysys.TaskID // the grain that has sent it, a hash
+	Number uint64        // the message among those of the grain, in their order; 0: a hook has sent it, and it is sent once
+}
+
+// deliverers are the functions that deliver messages of other packages, by kind.
+var deliverers sync.Map
+
+// RegisterDeliverer has deliver deliver the messages of a kind. Its outcome says what the receiver has made of the
+// message, which has arrived then; after an error the message is sent again.
+func RegisterDeliverer(kind string, deliver func(ctx context.Context, p Post) (outcome, err error)) {
+	deliverers.Store(kind, deliver)
+}
+
+// deliverWithin is how long one try to deliver a Post may take. It is less than half of what a stream remembers of ids.
+const deliverWithin = 10 * time.Second
+
+// PostLater keeps a message until the turn of ctx, which is of a Durable grain, is stored. Of a hook it is sent once,
+// when the hook is stored. Where ctx is of no such turn it keeps nothing, and kept is false.
+func PostLater(ctx context.Context, kind, to string, body []byte) (kept bool, err error) {
+	a := keeping(ctx)
+	if a == nil {
+		return false, nil
+	}
+	t, _, _ := core.TurnOf(ctx)
+	k, m := keptTell{turn: t.Base()}, outbox.New(kind, to, body)
+	if inHook(a, k.turn) {
+		from := core.HookContext(k.turn.Detached())
+		k.send = func() {
+			deliverPost(from, a, m, func(err error) {
+				if err != nil {
+					reportUnseen(a, "message to "+ShownReceiver(kind, to), err)
+				}
+			})
+		}
+	} else {
+		k.message = m
+	}
+	return keepTell(a.tenure.durable, k, "message to "+ShownReceiver(kind, to))
+}
+
+// deliverPost delivers a message of another package.
+func deliverPost(ctx context.Context, a *activation, m *outbox.Message, done func(error)) {
+	deliver, ok := deliverers.Load(m.Kind)
+	if !ok {
+		done(fmt.Errorf("%w: no package of this program delivers messages of kind %q", raysys.ErrUnknownFunc, m.Kind))
+		return
+	}
+	a.kind.engine.cfg.Pool.Go(goroutines.Func(func() {
+		ctx, cancel := context.WithTimeout(ctx, deliverWithin)
+		defer cancel()
+		p := Post{To: m.To, Body: m.Body, From: keyedID(a, ""), Number: m.Number}
+		outcome, err := deliver.(func(context.Context, Post) (error, error))(ctx, p)
+		if tell := a.kind.engine.cfg.Unseen; outcome != nil && err == nil && tell != nil {
+			tell(ShownReceiver(m.Kind, m.To), outcome)
+		}
+		done(err)
+	}))
 }
 
 // keepTell keeps what a turn tells others until it has ended.
@@ -72,11 +143,11 @@ func keepTell(d *durable, k keptTell, what string) (kept bool, err error) {
 		return false, nil
 	case len(d.tells) >= outbox.MaxTurn:
 		return true, fmt.Errorf(
-			"tell %s: %w: the turn has made %d Tells, which leave when it is stored",
+			"%s: %w: the turn has told others %d things, which leave when it is stored",
 			what, raysys.ErrOverloaded, outbox.MaxTurn)
 	case told+size > outbox.MaxTurnBytes:
 		return true, fmt.Errorf(
-			"tell %s: %w: what the turn tells others has %d bytes with this, where each message counts with the name of the "+
+			"%s: %w: what the turn tells others has %d bytes with this, where each message counts with the name of the "+
 				"grain, and what is stored with a turn at most %d: store the values, and tell their names",
 			what, raysys.ErrTooLarge, told+size, outbox.MaxTurnBytes)
 	}
@@ -204,7 +275,7 @@ func senderLocked(d *durable) *outbox.Sender {
 		Late: func(m *outbox.Message, tries int, why error) {
 			d.a.warn("message of a grain does not arrive", fmt.Sprintf(
 				"to %s, tried %d times: %v",
-				shown(strings.Replace(m.To, "\x00", "/", 1)), tries, why))
+				shown(ShownReceiver(m.Kind, m.To)), tries, why))
 		},
 	})
 	d.sender.Store(s)
@@ -247,6 +318,15 @@ func wakeGrain(a *activation) {
 func sendTell(d *durable, ctx context.Context, m *outbox.Message, done func(error)) {
 	if d.a.tenure.stale.Load() {
 		done(raysys.ErrMoved) // another activation sends it
+		return
+	}
+	if m.Kind != outbox.Tell {
+		deliverPost(ctx, d.a, m, func(err error) {
+			if err != nil {
+				d.a.kind.vainSends.Add(1)
+			}
+			done(err)
+		})
 		return
 	}
 	p, values, id, err := tellRead(m)
@@ -339,16 +419,21 @@ func WaitingOf(g *Active, most int) (w outbox.Waiting) {
 	return w
 }
 
-// ShownReceiver is the receiver of a message in words. Its key is quoted where it does not print, and never cut.
-func ShownReceiver(to string) string {
-	kind, key, _ := strings.Cut(to, "\x00")
-	if !printable(key) {
-		key = strconv.Quote(key)
+// ShownReceiver is the receiver of a message in words: a grain by kind/key, any other behind the kind of the message. It
+// is quoted where it does not print, and never cut.
+func ShownReceiver(kind, to string) string {
+	before := kind + ":"
+	if kind == outbox.Tell {
+		before, to, _ = strings.Cut(to, "\x00")
+		before += "/"
 	}
-	return kind + "/" + key
+	if !printable(to) {
+		to = strconv.Quote(to)
+	}
+	return before + to
 }
 
-// DropMessages drops the messages of a grain to a receiver, by kind/key or as ShownReceiver has it, and returns how many
+// DropMessages drops the messages of a grain to a receiver, by its bytes or as ShownReceiver has it, and returns how many
 // once that is stored. Where the store does not take it before ctx ends, it goes with the grain's next commit.
 func DropMessages(ctx context.Context, g *Active, to string) (n int, err error) {
 	if MessagesOf(g) == 0 {
@@ -356,8 +441,12 @@ func DropMessages(ctx context.Context, g *Active, to string) (n int, err error) 
 	}
 	d := g.a.tenure.durable
 	s := d.sender.Load()
-	n, last := s.Drop(func(of string) bool {
-		return strings.Replace(of, "\x00", "/", 1) == to || ShownReceiver(of) == to
+	n, last := s.Drop(func(kind, of string) bool {
+		plain := kind + ":" + of
+		if kind == outbox.Tell {
+			plain = strings.Replace(of, "\x00", "/", 1)
+		}
+		return plain == to || ShownReceiver(kind, of) == to
 	})
 	for n > 0 && slices.Contains(s.Gone(outbox.MaxBytes), last) {
 		stored := make(chan struct{})

@@ -51,7 +51,7 @@ func TestMessagesAreSeen(t *testing.T) {
 	_, w := h.waitingOf(a)
 	for i, want := range []string{"hearer/three", `hearer/"t\xffo"`} {
 		r := w.Receivers[i]
-		if got := grainengine.ShownReceiver(r.To); got != want || r.Messages != 3-i || r.Why == nil || !strings.Contains(r.Why.Error(), "by test") {
+		if got := grainengine.ShownReceiver(r.Kind, r.To); got != want || r.Messages != 3-i || r.Why == nil || !strings.Contains(r.Why.Error(), "by test") {
 			t.Errorf("%d messages to %s, since %v; want %d to %s", r.Messages, got, r.Why, 3-i, want)
 		}
 	}

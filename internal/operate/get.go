@@ -334,7 +334,7 @@ func ownGrainOf(o *Operator, _ context.Context, name exact) (p page[grainRow], e
 		w := grainengine.WaitingOf(&g, shownReceivers)
 		row.OutboxAge = w.Oldest
 		for _, r := range w.Receivers {
-			one := inspect.Receiver{To: grainengine.ShownReceiver(r.To), Messages: r.Messages, Tries: r.Tries}
+			one := inspect.Receiver{To: grainengine.ShownReceiver(r.Kind, r.To), Messages: r.Messages, Tries: r.Tries}
 			if r.Why != nil {
 				one.Why = r.Why.Error()
 			}

@@ -247,7 +247,7 @@ func ownDrop(o *Operator, ctx context.Context, q dropQuery) (a dropped, err erro
 			break
 		}
 		for _, r := range grainengine.WaitingOf(&g, maxNamed).Receivers {
-			a.Receivers = append(a.Receivers, grainengine.ShownReceiver(r.To))
+			a.Receivers = append(a.Receivers, grainengine.ShownReceiver(r.Kind, r.To))
 		}
 	}
 	return a, err

@@ -60,11 +60,11 @@ func stamp(list []*Message, now int64) {
 
 // Drop gives up the messages to receivers that match. It returns how many, and the number of the last;
 // their records go with the next commits. What is on its way may still arrive.
-func (s *Sender) Drop(match func(to string) bool) (n int, last uint64) {
+func (s *Sender) Drop(match func(kind, to string) bool) (n int, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, l := range s.box.lines {
-		if !match(l.queue[0].To) {
+		if !match(l.queue[0].Kind, l.queue[0].To) {
 			continue
 		}
 		for _, m := range l.queue {
