@@ -3,9 +3,11 @@ package schedule
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/system"
 )
 
@@ -108,4 +110,25 @@ func replaced(i due.Item, w When, opts []Option) (due.Change, error) {
 	s.Work = r.Spec.Work
 	r.replace(s.spec, i.Now, r.Spec.jitter(i.Name.Name))
 	return changed(i, r)
+}
+
+// HoldPosts has what Durable grains post tried in vain until let is called.
+func HoldPosts() (tried *atomic.Int32, let func()) {
+	tried = &atomic.Int32{}
+	grainengine.RegisterDeliverer(messages, func(context.Context, grainengine.Post) (outcome, err error) {
+		tried.Add(1)
+		return nil, errors.New("held by test")
+	})
+	return tried, func() { grainengine.RegisterDeliverer(messages, deliver) }
+}
+
+// PostTwice has each post arrive, and again when it has.
+func PostTwice() (end func()) {
+	grainengine.RegisterDeliverer(messages, func(ctx context.Context, p grainengine.Post) (outcome, err error) {
+		if outcome, err = deliver(ctx, p); err == nil {
+			_, err = deliver(ctx, p)
+		}
+		return outcome, err
+	})
+	return func() { grainengine.RegisterDeliverer(messages, deliver) }
 }

@@ -14,11 +14,11 @@ import (
 
 // A turn of a Durable grain that edits a schedule posts the edit: it leaves with the commit of the turn.
 //
-//	Call, Pause, ... ─► change ─┬─► of a Durable turn: post ─► its commit ─► deliver ─┐
-//	                            └─► of any other: at once ────────────────────────────┴─► edit
+//	Call, Pause, ... ─► change ─┬─► of a Durable turn: PostLater ─► its commit ─► deliver ─┐
+//	                            └─► of any other: at once ─────────────────────────────────┴─► edit
 //
-// A message may come again, after an edit that others have made since. So the record has the number of the last message of
-// each grain that has edited it lately, and one that is not above it changes nothing.
+// A message may come again, after an edit that others have made since. So the record has the number of the last
+// message of each grain that has edited it lately, and one that is not above it changes nothing.
 
 // messages is the kind of the messages. Their receiver is the schedule's name, so that edits of one keep their order.
 const messages = "schedule"
@@ -37,22 +37,26 @@ type author struct {
 	Heard uint64 `json:"N"` // the last of its messages
 }
 
-// maxAuthors is how many authors a record has: the latest ones.
+// maxAuthors is how many authors a record has.
 const maxAuthors = 8
 
+// authors are those of a record, the latest last.
+type authors []author
+
 // heard reports whether the message of by has come before.
-func (r *record) heard(by *author) bool {
-	return by != nil && slices.ContainsFunc(r.Authors, func(a author) bool { return a.Grain == by.Grain && by.Heard <= a.Heard })
+func (list authors) heard(by *author) bool {
+	return by != nil && slices.ContainsFunc(list, func(a author) bool {
+		return a.Grain == by.Grain && by.Heard <= a.Heard
+	})
 }
 
 // hear notes the message of by.
-func (r *record) hear(by *author) {
+func (list *authors) hear(by *author) {
 	if by == nil {
 		return
 	}
-	r.Authors = slices.DeleteFunc(r.Authors, func(a author) bool { return a.Grain == by.Grain })
-	r.Authors = append(r.Authors, *by)
-	r.Authors = r.Authors[max(0, len(r.Authors)-maxAuthors):]
+	l := append(slices.DeleteFunc(*list, func(a author) bool { return a.Grain == by.Grain }), *by)
+	*list = l[max(0, len(l)-maxAuthors):]
 }
 
 // change makes an edit now, or when the turn of ctx is stored.
@@ -74,7 +78,9 @@ func change(ctx context.Context, name string, p *posted) error {
 	return editIn(ctx, store, p.of(name), func(i due.Item) (due.Change, error) { return p.change(i, nil) })
 }
 
-func (p *posted) of(name string) due.Name { return due.Name{Namespace: string(p.Namespace), Name: name} }
+func (p *posted) of(name string) due.Name {
+	return due.Name{Namespace: string(p.Namespace), Name: name}
+}
 
 // change is the change of a record by the edit.
 func (p *posted) change(i due.Item, by *author) (due.Change, error) {
@@ -89,7 +95,8 @@ func (p *posted) change(i due.Item, by *author) (due.Change, error) {
 func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
 	p := &posted{}
 	if bad := json.Unmarshal(m.Body, p); bad != nil || p.Verb == "" && p.Spec == nil {
-		return typed(m.To, fmt.Errorf("a message of a Durable grain is no edit: %w", errors.Join(bad, raysys.ErrBadOption))), nil
+		bad = fmt.Errorf("a message of a Durable grain is no edit: %w", errors.Join(bad, raysys.ErrBadOption))
+		return typed(m.To, bad), nil
 	}
 	_, store, err := nodeOf(ctx)
 	if err != nil {

@@ -30,18 +30,20 @@ type Info inspect.Schedule
 // each start of a program may. Other content takes the place of what is there. A pause, the missed times and, with the same w,
 // the next time stay; another w is due first after the change. What was due before is still made, with the new content.
 //
-// A firing is made at least once, and in a Durable kind it counts once, within KeepReplies. An error of the method is its
-// outcome: Get shows it, and the schedule waits for its next time. In a Durable kind the error takes back what the firing did
-// with its Firing.Missed, and no later firing makes up for that. A fault of the system, such as a dead node, is no outcome:
-// the firing is tried again. It has no deadline unless f has one (raysys.Deadline). A firing carries no ContextKey values of who set it.
+// A firing is made at least once, and in a Durable kind it counts once, within KeepReplies. An error of the method is
+// its outcome: Get shows it, and the schedule waits for its next time. In a Durable kind the error takes back what the
+// firing did with its Firing.Missed, and no later firing makes up for that. A fault of the system, such as a dead
+// node, is no outcome: the firing is tried again. It has no deadline unless f has one (raysys.Deadline). A firing
+// carries no ContextKey values of who set it.
 //
 // What is wrong with f, arg, w or opts is ErrBadOption or ErrTooLarge.
 //
-// In a turn of a Durable grain, also in a tick of a timer, the schedule is set when the turn is stored, or not at all: the
-// edit is stored with the turn as a message (grains.Durable). Call returns nil then, and Get shows the schedule as it was.
-// Edits of one schedule by one grain arrive in their order, at least once. One that comes again changes nothing, unless the
-// schedule was deleted or has ended since, or more than 8 other grains have edited it: then it is made anew. A ReadOnly
-// method and a hook set the schedule at once. Task, Pause, Resume, Run and Delete do the same.
+// In a turn of a Durable grain, also in a tick of a timer, the schedule is set when the turn is stored, or not at all:
+// the edit is stored with the turn as a message (grains.Durable). Call returns nil then, and Get shows the schedule as
+// it was. Edits of one schedule by one grain arrive in their order, at least once; what the schedule's record has
+// against one is logged. One that arrives again changes nothing, unless the schedule was deleted or has ended since,
+// or more than 8 other grains have edited it: then it is made anew. A ReadOnly method and a hook set the schedule at
+// once. All this holds for Task, Pause, Resume, Run and Delete too.
 func Call[G, A, R any](ctx context.Context, name string, w When, f grains.Func[G, A, R], g grains.Grain[G], arg A, opts ...Option) error {
 	p, err := grainengine.Pack(*(*grainengine.Func)(core.HandleIn(&f)), graindir.ID(g.ID()), unsafe.Pointer(&arg))
 	return set(ctx, name, w, p, err, g.ID(), opts)
@@ -101,14 +103,14 @@ func (s *setting) put(i due.Item, by *author) (c due.Change, err error) {
 			return c, err
 		}
 		same := r.Spec.same(&s.spec)
-		if r.heard(by) || same && by == nil {
+		if r.Authors.heard(by) || same && by == nil {
 			return due.Change{Read: true}, nil
 		}
 		if !same {
 			r.replace(s.spec, i.Now, r.Spec.jitter(i.Name.Name))
 		}
 	}
-	r.hear(by)
+	r.Authors.hear(by)
 	return changed(i, r)
 }
 
@@ -168,13 +170,13 @@ func do(verb string, i due.Item, by *author) (due.Change, error) {
 	if err != nil && verb != verbDelete {
 		return due.Change{}, err
 	}
-	if r.heard(by) {
+	if r.Authors.heard(by) {
 		return due.Change{Read: true}, nil
 	}
 	c := due.Change{}
 	stays, err := r.doAsked(verb, i.Now, r.Spec.jitter(i.Name.Name))
 	if err == nil && stays {
-		r.hear(by)
+		r.Authors.hear(by)
 		c, err = changed(i, r)
 	}
 	c.Name, c.Was, c.Asked = i.Name, i.Version, verb
@@ -190,7 +192,7 @@ func askOperator(ctx context.Context, name, verb string) error {
 
 // Pause stops a schedule until Resume: nothing is due meanwhile. What runs goes on, and what was due before is made after
 // Resume. A worker may begin for a moment what it was given before. The error matches raysys.ErrNotFound where no schedule
-// has the name.
+// has the name. In a turn of a Durable grain see Call; so do Resume, Run and Delete.
 func Pause(ctx context.Context, name string) error { return askOperator(ctx, name, verbPause) }
 
 // Resume ends a pause. What was due before it is made now. The times in it are neither made up for nor missed.

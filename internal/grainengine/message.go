@@ -24,8 +24,9 @@ import (
 //	Tell ──► tellLater ──► the turn ends ──► its commit, with numbers ──► Sender.Add ──► sendTell ──► delivery
 //	  └► of a hook: it is sent once the hook is stored
 //
-// PostLater and deliverPost do the same for messages of other packages. Package outbox has the rules. A grain with messages is not idle; where its activation ends with some, the next one
-// sends them, and the leader of its shard wakes it for that.
+// PostLater and deliverPost do the same for messages of other packages. Package outbox has the rules. A grain with
+// messages is not idle; where its activation ends with some, the next one sends them, and the leader of its shard
+// wakes it for that.
 
 // keptTell is a Tell of a turn that has not ended. That of a method or a timer is a message, which is stored with the
 // turn; that of a hook is sent once the hook is stored.
@@ -75,7 +76,7 @@ type Post struct {
 	To     string
 	Body   []byte
 	From   raysys.TaskID // the grain that has sent it, a hash
-	Number uint64        // the message among those of the grain, in their order; 0: a hook has sent it, and it is sent once
+	Number uint64        // grows with each message of the grain; 0: a hook has sent it, and it is sent once
 }
 
 // deliverers are the functions that deliver messages of other packages, by kind.
@@ -419,8 +420,8 @@ func WaitingOf(g *Active, most int) (w outbox.Waiting) {
 	return w
 }
 
-// ShownReceiver is the receiver of a message in words: a grain by kind/key, any other behind the kind of the message. It
-// is quoted where it does not print, and never cut.
+// ShownReceiver is the receiver of a message in words: a grain by kind/key, any other behind the kind of the message.
+// It is quoted where it does not print, and never cut.
 func ShownReceiver(kind, to string) string {
 	before := kind + ":"
 	if kind == outbox.Tell {
@@ -433,8 +434,8 @@ func ShownReceiver(kind, to string) string {
 	return before + to
 }
 
-// DropMessages drops the messages of a grain to a receiver, by its bytes or as ShownReceiver has it, and returns how many
-// once that is stored. Where the store does not take it before ctx ends, it goes with the grain's next commit.
+// DropMessages drops the messages of a grain to a receiver, by its bytes or as ShownReceiver has it, and returns how
+// many once that is stored. Where the store does not take it before ctx ends, it goes with the grain's next commit.
 func DropMessages(ctx context.Context, g *Active, to string) (n int, err error) {
 	if MessagesOf(g) == 0 {
 		return 0, nil
