@@ -42,7 +42,7 @@ type Info inspect.Schedule
 // the edit is stored with the turn as a message (grains.Durable). Call returns nil then, and Get shows the schedule as
 // it was. Edits of one schedule by one grain arrive in their order, at least once; what the schedule's record has
 // against one is logged. One that arrives again changes nothing, unless the schedule was deleted or has ended since,
-// or more than 8 other grains have edited it: then it is made anew. A ReadOnly method and a hook set the schedule at
+// or 8 other grains have edited it: then it counts again. A ReadOnly method and a hook set the schedule at
 // once. All this holds for Task, Pause, Resume, Run and Delete too.
 func Call[G, A, R any](ctx context.Context, name string, w When, f grains.Func[G, A, R], g grains.Grain[G], arg A, opts ...Option) error {
 	p, err := grainengine.Pack(*(*grainengine.Func)(core.HandleIn(&f)), graindir.ID(g.ID()), unsafe.Pointer(&arg))

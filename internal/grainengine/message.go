@@ -379,9 +379,6 @@ func (w *delivery) ended(err error) {
 // outcomeOfTell reports whether a message that ended with err has arrived: the method has made that of it, or no
 // attempt would make another. All else is tried again.
 func outcomeOfTell(err error) bool {
-	if errors.Is(err, ErrTellAgain) {
-		return false
-	}
 	if _, ran := err.(*raysys.TaskError); !ran && errors.Is(err, ErrActivation) {
 		return false // the receiver's OnActivate has failed, and the method has not run
 	}
