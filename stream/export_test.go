@@ -35,7 +35,7 @@ func (s Stream[T]) NotStored(ctx context.Context, key string, ids []string, made
 	for _, id := range ids {
 		events = append(events, bus.Message{Key: key, Partition: s.d.partition(key), ID: messageID(key, id)})
 	}
-	events, err = n.notStored(ctx, b, s.d, events, made)
+	events, err = notStored(ctx, b, n.nameOf(s.d), events, made)
 	for _, e := range events {
 		for _, id := range ids {
 			if messageID(key, id) == e.ID {

@@ -45,8 +45,8 @@ const clocks = time.Minute
 
 func init() { grainengine.RegisterDeliverer(messages, deliver) }
 
-// post has events stored when the turn of ctx is. kept is false where ctx is of no turn that has such messages.
-func (d *definition) post(ctx context.Context, key, id string, list [][]byte) (kept bool, err error) {
+// postEvents has events stored when the turn of ctx is. kept is false where ctx is of no turn that has such messages.
+func postEvents(ctx context.Context, d *definition, key, id string, list [][]byte) (kept bool, err error) {
 	p := posted{d.name, key, messageID(key, id), time.Now().UnixNano(), list}
 	if p.ID == "" {
 		p.ID = "turn-" + rand.Text()
@@ -84,10 +84,10 @@ func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
 }
 
 // notStored are those of events, of one key and with IDs, that the bus does not have since a minute before they were made.
-func (n *node) notStored(
-	ctx context.Context, b bus.Bus, d *definition, events []bus.Message, made time.Time,
+func notStored(
+	ctx context.Context, b bus.Bus, name string, events []bus.Message, made time.Time,
 ) (left []bus.Message, err error) {
-	name, f := n.nameOf(d), bus.Filter{Partition: events[0].Partition, Key: &events[0].Key}
+	f := bus.Filter{Partition: events[0].Partition, Key: &events[0].Key}
 	info, err := b.Info(ctx, name)
 	if err != nil || info.Count == 0 {
 		return events, err

@@ -86,7 +86,7 @@ func (s Stream[T]) PublishAll(ctx context.Context, key string, list []T) error {
 // publish stores events, of which one may have an id, or has them stored when the turn of ctx is.
 func (d *definition) publish(ctx context.Context, key, id string, list [][]byte) (uint64, error) {
 	if grainengine.TellsWait(ctx) {
-		if kept, err := d.post(ctx, key, id, list); kept || err != nil {
+		if kept, err := postEvents(ctx, d, key, id, list); kept || err != nil {
 			return 0, err
 		}
 	}
@@ -118,7 +118,7 @@ func (d *definition) store(ctx context.Context, events []bus.Message, late time.
 		}
 		left := events
 		if !late.IsZero() {
-			left, err = n.notStored(ctx, b, d, events, late)
+			left, err = notStored(ctx, b, n.nameOf(d), events, late)
 		}
 		if err == nil && len(left) > 0 {
 			seq, err = b.Publish(ctx, n.nameOf(d), left)
