@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/due"
@@ -30,6 +31,9 @@ type posted struct {
 	Spec      *spec  `json:",omitempty"`
 	Paused    bool   `json:",omitzero"`
 }
+
+// tryWithin is how long one try to deliver a message may take.
+const tryWithin = 10 * time.Second
 
 // author is a Durable grain that has edited a schedule.
 type author struct {
@@ -102,6 +106,8 @@ func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
 	by := &author{m.From.String(), m.Number}
 	err = editIn(ctx, store, p.of(m.To), func(i due.Item) (c due.Change, err error) {
 		c, outcome = p.change(i, by)

@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/raysys/raysys/internal/grainengine"
-	"github.com/raysys/raysys/stream/internal/bus"
 )
 
 // Deliver has by deliver what turns of Durable grains publish, until back is called.
@@ -21,30 +20,8 @@ func Deliver(by func(ctx context.Context, m grainengine.Post, deliver func() err
 	return func() { grainengine.RegisterDeliverer(messages, deliver) }
 }
 
-// NotStored are those of the ids of a key's events that the bus has no event of, since a minute before they were made.
-func (s Stream[T]) NotStored(ctx context.Context, key string, ids []string, made time.Time) (left []string, err error) {
-	n, err := nodeOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b, err := n.ensure(ctx, s.d)
-	if err != nil {
-		return nil, err
-	}
-	var events []bus.Message
-	for _, id := range ids {
-		events = append(events, bus.Message{Key: key, Partition: s.d.partition(key), ID: messageID(key, id)})
-	}
-	events, err = notStored(ctx, b, n.nameOf(s.d), events, made)
-	for _, e := range events {
-		for _, id := range ids {
-			if messageID(key, id) == e.ID {
-				left = append(left, id)
-			}
-		}
-	}
-	return left, err
-}
+// NotStored looks for events that may be stored.
+var NotStored = notStored
 
 // DeliverPart stores the first events of a message.
 func DeliverPart(ctx context.Context, m grainengine.Post, n int) error {

@@ -18,7 +18,7 @@ import (
 // What a turn of a Durable grain publishes leaves as a message that is stored with the turn. A message may come again:
 //
 //	within half of bus.Config.Window   the bus knows its events by their IDs
-//	later                              its events are looked for among those of their key, since a minute before the turn
+//	later, where it may have come      its events are looked for among those of their key, since a minute before the turn
 
 // messages is the kind of the messages. Their receiver is a key of a stream, whose events keep their order.
 const messages = "stream"
@@ -40,8 +40,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// clocks is by how much the clocks of nodes and of the bus may differ.
-const clocks = time.Minute
+const (
+	clocks     = time.Minute      // by so much the clocks of nodes and of the bus may differ
+	tryWithin  = 10 * time.Second // one try to store events may take so long, with what has come since they were looked for
+	lookWithin = 5 * time.Minute  // and a look for them
+)
 
 func init() { grainengine.RegisterDeliverer(messages, deliver) }
 
@@ -70,10 +73,12 @@ func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
 	if d == nil {
 		return nil, fmt.Errorf("%w: stream %s is not defined in this program", raysys.ErrUnknownFunc, p.Stream)
 	}
-	made, late := time.Unix(0, p.Made), time.Time{}
-	if age := time.Since(made).Abs(); age >= (bus.Config{Keep: d.keep}).Window()/2 {
-		late = made
+	made, late, within := time.Unix(0, p.Made), time.Time{}, tryWithin
+	if age := time.Since(made).Abs(); m.Again && age >= (bus.Config{Keep: d.keep}).Window()/2 {
+		late, within = made, lookWithin
 	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	_, err = d.store(ctx, d.events(p.Key, p.ID, p.List), late)
 	for _, final := range []error{raysys.ErrTooLarge, raysys.ErrBadOption, raysys.ErrBadDefinition} {
 		if errors.Is(err, final) {
@@ -93,16 +98,23 @@ func notStored(
 		return events, err
 	}
 	first, _, err := firstAfter(ctx, b, name, f, info, made.Add(-clocks).UnixNano())
-	if err != nil || first > info.Last {
-		return events, err
-	}
-	stored := map[string]bool{}
-	err = b.Read(ctx, name, f, first, info.Last, func(m bus.Message) bool {
-		stored[m.ID] = true
-		return true
-	})
+	wanted := map[string]bool{}
 	for _, e := range events {
-		if !stored[e.ID] {
+		wanted[e.ID] = true
+	}
+	for looked := tryWithin; err == nil && looked >= tryWithin && len(wanted) > 0; { // it looks at what has come meanwhile
+		from := time.Now()
+		err = b.Read(ctx, name, f, first, info.Last, func(m bus.Message) bool {
+			delete(wanted, m.ID)
+			return len(wanted) > 0
+		})
+		if looked = time.Since(from); err == nil && looked >= tryWithin {
+			first = info.Last + 1
+			info, err = b.Info(ctx, name)
+		}
+	}
+	for _, e := range events {
+		if wanted[e.ID] {
 			left = append(left, e)
 		}
 	}

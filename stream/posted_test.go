@@ -14,6 +14,8 @@ import (
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/stream"
+	"github.com/raysys/raysys/stream/internal/bus"
+	"github.com/raysys/raysys/stream/internal/jetbus"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -25,7 +27,7 @@ var (
 	briefly  = stream.Define[int]("brief pages", stream.Keep(10*time.Second))
 	presses  = grains.Define[press]("press", grains.Durable())
 	printing = grains.Method(presses, "print", (*press).Print)
-	torn     = errors.New("the paper is torn")
+	errTorn  = errors.New("the paper is torn")
 )
 
 // Print prints n pages for the grain's own key and one for "all". A negative n tears the paper.
@@ -39,7 +41,7 @@ func (p *press) Print(ctx context.Context, n int) (int, error) {
 	err := errors.Join(pages.PublishAll(ctx, self.Key, list), briefly.PublishAll(ctx, self.Key, list))
 	_, last := pages.Publish(ctx, "all", p.Page.Value)
 	if n < 0 {
-		err = torn
+		err = errTorn
 	}
 	return p.Page.Value, errors.Join(err, last)
 }
@@ -145,38 +147,56 @@ func TestPublishedLate(t *testing.T) {
 // TestLookBack: of events the ids of those that are stored are found, in memory as on NATS, among many of other keys; not those of another key, and
 // not those from longer than a minute before.
 func TestLookBack(t *testing.T) {
-	for name, o := range map[string]testkit.Option{"memory": inMemory(t), "NATS": onNATS(testkit.NATS(t))} {
+	for name, open := range map[string]func(t *testing.T) (bus.Bus, error){
+		"memory": func(*testing.T) (bus.Bus, error) { return bus.NewMemory(), nil },
+		"NATS": func(t *testing.T) (bus.Bus, error) {
+			return jetbus.Open(jetbus.Config{URL: testkit.NATS(t).URL()})
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := testkit.New(t, testkit.Nodes(1), o).Context()
-			look := func(what, key string, made time.Time, want ...string) {
-				t.Helper()
-				left, err := pages.NotStored(ctx, key, []string{"one", "two", "three"}, made)
-				if err != nil || !slices.Equal(left, want) {
-					t.Errorf("%s: %q are left, %v; want %q", what, left, err, want)
-				}
+			b, err := open(t)
+			if err == nil {
+				defer b.Close()
+				err = b.Ensure(t.Context(), bus.Config{Name: "s", Partitions: 1, Keep: time.Hour, Replicas: 1})
 			}
-			put := func(key string, n int, opts ...stream.PublishOption) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			put := func(key, id string) {
 				t.Helper()
-				if _, err := pages.Publish(ctx, key, n, opts...); err != nil {
+				if _, err := b.Publish(t.Context(), "s", []bus.Message{{Key: key, ID: id}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			look("an empty stream", "k", time.Now(), "one", "two", "three")
-			for i := range 30 {
-				put(fmt.Sprint("other", i%3), i, stream.ID(fmt.Sprint(i)))
+			look := func(what, key string, after time.Duration, want ...string) {
+				t.Helper()
+				var ids []string
+				left, err := stream.NotStored(t.Context(), b, "s", []bus.Message{
+					{Key: key, ID: "one"}, {Key: key, ID: "two"}, {Key: key, ID: "three"},
+				}, time.Now().Add(after))
+				for _, e := range left {
+					ids = append(ids, e.ID)
+				}
+				if err != nil || !slices.Equal(ids, want) {
+					t.Errorf("%s: %q are left, %v; want %q", what, ids, err, want)
+				}
 			}
-			look("a key without events", "k", time.Now(), "one", "two", "three")
-			put("k", 1, stream.ID("one"))
-			put("k", 2)
-			put("other0", 3, stream.ID("two"))
-			put("k", 4, stream.ID("three"))
-			put("other1", 5)
-			look("two of them", "k", time.Now(), "two")
-			look("a minute before", "k", time.Now().Add(50*time.Second), "two")
-			look("longer before", "k", time.Now().Add(70*time.Second), "one", "two", "three")
-			look("of another key", "other0", time.Now(), "one", "three")
-			put("k", 6, stream.ID("two"))
-			look("all of them", "k", time.Now())
+			look("an empty stream", "k", 0, "one", "two", "three")
+			for i := range 30 {
+				put(fmt.Sprint("other", i%3), fmt.Sprint(i))
+			}
+			look("a key without events", "k", 0, "one", "two", "three")
+			put("k", "one")
+			put("k", "")
+			put("other0", "two of another")
+			put("k", "three")
+			put("other1", "")
+			look("two of them", "k", 0, "two")
+			look("a minute before", "k", 50*time.Second, "two")
+			look("longer before", "k", 70*time.Second, "one", "two", "three")
+			look("of another key", "other0", 0, "one", "two", "three")
+			put("k", "two")
+			look("all of them", "k", 0)
 		})
 	}
 }

@@ -119,6 +119,9 @@ func (d *definition) store(ctx context.Context, events []bus.Message, late time.
 		left := events
 		if !late.IsZero() {
 			left, err = notStored(ctx, b, n.nameOf(d), events, late)
+			within, cancel := context.WithTimeout(ctx, tryWithin)
+			defer cancel()
+			ctx = within
 		}
 		if err == nil && len(left) > 0 {
 			seq, err = b.Publish(ctx, n.nameOf(d), left)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -77,19 +76,18 @@ type Post struct {
 	Body   []byte
 	From   raysys.TaskID // the grain that has sent it, a hash
 	Number uint64        // grows with each message of the grain; 0: a hook has sent it, and it is sent once
+	Again  bool          // a try before this one may have delivered it, also one of an activation before
 }
 
 // deliverers are the functions that deliver messages of other packages, by kind.
 var deliverers sync.Map
 
 // RegisterDeliverer has deliver deliver the messages of a kind. Its outcome says what the receiver has made of the
-// message, which has arrived then; after an error the message is sent again.
+// message, which has arrived then; after an error the message is sent again. Each try has an end, so that raysys get says
+// why a message waits.
 func RegisterDeliverer(kind string, deliver func(ctx context.Context, p Post) (outcome, err error)) {
 	deliverers.Store(kind, deliver)
 }
-
-// deliverWithin is how long one try to deliver a Post may take. It is less than half of what a stream remembers of ids.
-const deliverWithin = 10 * time.Second
 
 // PostLater keeps a message until the turn of ctx, which is of a Durable grain, is stored. Of a hook it is sent once,
 // when the hook is stored. Where ctx is of no such turn it keeps nothing, and kept is false.
@@ -123,9 +121,7 @@ func deliverPost(ctx context.Context, a *activation, m *outbox.Message, done fun
 		return
 	}
 	a.kind.engine.cfg.Pool.Go(goroutines.Func(func() {
-		ctx, cancel := context.WithTimeout(ctx, deliverWithin)
-		defer cancel()
-		p := Post{To: m.To, Body: m.Body, From: keyedID(a, ""), Number: m.Number}
+		p := Post{To: m.To, Body: m.Body, From: keyedID(a, ""), Number: m.Number, Again: m.Tried}
 		outcome, err := deliver.(func(context.Context, Post) (error, error))(ctx, p)
 		if tell := a.kind.engine.cfg.Unseen; outcome != nil && err == nil && tell != nil {
 			tell(ShownReceiver(m.Kind, m.To), outcome)

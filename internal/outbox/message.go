@@ -28,6 +28,8 @@ type Message struct {
 	Before uint64 // as it is sent: the message to the same receiver that has to arrive before it; 0 for none
 	Wide   bool   // several may be on their way to its receiver: the receiver keeps their order, or there is none
 
+	Tried bool // a try before this one may have delivered it, also one of an activation before
+
 	state state
 	since int64 // when it came to this node, of the Sender's clock
 }
