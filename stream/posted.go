@@ -18,7 +18,7 @@ import (
 // What a turn of a Durable grain publishes leaves as a message that is stored with the turn. A message may come again:
 //
 //	within half of bus.Config.Window   the bus knows its events by their IDs
-//	later, where it may have come      its events are looked for among those of their key, since a minute before the turn
+//	later, where it may have come      its events are looked for among the key's, from a minute before the turn on
 
 // messages is the kind of the messages. Their receiver is a key of a stream, whose events keep their order.
 const messages = "stream"
@@ -42,7 +42,7 @@ func must[T any](v T, err error) T {
 
 const (
 	clocks     = time.Minute      // by so much the clocks of nodes and of the bus may differ
-	tryWithin  = 10 * time.Second // one try to store events may take so long, with what has come since they were looked for
+	tryWithin  = 10 * time.Second // one try to store events may take so long
 	lookWithin = 5 * time.Minute  // and a look for them
 )
 
@@ -88,7 +88,8 @@ func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
 	return nil, err // the server is away, or full
 }
 
-// notStored are those of events, of one key and with IDs, that the bus does not have since a minute before they were made.
+// notStored are those of events, of one key and with IDs, that the bus does not have from a minute before they were made
+// on.
 func notStored(
 	ctx context.Context, b bus.Bus, name string, events []bus.Message, made time.Time,
 ) (left []bus.Message, err error) {
@@ -102,7 +103,7 @@ func notStored(
 	for _, e := range events {
 		wanted[e.ID] = true
 	}
-	for looked := tryWithin; err == nil && looked >= tryWithin && len(wanted) > 0; { // it looks at what has come meanwhile
+	for looked := tryWithin; err == nil && looked >= tryWithin && len(wanted) > 0; { // also at what comes meanwhile
 		from := time.Now()
 		err = b.Read(ctx, name, f, first, info.Last, func(m bus.Message) bool {
 			delete(wanted, m.ID)

@@ -18,11 +18,11 @@ import (
 // Events that one goroutine publishes for a key are in their order. While the server is away Publish waits, until ctx ends; then it may
 // have stored the event or not.
 //
-// In a turn of a Durable grain, also of a ReadOnly method or a timer, the number is 0, and the event is stored with the
-// turn as a message (grains.Durable): it is published after that until the server has it, and then it is in the stream
-// once. The events of a key that one grain publishes are in their order. An event may be twice in the stream where its
-// node stands still for a minute while it sends the event, where clocks differ by a minute, and where the stream does not
-// keep events until they are sent again. In a hook the event is sent once, when the hook is stored.
+// In a turn of a Durable grain, also of a ReadOnly method or a timer, the number is 0, and the event is stored with
+// the turn as a message (grains.Durable): it is published after that until the server has it, and then it is in the
+// stream once. The events of a key that one grain publishes are in their order. An event may be twice in the stream
+// where its node stands still for a minute while it sends the event, where clocks differ by a minute, and where the
+// stream does not keep events until they are sent again. In a hook the event is sent once, when the hook is stored.
 func (s Stream[T]) Publish(ctx context.Context, key string, v T, opts ...PublishOption) (uint64, error) {
 	if err := s.d.checkKey(key); err != nil {
 		return 0, err
