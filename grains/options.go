@@ -80,6 +80,7 @@ func Mailbox(n int) Option {
 //     fail with raysys.ErrOverloaded before their turn; those that are messages themselves at twice that. A receiver knows
 //     16,384 senders: of one that was silent for longest a repeat may count again. A Tell of OnActivate and OnDeactivate
 //     is sent once, when the hook is stored.
+//   - What a turn does by package schedule is a message to the schedule: see schedule.Call.
 //   - A result has at most MaxReply, and holds no references. A disk that does not take a State which is an object fails
 //     all turns that share the commit.
 //

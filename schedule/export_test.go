@@ -3,9 +3,11 @@ package schedule
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/system"
 )
 
@@ -71,7 +73,7 @@ type Edit struct {
 // EditSlowly is Pause, Resume or Run, by their verb, where a while passes between the reading of the record and the first try to store it.
 func EditSlowly(ctx context.Context, name, verb string, while func()) error {
 	return edit(ctx, name, func(i due.Item) (due.Change, error) {
-		c, err := do(verb, i)
+		c, err := do(verb, i, nil)
 		while()
 		while = func() {}
 		return c, err
@@ -86,7 +88,7 @@ func Change(ctx context.Context, name, verb string, w When, opts ...Option) (tri
 		if verb == "replace" && err == nil {
 			c, err = replaced(i, w, opts)
 		} else if err == nil {
-			c, err = do(verb, i)
+			c, err = do(verb, i, nil)
 		}
 		if err != nil {
 			return c, err
@@ -108,4 +110,25 @@ func replaced(i due.Item, w When, opts []Option) (due.Change, error) {
 	s.Work = r.Spec.Work
 	r.replace(s.spec, i.Now, r.Spec.jitter(i.Name.Name))
 	return changed(i, r)
+}
+
+// HoldPosts has what Durable grains post tried in vain until let is called.
+func HoldPosts() (tried *atomic.Int32, let func()) {
+	tried = &atomic.Int32{}
+	grainengine.RegisterDeliverer(messages, func(context.Context, grainengine.Post) (outcome, err error) {
+		tried.Add(1)
+		return nil, errors.New("held by test")
+	})
+	return tried, func() { grainengine.RegisterDeliverer(messages, deliver) }
+}
+
+// PostTwice has each post arrive, and again when it has.
+func PostTwice() (end func()) {
+	grainengine.RegisterDeliverer(messages, func(ctx context.Context, p grainengine.Post) (outcome, err error) {
+		if outcome, err = deliver(ctx, p); err == nil {
+			_, err = deliver(ctx, p)
+		}
+		return outcome, err
+	})
+	return func() { grainengine.RegisterDeliverer(messages, deliver) }
 }

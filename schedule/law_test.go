@@ -32,9 +32,9 @@ func (w *world) edit(verb string, n int) {
 		}
 		c, err := due.Change{}, error(nil)
 		if it.Name = w.name(); verb == "" {
-			c, err = s.put(it, when)
+			c, err = s.put(it, nil)
 		} else {
-			c, err = do(verb, it)
+			c, err = do(verb, it, nil)
 		}
 		if err != nil || c.Read {
 			return
@@ -391,7 +391,7 @@ func TestLawFull(t *testing.T) {
 		s.Work = work{Function: "f"}
 		it := w.table.Item(w.name().Key())
 		it.Name = w.name()
-		c, err := s.put(it, Every(time.Second))
+		c, err := s.put(it, nil)
 		w.check(err)
 		c.Name = it.Name
 		w.serve(c, nil, "", &s.spec, it.Now)

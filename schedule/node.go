@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/due"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/system"
 )
 
@@ -28,7 +29,11 @@ var nodes sync.Map
 
 func init() {
 	system.OnStart(start)
-	due.Register(due.Schedules{Take: take, Describe: func(i due.Item) any { return describe(i) }, Do: do})
+	due.Register(due.Schedules{
+		Take: take, Describe: func(i due.Item) any { return describe(i) },
+		Do: func(verb string, i due.Item) (due.Change, error) { return do(verb, i, nil) },
+	})
+	grainengine.RegisterDeliverer(messages, deliver)
 }
 
 func entry(of *system.Node) *node {

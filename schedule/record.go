@@ -29,6 +29,7 @@ type record struct {
 	Over    int64    `json:",omitzero"` // a Next that a change has passed over: it may have begun while that was on its way
 	Running []firing `json:",omitempty"`
 	Why     string   `json:",omitzero"`
+	Authors authors  `json:",omitempty"` // the Durable grains that have edited it
 
 	Last      int64             `json:",omitzero"`
 	Ended     int64             `json:",omitzero"` // when the last one had

@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -395,6 +396,9 @@ func TestFits(t *testing.T) {
 	r := &record{Set: now, Spec: s.spec, when: Every(time.Second), Next: now, From: now, Last: now, Ended: now, LastError: strings.Repeat("\x01", maxText), Why: strings.Repeat("\x01", maxText)}
 	for i := range int64(maxRunning) {
 		r.Running = append(r.Running, firing{Due: now + i, Tries: maxTries - 1, First: now, Retry: now, Died: maxDied - 1})
+	}
+	for i := range uint64(maxAuthors) {
+		r.Authors.hear(&author{raysys.TaskID{Hi: i}.String(), math.MaxUint64 - i})
 	}
 	rec, err := r.encode(due.Record{})
 	if err != nil {

@@ -30,13 +30,20 @@ type Info inspect.Schedule
 // each start of a program may. Other content takes the place of what is there. A pause, the missed times and, with the same w,
 // the next time stay; another w is due first after the change. What was due before is still made, with the new content.
 //
-// A firing is made at least once, and in a Durable kind it counts once, within KeepReplies. An error of the method is its
-// outcome: Get shows it, and the schedule waits for its next time. In a Durable kind the error takes back what the firing did
-// with its Firing.Missed, and no later firing makes up for that. A fault of the system, such as a dead node, is no outcome:
-// the firing is tried again. It has no deadline unless f has one (raysys.Deadline). In a turn of a Durable grain the
-// schedule is set at once, whatever becomes of the turn. A firing carries no ContextKey values of who set it.
+// A firing is made at least once, and in a Durable kind it counts once, within KeepReplies. An error of the method is
+// its outcome: Get shows it, and the schedule waits for its next time. In a Durable kind the error takes back what the
+// firing did with its Firing.Missed, and no later firing makes up for that. A fault of the system, such as a dead
+// node, is no outcome: the firing is tried again. It has no deadline unless f has one (raysys.Deadline). A firing
+// carries no ContextKey values of who set it.
 //
 // What is wrong with f, arg, w or opts is ErrBadOption or ErrTooLarge.
+//
+// In a turn of a Durable grain, also in a tick of a timer, the schedule is set when the turn is stored, or not at all:
+// the edit is stored with the turn as a message (grains.Durable). Call returns nil then, and Get shows the schedule as
+// it was. Edits of one schedule by one grain arrive in their order, at least once; what the schedule's record has
+// against one is logged. One that arrives again changes nothing, unless the schedule was deleted or has ended since,
+// or 8 other grains have edited it: then it counts again. A ReadOnly method and a hook set the schedule at
+// once. All this holds for Task, Pause, Resume, Run and Delete too.
 func Call[G, A, R any](ctx context.Context, name string, w When, f grains.Func[G, A, R], g grains.Grain[G], arg A, opts ...Option) error {
 	p, err := grainengine.Pack(*(*grainengine.Func)(core.HandleIn(&f)), graindir.ID(g.ID()), unsafe.Pointer(&arg))
 	return set(ctx, name, w, p, err, g.ID(), opts)
@@ -84,18 +91,26 @@ func set(ctx context.Context, name string, w When, p core.Packed, err error, g g
 	if err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
 	}
-	return edit(ctx, name, func(i due.Item) (due.Change, error) { return s.put(i, w) })
+	return change(ctx, name, &posted{Spec: &s.spec, Paused: s.paused})
 }
 
-// put is the change by which a record is as a program says.
-func (s *setting) put(i due.Item, w When) (c due.Change, err error) {
+// put is the change by which a record is as a program says; by is nil unless a message says it.
+func (s *setting) put(i due.Item, by *author) (c due.Change, err error) {
+	w := s.When.when()
 	r := &record{Set: i.Now, Spec: s.spec, Paused: s.paused, when: w, From: i.Now, Next: w.first(i.Now)}
 	if i.Exists() {
-		if r, err = decode(i.Record.Data); err != nil || r.Spec.same(&s.spec) {
-			return due.Change{Read: true}, err
+		if r, err = decode(i.Record.Data); err != nil {
+			return c, err
 		}
-		r.replace(s.spec, i.Now, r.Spec.jitter(i.Name.Name))
+		same := r.Spec.same(&s.spec)
+		if r.Authors.heard(by) || same && by == nil {
+			return due.Change{Read: true}, nil
+		}
+		if !same {
+			r.replace(s.spec, i.Now, r.Spec.jitter(i.Name.Name))
+		}
 	}
+	r.Authors.hear(by)
 	return changed(i, r)
 }
 
@@ -113,22 +128,26 @@ func edit(ctx context.Context, name string, f func(due.Item) (due.Change, error)
 	if err != nil {
 		return err
 	}
+	return editIn(ctx, store, due.Name{Namespace: of.Namespace(), Name: name}, f)
+}
+
+func editIn(ctx context.Context, store due.Store, name due.Name, f func(due.Item) (due.Change, error)) error {
 	type answer struct {
 		due.Item
 		made bool
 	}
-	c := due.Change{Name: due.Name{Namespace: of.Namespace(), Name: name}, Read: true}
+	c := due.Change{Name: name, Read: true}
 	for {
 		a, err := wait(ctx, func(done func(answer, error)) {
 			store.Change(c, func(i due.Item, made bool, err error) { done(answer{i, made}, err) })
 		})
 		if err != nil || a.made {
-			return typed(name, err)
+			return typed(name.Name, err)
 		}
 		a.Name = c.Name
 		next, err := f(a.Item)
 		if err != nil || next.Read {
-			return typed(name, err)
+			return typed(name.Name, err)
 		}
 		next.Name, next.Was = c.Name, a.Version
 		c = next
@@ -142,8 +161,8 @@ func typed(name string, err error) error {
 	return nil
 }
 
-// do does what an operator asks for.
-func do(verb string, i due.Item) (due.Change, error) {
+// do does what an operator asks for, or a program; by is nil unless a message does.
+func do(verb string, i due.Item, by *author) (due.Change, error) {
 	if !i.Exists() {
 		return due.Change{}, fmt.Errorf("%w: no schedule has the name: raysys list schedules shows those that there are", raysys.ErrNotFound)
 	}
@@ -151,9 +170,13 @@ func do(verb string, i due.Item) (due.Change, error) {
 	if err != nil && verb != verbDelete {
 		return due.Change{}, err
 	}
+	if r.Authors.heard(by) {
+		return due.Change{Read: true}, nil
+	}
 	c := due.Change{}
 	stays, err := r.doAsked(verb, i.Now, r.Spec.jitter(i.Name.Name))
 	if err == nil && stays {
+		r.Authors.hear(by)
 		c, err = changed(i, r)
 	}
 	c.Name, c.Was, c.Asked = i.Name, i.Version, verb
@@ -164,12 +187,12 @@ func askOperator(ctx context.Context, name, verb string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	return edit(ctx, name, func(i due.Item) (due.Change, error) { return do(verb, i) })
+	return change(ctx, name, &posted{Verb: verb})
 }
 
 // Pause stops a schedule until Resume: nothing is due meanwhile. What runs goes on, and what was due before is made after
 // Resume. A worker may begin for a moment what it was given before. The error matches raysys.ErrNotFound where no schedule
-// has the name.
+// has the name. In a turn of a Durable grain see Call; so do Resume, Run and Delete.
 func Pause(ctx context.Context, name string) error { return askOperator(ctx, name, verbPause) }
 
 // Resume ends a pause. What was due before it is made now. The times in it are neither made up for nor missed.

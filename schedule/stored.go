@@ -50,6 +50,9 @@ func (r *record) check() error {
 	if slices.Min(times) < 0 || slices.Max(times) > maxTime {
 		bad("a time is beyond the years 1970 to 2261, or a number of tries below 0: from %d to %d", slices.Min(times), slices.Max(times))
 	}
+	if len(r.Authors) > 2*maxAuthors {
+		bad("%d grains have edited it", len(r.Authors))
+	}
 	if slices.Max(counts) > maxLeft || len(r.Left) > 2*len(reasons) || len(r.Running) > 2*maxRunning {
 		bad("%d times were missed, %d since the last firing, for %d reasons; %d firings wait or run", r.Missed, r.Since, len(r.Left), len(r.Running))
 	}

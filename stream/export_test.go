@@ -3,7 +3,39 @@ package stream
 import (
 	"context"
 	"time"
+	"unsafe"
+
+	"github.com/raysys/raysys/internal/grainengine"
 )
+
+// Deliver has by deliver what turns of Durable grains publish, until back is called.
+func Deliver(by func(ctx context.Context, m grainengine.Post, deliver func() error) error) (back func()) {
+	grainengine.RegisterDeliverer(messages, func(ctx context.Context, m grainengine.Post) (outcome, err error) {
+		err = by(ctx, m, func() (err error) {
+			outcome, err = deliver(ctx, m)
+			return err
+		})
+		return outcome, err
+	})
+	return func() { grainengine.RegisterDeliverer(messages, deliver) }
+}
+
+// NotStored looks for events that may be stored.
+var NotStored = notStored
+
+// DeliverPart stores the first events of a message.
+func DeliverPart(ctx context.Context, m grainengine.Post, n int) error {
+	var p posted
+	if err := postedPlan.DecodeAt(m.Body, unsafe.Pointer(&p), nil); err != nil {
+		return err
+	}
+	definitions.mu.Lock()
+	d := definitions.m[p.Stream]
+	definitions.mu.Unlock()
+	events := d.events(p.Key, p.ID, p.List)
+	_, err := d.store(ctx, events[:min(n, len(events))], time.Time{})
+	return err
+}
 
 // PublishRaw stores bytes that may be no T.
 func (s Stream[T]) PublishRaw(ctx context.Context, key string, data []byte) (uint64, error) {

@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 	"unsafe"
 
-	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/stream/internal/bus"
 )
@@ -19,9 +18,11 @@ import (
 // Events that one goroutine publishes for a key are in their order. While the server is away Publish waits, until ctx ends; then it may
 // have stored the event or not.
 //
-// In a turn of a Durable grain, also of a ReadOnly method or a timer, the number is 0, and the event is stored with the
-// turn as a message (grains.Durable): it is published after that, until the server has it, in the order of its part. So
-// it may be stored twice, unless it has an ID and comes again within Config.Window. In a hook it is published once.
+// In a turn of a Durable grain, also of a ReadOnly method or a timer, the number is 0, and the event is stored with
+// the turn as a message (grains.Durable): it is published after that until the server has it, and then it is in the
+// stream once. The events of a key that one grain publishes are in their order. An event may be twice in the stream
+// where its node stands still for a minute while it sends the event, where clocks differ by a minute, and where the
+// stream does not keep events until they are sent again. In a hook the event is sent once, when the hook is stored.
 func (s Stream[T]) Publish(ctx context.Context, key string, v T, opts ...PublishOption) (uint64, error) {
 	if err := s.d.checkKey(key); err != nil {
 		return 0, err
@@ -82,79 +83,51 @@ func (s Stream[T]) PublishAll(ctx context.Context, key string, list []T) error {
 	return err
 }
 
+// publish stores events, of which one may have an id, or has them stored when the turn of ctx is.
 func (d *definition) publish(ctx context.Context, key, id string, list [][]byte) (uint64, error) {
 	if grainengine.TellsWait(ctx) {
-		to, o := publishers.Get(d.name+"/"+strconv.Itoa(d.partition(key))), outgoing{d.name, key, list}
-		if id != "" {
-			return 0, publishOnce.Tell(ctx, to, outgoingOnce{o, id})
+		if kept, err := postEvents(ctx, d, key, id, list); kept || err != nil {
+			return 0, err
 		}
-		return 0, publishLater.Tell(ctx, to, o)
 	}
-	return d.store(ctx, key, id, list)
+	return d.store(ctx, d.events(key, messageID(key, id), list), time.Time{})
 }
 
-// store stores events. One of them may have an id.
-func (d *definition) store(ctx context.Context, key, id string, list [][]byte) (uint64, error) {
+// events are events of a key; "" is no id.
+func (d *definition) events(key, id string, list [][]byte) []bus.Message {
+	events := make([]bus.Message, len(list))
+	for i := range list {
+		events[i] = bus.Message{Key: key, Partition: d.partition(key), Data: list[i], ID: id}
+		if id != "" && len(list) > 1 {
+			events[i].ID += "-" + strconv.Itoa(i)
+		}
+	}
+	return events
+}
+
+// store stores events. Those of a message that has come late, which was made at that time, may be stored already.
+func (d *definition) store(ctx context.Context, events []bus.Message, late time.Time) (seq uint64, err error) {
 	n, err := nodeOf(ctx)
 	if err != nil {
 		return 0, err
 	}
-	b, err := n.ensure(ctx, d)
-	if err != nil {
-		return 0, err
-	}
-	events := make([]bus.Message, len(list))
-	for i := range list {
-		events[i] = bus.Message{Key: key, Partition: d.partition(key), Data: list[i], ID: messageID(key, id)}
-	}
-	seq, err := b.Publish(ctx, n.nameOf(d), events)
-	if n.missed(d, err) { // the server came back without it, or somebody has removed it
-		if b, err = n.ensure(ctx, d); err != nil {
+	for try := 1; ; try++ {
+		b, err := n.ensure(ctx, d)
+		if err != nil {
 			return 0, err
 		}
-		seq, err = b.Publish(ctx, n.nameOf(d), events)
+		left := events
+		if !late.IsZero() {
+			left, err = notStored(ctx, b, n.nameOf(d), events, late)
+			within, cancel := context.WithTimeout(ctx, tryWithin)
+			defer cancel()
+			ctx = within
+		}
+		if err == nil && len(left) > 0 {
+			seq, err = b.Publish(ctx, n.nameOf(d), left)
+		}
+		if !n.missed(d, err) || try > 1 { // the server came back without it, or somebody has removed it
+			return seq, d.typed(err)
+		}
 	}
-	return seq, d.typed(err)
-}
-
-// publisher is the grain that publishes what turns of Durable grains have published: a Tell leaves when the turn is stored.
-type publisher struct{}
-
-// outgoing is events that it is told.
-type outgoing struct {
-	Stream, Key string
-	List        [][]byte
-}
-
-// outgoingOnce is one event with an id. It is a type of its own: a program of before, which knows no ids, takes the other.
-type outgoingOnce struct {
-	Outgoing outgoing
-	ID       string
-}
-
-var (
-	publishers   = grains.Define[publisher]("stream.publisher", grains.Unfiltered())
-	publishLater = grains.Action(publishers, "publish", (*publisher).Publish)
-	publishOnce  = grains.Action(publishers, "publish-once", (*publisher).PublishOnce)
-)
-
-// Publish publishes. The definition is that of this program, which may have changed since.
-func (p *publisher) Publish(ctx context.Context, o outgoing) error {
-	return p.PublishOnce(ctx, outgoingOnce{Outgoing: o})
-}
-
-// PublishOnce publishes an event that has an id.
-func (*publisher) PublishOnce(ctx context.Context, once outgoingOnce) error {
-	o := once.Outgoing
-	definitions.mu.Lock()
-	d := definitions.m[o.Stream]
-	definitions.mu.Unlock()
-	if d == nil {
-		return fmt.Errorf("%w: stream %s is not defined in this program", grainengine.ErrTellAgain, o.Stream)
-	}
-	_, err := d.store(ctx, o.Key, once.ID, o.List)
-	if err == nil || errors.Is(err, raysys.ErrTooLarge) || errors.Is(err, raysys.ErrBadOption) || errors.Is(err, raysys.ErrBadDefinition) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", grainengine.ErrTellAgain, err) // the server is away, or full
 }

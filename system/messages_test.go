@@ -28,12 +28,15 @@ type (
 	journal struct{ heard grains.State[[]int] }
 )
 
-// journalsFail has no journal start.
-var journalsFail atomic.Bool
+// allDeaf has no hearer and no journal start.
+var allDeaf atomic.Bool
 
-func (*journal) OnActivate(context.Context) error {
-	if journalsFail.Load() {
-		return errors.New("by test")
+func (*hearer) OnActivate(context.Context) error  { return startHearing() }
+func (*journal) OnActivate(context.Context) error { return startHearing() }
+
+func startHearing() error {
+	if allDeaf.Load() {
+		return errors.New("deaf by test")
 	}
 	return nil
 }
@@ -54,16 +57,13 @@ func newCrowd(deaf bool) *crowd {
 	c := &crowd{table: raysys.NewTable()}
 	hearers := grains.DefineIn[hearer](c.table, "hearer")
 	hear := grains.Action(hearers, "hear", func(_ *hearer, ctx context.Context, n int) error {
-		if deaf {
-			return fmt.Errorf("%w: deaf by test", grainengine.ErrTellAgain)
-		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.heard = append(c.heard, n)
 		return nil
 	})
 	journals := grains.DefineIn[journal](c.table, "journal", grains.Durable())
-	journalsFail.Store(deaf)
+	allDeaf.Store(deaf)
 	write := grains.Action(journals, "write", func(j *journal, _ context.Context, n int) error {
 		j.heard.Value = append(j.heard.Value, n)
 		return nil

@@ -135,9 +135,9 @@ var layers = []layer{
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect progress system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
 
-	{"stream/...", words("std third . grains inspect system internal/backoff internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction; it reads the URLs that the node reads"},
+	{"stream/...", words("std third . grains inspect system internal/backoff internal/core internal/codec internal/grainengine internal/listed internal/natskey stream/..."), "it is a user of grains and of the node; of the engine it asks whether a turn is a transaction, whose messages it delivers; it reads the URLs that the node reads"},
 
-	{"schedule/...", words("std third . grains tasks inspect system internal/core internal/due internal/graindir internal/grainengine internal/taskengine schedule/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of bytes, which the engines do, and of the registry it knows the records of what is due"},
+	{"schedule/...", words("std third . grains tasks inspect system internal/core internal/due internal/graindir internal/grainengine internal/taskengine schedule/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of bytes, which the engines do, delivers messages of turns, and of the registry it knows the records of what is due"},
 
 	{"door/...", words("std github.com/google/jsonschema-go/... . grains/... tasks/... system internal/codec internal/core internal/graindir internal/grainengine internal/jsonfit internal/metrics internal/taskengine internal/thishost door/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of values whose types it learns from handles, which the engines do"},
 

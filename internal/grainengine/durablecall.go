@@ -407,6 +407,12 @@ func transacting(a *activation) bool {
 // TellsWait reports whether ctx is of a turn or a hook of a Durable grain: what it tells others leaves when it is stored.
 func TellsWait(ctx context.Context) bool { return keeping(ctx) != nil }
 
+// Transacts reports whether ctx is of a turn of a Durable grain that may write, or of a tick; not of a hook.
+func Transacts(ctx context.Context) bool {
+	t, _, err := core.TurnOf(ctx)
+	return err == nil && transaction(t) != nil
+}
+
 // keeping returns the durable activation whose turn or hook ctx is of, nil where it is of none, or of one that has ended.
 func keeping(ctx context.Context) *activation {
 	t, _, err := core.TurnOf(ctx)

@@ -30,10 +30,6 @@ var ErrSettled = errors.New("the call is settled already")
 // ErrUnsettled is grains.ErrUnsettled.
 var ErrUnsettled = fmt.Errorf("%w: the grain kept the call and did not settle it", raysys.ErrOutcomeUnknown)
 
-// ErrTellAgain is what a method of raysys's own returns of a message that it could not deliver: the message is sent
-// again.
-var ErrTellAgain = errors.New("the message is to be sent again")
-
 // The names are on the wire: they never change.
 var (
 	_ = raysys.RegisterError("grains.activation", ErrActivation)
@@ -42,7 +38,6 @@ var (
 	_ = raysys.RegisterError("grains.reply-gone", ErrReplyGone)
 	_ = raysys.RegisterError("grains.settled", ErrSettled)
 	_ = raysys.RegisterError("grains.unsettled", ErrUnsettled)
-	_ = raysys.RegisterError("grains.tell-again", ErrTellAgain)
 )
 
 // failedActivation is why the calls to a grain fail: its OnActivate did, or its State could not be read.

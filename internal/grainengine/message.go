@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -23,8 +24,9 @@ import (
 //	Tell ──► tellLater ──► the turn ends ──► its commit, with numbers ──► Sender.Add ──► sendTell ──► delivery
 //	  └► of a hook: it is sent once the hook is stored
 //
-// Package outbox has the rules. A grain with messages is not idle; where its activation ends with some, the next one
-// sends them, and the leader of its shard wakes it for that.
+// PostLater and deliverPost do the same for messages of other packages. Package outbox has the rules. A grain with
+// messages is not idle; where its activation ends with some, the next one sends them, and the leader of its shard
+// wakes it for that.
 
 // keptTell is a Tell of a turn that has not ended. That of a method or a timer is a message, which is stored with the
 // turn; that of a hook is sent once the hook is stored.
@@ -50,7 +52,7 @@ func tellLater(
 		return true, err
 	}
 	k := keptTell{turn: t.Base()}
-	if h := a.hook.Load(); h != nil && h.Base() == k.turn {
+	if inHook(a, k.turn) {
 		from := core.HookContext(k.turn.Detached())
 		k.send = func() {
 			if err := m.queuedOrWhy(m.callWith(from, id, arg)); err != nil {
@@ -60,7 +62,73 @@ func tellLater(
 	} else if k.message, err = packTell(m, t.Values(), id, arg); err != nil {
 		return true, fmt.Errorf("tell %s: %w", m.entry.Name, err)
 	}
-	return keepTell(a.tenure.durable, k, m.entry.Name)
+	return keepTell(a.tenure.durable, k, "tell "+m.entry.Name)
+}
+
+// inHook reports whether the turn is that of a hook of a which runs.
+func inHook(a *activation, turn *core.Turn) bool {
+	h := a.hook.Load()
+	return h != nil && h.Base() == turn
+}
+
+// Post is a message of another package than this one, as that delivers it.
+type Post struct {
+	To     string
+	Body   []byte
+	From   raysys.TaskID // the grain that has sent it, a hash
+	Number uint64        // grows with each message of the grain; 0: a hook has sent it, and it is sent once
+	Again  bool          // a try before this one may have delivered it, also one of an activation before
+}
+
+// deliverers are the functions that deliver messages of other packages, by kind.
+var deliverers sync.Map
+
+// RegisterDeliverer has deliver deliver the messages of a kind. Its outcome says what the receiver has made of the
+// message, which has arrived then; after an error the message is sent again. Each try has an end, so that raysys get says
+// why a message waits.
+func RegisterDeliverer(kind string, deliver func(ctx context.Context, p Post) (outcome, err error)) {
+	deliverers.Store(kind, deliver)
+}
+
+// PostLater keeps a message until the turn of ctx, which is of a Durable grain, is stored. Of a hook it is sent once,
+// when the hook is stored. Where ctx is of no such turn it keeps nothing, and kept is false.
+func PostLater(ctx context.Context, kind, to string, body []byte) (kept bool, err error) {
+	a := keeping(ctx)
+	if a == nil {
+		return false, nil
+	}
+	t, _, _ := core.TurnOf(ctx)
+	k, m := keptTell{turn: t.Base()}, outbox.New(kind, to, body)
+	if inHook(a, k.turn) {
+		from := core.HookContext(k.turn.Detached())
+		k.send = func() {
+			deliverPost(from, a, m, func(err error) {
+				if err != nil {
+					reportUnseen(a, "message to "+ShownReceiver(kind, to), err)
+				}
+			})
+		}
+	} else {
+		k.message = m
+	}
+	return keepTell(a.tenure.durable, k, "message to "+ShownReceiver(kind, to))
+}
+
+// deliverPost delivers a message of another package.
+func deliverPost(ctx context.Context, a *activation, m *outbox.Message, done func(error)) {
+	deliver, ok := deliverers.Load(m.Kind)
+	if !ok {
+		done(fmt.Errorf("%w: no package of this program delivers messages of kind %q", raysys.ErrUnknownFunc, m.Kind))
+		return
+	}
+	a.kind.engine.cfg.Pool.Go(goroutines.Func(func() {
+		p := Post{To: m.To, Body: m.Body, From: keyedID(a, ""), Number: m.Number, Again: m.Tried}
+		outcome, err := deliver.(func(context.Context, Post) (error, error))(ctx, p)
+		if tell := a.kind.engine.cfg.Unseen; outcome != nil && err == nil && tell != nil {
+			tell(ShownReceiver(m.Kind, m.To), outcome)
+		}
+		done(err)
+	}))
 }
 
 // keepTell keeps what a turn tells others until it has ended.
@@ -73,11 +141,11 @@ func keepTell(d *durable, k keptTell, what string) (kept bool, err error) {
 		return false, nil
 	case len(d.tells) >= outbox.MaxTurn:
 		return true, fmt.Errorf(
-			"tell %s: %w: the turn has made %d Tells, which leave when it is stored",
+			"%s: %w: the turn has told others %d things, which leave when it is stored",
 			what, raysys.ErrOverloaded, outbox.MaxTurn)
 	case told+size > outbox.MaxTurnBytes:
 		return true, fmt.Errorf(
-			"tell %s: %w: what the turn tells others has %d bytes with this, where each message counts with the name of the "+
+			"%s: %w: what the turn tells others has %d bytes with this, where each message counts with the name of the "+
 				"grain, and what is stored with a turn at most %d: store the values, and tell their names",
 			what, raysys.ErrTooLarge, told+size, outbox.MaxTurnBytes)
 	}
@@ -205,7 +273,7 @@ func senderLocked(d *durable) *outbox.Sender {
 		Late: func(m *outbox.Message, tries int, why error) {
 			d.a.warn("message of a grain does not arrive", fmt.Sprintf(
 				"to %s, tried %d times: %v",
-				shown(strings.Replace(m.To, "\x00", "/", 1)), tries, why))
+				shown(ShownReceiver(m.Kind, m.To)), tries, why))
 		},
 	})
 	d.sender.Store(s)
@@ -248,6 +316,15 @@ func wakeGrain(a *activation) {
 func sendTell(d *durable, ctx context.Context, m *outbox.Message, done func(error)) {
 	if d.a.tenure.stale.Load() {
 		done(raysys.ErrMoved) // another activation sends it
+		return
+	}
+	if m.Kind != outbox.Tell {
+		deliverPost(ctx, d.a, m, func(err error) {
+			if err != nil {
+				d.a.kind.vainSends.Add(1)
+			}
+			done(err)
+		})
 		return
 	}
 	p, values, id, err := tellRead(m)
@@ -299,9 +376,6 @@ func (w *delivery) ended(err error) {
 // outcomeOfTell reports whether a message that ended with err has arrived: the method has made that of it, or no
 // attempt would make another. All else is tried again.
 func outcomeOfTell(err error) bool {
-	if errors.Is(err, ErrTellAgain) {
-		return false
-	}
 	if _, ran := err.(*raysys.TaskError); !ran && errors.Is(err, ErrActivation) {
 		return false // the receiver's OnActivate has failed, and the method has not run
 	}
@@ -426,8 +500,8 @@ func readMessages(d *durable, sides []graindir.Side) (list []*outbox.Message, er
 	return list, nil
 }
 
-// DropMessages drops the messages of a grain to a receiver, by kind/key or as ShownReceiver has it, and returns how many
-// once that is stored. Where the store does not take it before ctx ends, it goes with the grain's next commit.
+// DropMessages drops the messages of a grain to a receiver, by its bytes or as ShownReceiver has it, and returns how
+// many once that is stored. Where the store does not take it before ctx ends, it goes with the grain's next commit.
 func DropMessages(ctx context.Context, g *Active, to string) (n int, err error) {
 	if MessagesOf(g) == 0 {
 		return 0, nil

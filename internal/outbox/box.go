@@ -110,6 +110,9 @@ func (b *Box) Restore(list []*Message) {
 		}
 	}
 	list = slices.DeleteFunc(list, func(m *Message) bool { return known[m.Number] })
+	for _, m := range list {
+		m.Tried = true
+	}
 	b.Count(list, 1)
 	b.Add(list)
 }
@@ -231,7 +234,7 @@ func (b *Box) Ended(m *Message, err error, now int64) (tries int) {
 	l := b.lines[m.line()]
 	b.answered(l, now, 1)
 	if err != nil {
-		m.state, l.known, l.why = waiting, false, err
+		m.state, m.Tried, l.known, l.why = waiting, true, false, err
 		if l.again == 0 { // else the pause is for one before it
 			pause := min(firstPause<<min(l.tries, 20), lastPause)
 			l.tries++

@@ -29,6 +29,8 @@ type Message struct {
 	Wide   bool   // several may be on their way to its receiver: the receiver keeps their order, or there is none
 	Bad    error  // why its record cannot be read: it is not sent, and those behind it wait
 
+	Tried bool // a try before this one may have delivered it, also one of an activation before
+
 	state state
 	since int64 // when it came to this node, of the Sender's clock
 }

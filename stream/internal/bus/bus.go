@@ -22,7 +22,7 @@ type Message struct {
 	Time      time.Time // when it was stored
 	Data      []byte
 	Reason    string // of a parked event: why
-	ID        string // of two messages with the same ID one is stored, within Config.Window; "" has none
+	ID        string // of two messages with the same ID one is stored, within Config.Window; a bus may give one to ""
 	Pending   uint64 // how many that the same reader wants come after it
 }
 

@@ -165,6 +165,17 @@ func ids(t *testing.T, a, b bus.Bus) {
 	}
 	last := put(t, a, s, "x", 0, "13")
 	same(t, read(t, b, s, bus.Filter{}, 0, last, 20), "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13")
+	var back []string
+	err = a.Read(t.Context(), s, bus.Filter{}, 0, last-1, func(m bus.Message) bool {
+		back = append(back, m.ID)
+		return true
+	})
+	if err != nil || len(back) != 12 || back[0] != "one" || back[2] != "number 3" || back[11] != "number 12" {
+		t.Fatal(back, err)
+	}
+	if m, err := b.Next(t.Context(), s, bus.Filter{}, first); err != nil || m.ID != "one" {
+		t.Fatal(m.ID, err)
+	}
 	var many []string
 	for i := range 1200 {
 		many = append(many, fmt.Sprint("many ", i))

@@ -225,5 +225,5 @@ func event(subject string, h nats.Header, data []byte) (bus.Message, error) {
 		return bus.Message{}, err
 	}
 	reason, _ := strconv.Unquote(h.Get(reasonHeader)) // "" has none
-	return bus.Message{Key: key, Partition: partition, Data: data, Reason: reason}, nil
+	return bus.Message{Key: key, Partition: partition, Data: data, Reason: reason, ID: h.Get(nats.MsgIdHdr)}, nil
 }
