@@ -325,6 +325,42 @@ func KeysOf(g *Active) (n int, forgotten time.Time) {
 	return d.replies.Known(time.Now())
 }
 
+// Outboxes is how many messages of the grains of each Durable kind have not arrived, and how often this node has tried
+// in vain to deliver one.
+func Outboxes(e *Engine) (waiting, vain map[string]int) {
+	waiting, vain = map[string]int{}, map[string]int{}
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.Durable {
+			for _, a := range k.activations() {
+				waiting[k.def.name] += messagesLeft(a)
+			}
+			waiting[k.def.name] += 0 // so that a rule on it sees each kind
+			vain[k.def.name] += int(k.vainSends.Load())
+		}
+		return true
+	})
+	return waiting, vain
+}
+
+// MessagesOf is how many messages of a grain have not arrived, with those of turns that are not stored yet.
+func MessagesOf(g *Active) int { return messagesLeft(g.a) }
+
+// WaitingOf says to whom they are, with the receivers of the most, at most so many.
+func WaitingOf(g *Active, most int) (w outbox.Waiting) {
+	if MessagesOf(g) > 0 {
+		w = g.a.tenure.durable.sender.Load().Waiting(most)
+	}
+	return w
+}
+
+// longWait is how long a message waits before MessagesLate says so.
+const longWait = time.Minute
+
+// MessagesLate reports whether messages of a grain are above half of their bound, or have waited for a minute.
+func MessagesLate(g *Active) bool {
+	return MessagesOf(g) > 0 && g.a.tenure.durable.sender.Load().Late(longWait)
+}
+
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a
 // time. Whoever knows its key may make a call again.
 func (c *call) owner(a *activation, named string) (core.NodeKey, int64) {

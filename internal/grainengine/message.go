@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -384,42 +383,6 @@ func outcomeOfTell(err error) bool {
 		ErrReplyGone, ErrUnsettled, raysys.ErrDeadline, raysys.ErrKeyReused, raysys.ErrNondeterministic, raysys.ErrBadOption,
 		raysys.ErrInvalidRef, raysys.ErrTooLarge, raysys.ErrEncode, raysys.ErrFilter,
 	}, func(e error) bool { return errors.Is(err, e) })
-}
-
-// Outboxes is how many messages of the grains of each Durable kind have not arrived, and how often this node has tried
-// in vain to deliver one.
-func Outboxes(e *Engine) (waiting, vain map[string]int) {
-	waiting, vain = map[string]int{}, map[string]int{}
-	e.kinds.Range(func(_, v any) bool {
-		if k := v.(*boundKind); k.def.Durable {
-			for _, a := range k.activations() {
-				waiting[k.def.name] += messagesLeft(a)
-			}
-			waiting[k.def.name] += 0 // so that a rule on it sees each kind
-			vain[k.def.name] += int(k.vainSends.Load())
-		}
-		return true
-	})
-	return waiting, vain
-}
-
-// MessagesOf is how many messages of a grain have not arrived, with those of turns that are not stored yet.
-func MessagesOf(g *Active) int { return messagesLeft(g.a) }
-
-// WaitingOf says to whom they are, with the receivers of the most, at most so many.
-func WaitingOf(g *Active, most int) (w outbox.Waiting) {
-	if MessagesOf(g) > 0 {
-		w = g.a.tenure.durable.sender.Load().Waiting(most)
-	}
-	return w
-}
-
-// longWait is how long a message waits before MessagesLate says so.
-const longWait = time.Minute
-
-// MessagesLate reports whether messages of a grain are above half of their bound, or have waited for a minute.
-func MessagesLate(g *Active) bool {
-	return MessagesOf(g) > 0 && g.a.tenure.durable.sender.Load().Late(longWait)
 }
 
 // ShownReceiver is the receiver of a message in words: a grain by kind/key, any other behind the kind of the message.
