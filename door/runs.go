@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,9 @@ const runKey = "door"
 const maxWait = time.Minute
 
 // serveRun starts a run, reads it or ends it.
-func serveRun(x *request) error {
+func (x *request) serveRun() error {
 	limit, err := x.limit()
-	if err != nil {
+	if err = cmp.Or(x.takes("GET, PUT, DELETE", "application/json"), err); err != nil {
 		return err
 	}
 	wait, err := time.ParseDuration("0" + x.query.Get("wait")) // which leaves no sign
