@@ -26,6 +26,9 @@ const local = "local"
 
 // identify returns who asks for the work, or a problem.
 func identify(x *request, w Work) (string, error) {
+	if x.cross.Check(x.r) != nil {
+		return "", refusal(http.StatusForbidden, "forbidden", "a page of another origin asks")
+	}
 	if x.who == nil {
 		if why := elsewhere(x.r); why != "" {
 			return "", refusal(http.StatusForbidden, "forbidden", why)
@@ -49,7 +52,7 @@ func identify(x *request, w Work) (string, error) {
 }
 
 // allowed are the marks that the caller may call, one or more.
-func (x *request) allowed() (list []*mark, err error) {
+func allowed(x *request) (list []*mark, err error) {
 	err = refusal(missing, "not-found", "nothing may be called")
 	for _, m := range x.order {
 		if caller, no := identify(x, m.Work); no != nil {

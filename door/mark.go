@@ -149,7 +149,7 @@ func (m *mark) addTo(d *Door) (err error) {
 		}
 	}
 	m.path = path.Join("/call", m.form, url.PathEscape(m.kind), url.PathEscape(m.function))
-	m.argument, m.result = schemaOf(m.arg.Type), schemaOf(cmp.Or(m.item, m.res.Type))
+	m.argument, m.result = schemaOf(m.arg.Type, false), schemaOf(cmp.Or(m.item, m.res.Type), true)
 	d.marks[m.name], d.order = m, append(d.order, m)
 	return nil
 }

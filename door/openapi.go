@@ -14,8 +14,8 @@ import (
 // object is an object of the document.
 type object map[string]any
 
-// document answers with the OpenAPI document of what the caller may call.
-func (x *request) document(list []*mark) error {
+// sendDocument answers with the OpenAPI document of what the caller may call.
+func sendDocument(x *request, list []*mark) error {
 	if err := x.takes(http.MethodGet, "application/json"); err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (x *request) document(list []*mark) error {
 	}
 	text, err := json.Marshal(object{
 		"openapi": "3.1.0", "info": object{"title": "raysys", "version": system.Version()}, "paths": paths,
-		"components": object{"schemas": object{"Problem": schemaOf(reflect.TypeFor[problem]())}},
+		"components": object{"schemas": object{"Problem": schemaOf(reflect.TypeFor[problem](), true)}},
 	})
 	if err == nil {
 		x.send(http.StatusOK, "application/json", text)

@@ -51,7 +51,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &request{Door: d, w: w, r: r}
 	defer func() {
 		if p := recover(); p != nil { // of the Who, an UnmarshalJSON or a MarshalJSON of the program
-			d.node.Log().Error("the door: the program's code has panicked", "panic", p, "stack", string(debug.Stack()))
+			d.logPanic(p)
 			if x.code == 0 { // else something of a stream is sent
 				refuse(x, &problem{Type: "failed", Status: internal, Ran: ranMaybe})
 			}
@@ -63,19 +63,22 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (d *Door) logPanic(p any) {
+	d.node.Log().Error("the door: the program's code has panicked", "panic", p, "stack", string(debug.Stack()))
+}
+
 // serve answers, or says why not. Who asks comes first: nobody else learns what there is.
 func (x *request) serve() error {
-	if x.cross.Check(x.r) != nil {
-		return refusal(http.StatusForbidden, "forbidden", "a page of another origin asks")
-	}
 	answer, streams, err := x.choose()
 	if err != nil {
 		return err
 	}
-	if err := x.room.enter(x.caller, streams); err != nil {
-		return err
+	if x.r.Context().Value(admitted{}) == nil {
+		if err := x.room.enter(x.caller, streams); err != nil {
+			return err
+		}
+		defer x.room.leave(x.caller, streams)
 	}
-	defer x.room.leave(x.caller, streams)
 	x.ctx = x.node.Context(callerKey.With(x.r.Context(), x.caller))
 	select {
 	case <-raysys.Leaving(x.ctx):
@@ -91,8 +94,8 @@ func (x *request) serve() error {
 func (x *request) choose() (answer func() error, streams int, err error) {
 	below := strings.TrimPrefix(x.r.URL.EscapedPath(), "/call/")
 	if below == "openapi.json" {
-		list, err := x.allowed()
-		return func() error { return x.document(list) }, 0, err
+		list, err := allowed(x)
+		return func() error { return sendDocument(x, list) }, 0, err
 	}
 	var bad error
 	m, rest := x.found(below)
@@ -108,9 +111,9 @@ func (x *request) choose() (answer func() error, streams int, err error) {
 	case m == nil:
 		return nil, 0, refusal(missing, "not-found", "no such function")
 	case m.item != nil:
-		return x.streamItems, 1, bad
+		return func() error { return streamItems(x) }, 1, bad
 	case m.form == "task" && x.has:
-		return x.serveRun, 0, bad
+		return func() error { return serveRun(x) }, 0, bad
 	}
 	return x.call, 0, bad
 }
@@ -246,12 +249,12 @@ func (x *request) pack() (core.Packed, error) {
 // bodyWithin is how long a body may take to come.
 const bodyWithin = 30 * time.Second
 
-// readArgument reads the argument: it points to a value of the mark's type.
-func (x *request) readArgument() (unsafe.Pointer, error) {
+// readBody reads the body, of limit bytes at most.
+func (x *request) readBody(limit int64) ([]byte, error) {
 	var body bytes.Buffer
 	rc := http.NewResponseController(x.w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyWithin)) // a writer of the program's own may have none
-	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.argument))
+	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
 	_ = rc.SetReadDeadline(time.Time{})
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
@@ -262,7 +265,16 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 	case err != nil:
 		return nil, badRequest("the body was cut off")
 	}
-	arg, text := reflect.New(x.mark.arg.Type), bytes.TrimSpace(body.Bytes())
+	return body.Bytes(), nil
+}
+
+// readArgument reads the argument: it points to a value of the mark's type.
+func (x *request) readArgument() (unsafe.Pointer, error) {
+	body, err := x.readBody(x.argument)
+	if err != nil {
+		return nil, err
+	}
+	arg, text := reflect.New(x.mark.arg.Type), bytes.TrimSpace(body)
 	if x.mark.arg.Nothing() {
 		if s := string(text); s != "" && s != "{}" && s != "null" {
 			return nil, badArgument("this takes no argument")

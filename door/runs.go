@@ -31,7 +31,7 @@ const runKey = "door"
 const maxWait = time.Minute
 
 // serveRun starts a run, reads it or ends it.
-func (x *request) serveRun() error {
+func serveRun(x *request) error {
 	limit, err := x.limit()
 	if err = cmp.Or(x.takes("GET, PUT, DELETE", "application/json"), err); err != nil {
 		return err

@@ -11,20 +11,26 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schemaOf is the JSON schema of a type: {} with its name for one that has none.
-func schemaOf(t reflect.Type) *jsonschema.Schema {
+// schemaOf is the JSON schema of a type: {} with its name for one that has none. nulls: lists, bytes
+// and maps may be null, as those of a program are where it has none.
+func schemaOf(t reflect.Type, nulls bool) *jsonschema.Schema {
 	own := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64"},
+		reflect.TypeFor[json.Number]():     {Type: "number"},
 		reflect.TypeFor[time.Duration]():   {Type: "integer", Description: "nanoseconds"},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[json.RawMessage](): {},
+	}
+	if nulls {
+		bytes := own[reflect.TypeFor[[]byte]()]
+		bytes.Type, bytes.Types = "", []string{"null", "string"}
 	}
 	findMarshalers(t, own)
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: own})
 	if err != nil {
 		return &jsonschema.Schema{Title: t.String()}
 	}
-	mend(t, s)
+	mend(t, s, nulls)
 	return s
 }
 
@@ -53,8 +59,8 @@ func findMarshalers(t reflect.Type, own map[reflect.Type]*jsonschema.Schema) {
 }
 
 // mend mends what jsonschema-go makes of a pointer to a type without a schema, which it takes for null alone, and of
-// fields with ",string".
-func mend(t reflect.Type, s *jsonschema.Schema) {
+// fields with ",string". Without nulls lists are never null: some models take no type that is a list of two.
+func mend(t reflect.Type, s *jsonschema.Schema, nulls bool) {
 	if s == nil {
 		return
 	}
@@ -63,11 +69,17 @@ func mend(t reflect.Type, s *jsonschema.Schema) {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		mend(t.Elem(), s)
+		mend(t.Elem(), s, nulls)
 	case reflect.Slice, reflect.Array:
-		mend(t.Elem(), s.Items)
+		if s.Items != nil && !nulls {
+			s.Type, s.Types = "array", nil
+		}
+		mend(t.Elem(), s.Items, nulls)
 	case reflect.Map:
-		mend(t.Elem(), s.AdditionalProperties)
+		if s.AdditionalProperties != nil && nulls {
+			s.Type, s.Types = "", []string{"null", "object"}
+		}
+		mend(t.Elem(), s.AdditionalProperties, nulls)
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -75,7 +87,7 @@ func mend(t reflect.Type, s *jsonschema.Schema) {
 			if p != nil && strings.Contains(options, "string") && f.Type.Kind() <= reflect.String {
 				*p = jsonschema.Schema{Type: "string", Description: p.Description}
 			} else if !f.Anonymous {
-				mend(f.Type, p)
+				mend(f.Type, p, nulls)
 			}
 		}
 	}

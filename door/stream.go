@@ -41,7 +41,7 @@ type item struct {
 }
 
 // streamItems answers with the items of a feed or a generator.
-func (x *request) streamItems() error {
+func streamItems(x *request) error {
 	methods := map[string]string{"feed": http.MethodGet, "task": http.MethodPost}
 	if err := x.takes(methods[x.mark.form], eventStream); err != nil {
 		return err
@@ -78,29 +78,29 @@ func (x *request) streamItems() error {
 		for range items { // until the goroutine has ended
 		}
 	}()
-	x.sendItems(items)
+	sendItems(x, items)
 	return nil
 }
 
 // sendItems sends items as events, and what has ended them.
-func (x *request) sendItems(items <-chan item) {
+func sendItems(x *request, items <-chan item) {
 	const comment = ":\n\n" // the first one tells the client that the stream is open
-	beat, down := time.NewTicker(beatEvery), x.shutdown()
+	beat, down := time.NewTicker(beatEvery), shutdown(x)
 	defer beat.Stop()
 	text, over := comment, false
-	for x.write(text) == nil {
+	for write(x, text) == nil {
 		if over {
 			return
 		}
 		select {
 		case i, more := <-items:
-			text, over = x.eventOf(i, more)
+			text, over = eventOf(x, i, more)
 		case <-beat.C:
 			text = comment
 		case <-raysys.Leaving(x.ctx):
-			text, over = x.eventOf(item{err: raysys.ErrNotDelivered}, true)
+			text, over = eventOf(x, item{err: raysys.ErrNotDelivered}, true)
 		case <-down:
-			text, over = x.eventOf(item{err: raysys.ErrNotDelivered}, true)
+			text, over = eventOf(x, item{err: raysys.ErrNotDelivered}, true)
 		}
 		if x.r.Context().Err() != nil {
 			break
@@ -110,7 +110,7 @@ func (x *request) sendItems(items <-chan item) {
 }
 
 // eventOf is the text of an item, or of the end. over: it is the last.
-func (x *request) eventOf(i item, more bool) (text string, over bool) {
+func eventOf(x *request, i item, more bool) (text string, over bool) {
 	event, data := "", i.value
 	if missed, some := errors.AsType[*feed.MissedError](i.err); some {
 		event, data, i.err = "event: missed\n", map[string]int{"n": missed.N}, nil
@@ -126,7 +126,7 @@ func (x *request) eventOf(i item, more bool) (text string, over bool) {
 }
 
 // write sends a text at once. The error is the end of the client: what is left in buffers has to fail then.
-func (x *request) write(text string) error {
+func write(x *request, text string) error {
 	rc := http.NewResponseController(x.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer of the program's own may have none
 	_, err := io.WriteString(x.w, text)
@@ -137,7 +137,7 @@ func (x *request) write(text string) error {
 }
 
 // shutdown returns a channel that is closed when the server of the request shuts down, which waits for its streams.
-func (x *request) shutdown() <-chan struct{} {
+func shutdown(x *request) <-chan struct{} {
 	s, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
 	if s == nil {
 		return nil

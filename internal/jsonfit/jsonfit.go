@@ -21,7 +21,8 @@ func Decode(path string, text []byte, to any) error {
 	whole := json.NewDecoder(bytes.NewReader(text))
 	whole.DisallowUnknownFields()
 	// A text without lists has no elements to drop, and most texts fit: then one pass is enough.
-	if bytes.IndexByte(text, '[') < 0 && utf8.Valid(text) && whole.Decode(to) == nil && whole.InputOffset() == int64(len(text)) {
+	if bytes.IndexByte(text, '[') < 0 && utf8.Valid(text) && whole.Decode(to) == nil &&
+		whole.InputOffset() == int64(len(text)) {
 		return nil
 	}
 	f := fitting{json.NewDecoder(bytes.NewReader(text)), path}
