@@ -93,6 +93,9 @@ type badTokens struct {
 	said atomic.Bool // in the node's log
 }
 
+// Unwrap is for errors.Is.
+func (b *badTokens) Unwrap() error { return b.error }
+
 // Tokens is a Who that knows callers by the header "Authorization: Bearer TOKEN". The file has lines of NAME TOKEN;
 // empty ones, and those that begin with #, are left out. A token has 16 printable characters of ASCII or more, and one
 // name; a name may have several. Nobody but the owner may read the file (0600). It is read again when it has changed.

@@ -81,7 +81,8 @@ func specNamed(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(co
 		return before, true
 	}
 	if ch.kind == taskEnter {
-		if before == nil || ch.rec.Attempt == 0 && len(before.Outcome) > 0 && before.Name == ch.rec.Name && before.Start != ch.rec.Start {
+		settled := before != nil && len(before.Outcome) > 0 && before.Name == ch.rec.Name && before.Start != ch.rec.Start
+		if before == nil || settled && ch.rec.Attempt == 0 {
 			t := *ch.rec
 			t.Submitter, t.Attempt = by, 1
 			return &t, false
