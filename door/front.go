@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/raysys/raysys/door/internal/front"
 	"github.com/raysys/raysys/internal/metrics"
@@ -53,7 +54,12 @@ func (d frontOf) Admit(w http.ResponseWriter, r *http.Request) (*http.Request, f
 	}
 	r = r.WithContext(context.WithValue(r.Context(), admitted{}, true))
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return r, func() { x.room.leave(x.caller, 0) }
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(max(d.deadline, maxWait) + writeWithin)) // it has its room until then
+	return r, func() {
+		_ = rc.SetWriteDeadline(time.Time{}) // the connection may have further requests
+		x.room.leave(x.caller, 0)
+	}
 }
 
 // admit counts a request, and returns its body.

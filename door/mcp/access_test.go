@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/raysys/raysys/testkit"
 )
@@ -91,6 +93,31 @@ func TestAccess(t *testing.T) {
 			t.Error(method, a.StatusCode, err)
 		}
 		a.Body.Close()
+	}
+}
+
+// dated is a client whose writes have a deadline.
+type dated struct {
+	*httptest.ResponseRecorder
+	till, wrote time.Time
+}
+
+func (d *dated) SetWriteDeadline(t time.Time) error { d.till = t; return nil }
+
+func (d *dated) Write(b []byte) (int, error) {
+	d.wrote = d.till
+	return d.ResponseRecorder.Write(b)
+}
+
+// TestUnreadAnswers: a client that does not read its answer is ended, so that it keeps no room.
+func TestUnreadAnswers(t *testing.T) {
+	s := serve(t, testkit.New(t).Node())
+	r := httptest.NewRequest("POST", s.URL, strings.NewReader(list))
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	w := &dated{ResponseRecorder: httptest.NewRecorder()}
+	s.Config.Handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, s.Listener.Addr())))
+	if left := time.Until(w.wrote); w.Code != 200 || left <= 0 || left > 90*time.Second || !w.till.IsZero() {
+		t.Errorf("%d %.100s: written until %v, then %v", w.Code, w.Body, w.wrote, w.till)
 	}
 }
 
