@@ -15,7 +15,7 @@ func TestAgent(t *testing.T) {
 	python := filepath.Join(dir, "venv", "bin", "python")
 	for _, cmd := range [][]string{{"python3", "-m", "venv", filepath.Join(dir, "venv")}, {python, "-m", "pip", "install", "-q", "mcp==2.3.0"}} {
 		if out, err := exec.CommandContext(t.Context(), cmd[0], cmd[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("no client of Python: %s: %v: %.200s", cmd[len(cmd)-1], err, out)
+			t.Skipf("no client of Python: %s: %v: %.200q", cmd[len(cmd)-1], err, out)
 		}
 	}
 	const token = "0123456789abcdef"

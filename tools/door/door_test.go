@@ -41,10 +41,10 @@ func (s *shop) Put(context.Context, order) (order, error) { return order{}, nil 
 func (s *shop) Grow(context.Context, tree) error          { return nil }
 
 var (
-	shops   = grains.Define[shop]("odd {kind}/shop")
-	put     = grains.Method(shops, "put", (*shop).Put)
-	grow    = grains.Action(shops, "grow", (*shop).Grow)
-	orders  = feed.Method(shops, "orders", func(s *shop) *feed.Feed[order] { return &s.Orders })
+	stores   = grains.Define[shop]("odd {kind}/shop")
+	put     = grains.Method(stores, "put", (*shop).Put)
+	grow    = grains.Action(stores, "grow", (*shop).Grow)
+	orders  = feed.Method(stores, "orders", func(s *shop) *feed.Feed[order] { return &s.Orders })
 	lasting = grains.Define[sum]("lasting", grains.Durable())
 	add     = grains.Method(lasting, "add", (*sum).Add)
 	drop    = grains.Method(lasting, "drop", (*sum).Drop)
