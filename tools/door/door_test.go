@@ -41,7 +41,7 @@ func (s *shop) Put(context.Context, order) (order, error) { return order{}, nil 
 func (s *shop) Grow(context.Context, tree) error          { return nil }
 
 var (
-	stores   = grains.Define[shop]("odd {kind}/shop")
+	stores  = grains.Define[shop]("odd {kind}/shop")
 	put     = grains.Method(stores, "put", (*shop).Put)
 	grow    = grains.Action(stores, "grow", (*shop).Grow)
 	orders  = feed.Method(stores, "orders", func(s *shop) *feed.Feed[order] { return &s.Orders })
