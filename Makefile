@@ -117,7 +117,7 @@ test-browser: need-go consul ## the page of a node in a real Chromium, and the p
 test-deploy: need-go consul ## the files of deploy/ with systemd-analyze, promtool, the types of Kubernetes, and in a container (root); what needs a tool that is not there is skipped with a line
 	go test -C tools/deploy -count=1 -v .
 
-test-door: need-go ## the OpenAPI document of a door, read by kin-openapi
+test-door: need-go ## a door as others see it: its OpenAPI document by kin-openapi, its tools by Python's mcp (skipped with a line where pip gets none)
 	go test -C tools/door -count=1 -v .
 
 lint: tools ## vet, staticcheck and gofumpt, of the modules in examples/gpu, tools/browser, tools/deploy and tools/door too

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/raysys/raysys/internal/thishost"
@@ -25,23 +26,45 @@ const local = "local"
 
 // identify returns who asks for the work, or a problem.
 func identify(x *request, w Work) (string, error) {
+	if x.cross.Check(x.r) != nil {
+		return "", refusal(http.StatusForbidden, "forbidden", "a page of another origin asks")
+	}
 	if x.who == nil {
 		if why := elsewhere(x.r); why != "" {
 			return "", refusal(http.StatusForbidden, "forbidden", why)
 		}
 		return local, nil
 	}
+	var bad *badTokens
 	caller, err := x.who(x.r, w)
 	switch {
 	case errors.Is(err, ErrForbidden):
 		return "", refusal(http.StatusForbidden, "forbidden", "you may not do this")
-	case errors.Is(err, errTokens):
-		x.node.Log().Error("the door lets nobody in", "error", err)
+	case errors.As(err, &bad):
+		if !bad.said.Swap(true) {
+			x.node.Log().Error("the door lets nobody in", "error", err)
+		}
 		return "", refusal(http.StatusServiceUnavailable, "unavailable", "who you are cannot be found out for now")
 	case err != nil || caller == "" || len(caller) > maxCaller:
 		return "", refusal(http.StatusUnauthorized, "unauthorized", "who you are is not known")
 	}
 	return caller, nil
+}
+
+// allowed are the marks that the caller may call, one or more.
+func allowed(x *request) (list []*mark, err error) {
+	err = refusal(missing, "not-found", "nothing may be called")
+	for _, m := range x.order {
+		if caller, no := identify(x, m.Work); no != nil {
+			err = no
+		} else {
+			list, x.caller = append(list, m), caller
+		}
+	}
+	if len(list) > 0 {
+		err = nil
+	}
+	return list, err
 }
 
 // elsewhere says why a request may be of another host.
@@ -64,13 +87,19 @@ const (
 	maxTokenFile = 1 << 20 // bytes
 )
 
-// errTokens says that the file of Tokens cannot be read.
-var errTokens = errors.New("door.Tokens")
+// badTokens says that the file of Tokens cannot be read. There is one for each state of the file.
+type badTokens struct {
+	error
+	said atomic.Bool // in the node's log
+}
+
+// Unwrap is for errors.Is.
+func (b *badTokens) Unwrap() error { return b.error }
 
 // Tokens is a Who that knows callers by the header "Authorization: Bearer TOKEN". The file has lines of NAME TOKEN;
 // empty ones, and those that begin with #, are left out. A token has 16 printable characters of ASCII or more, and one
 // name; a name may have several. Nobody but the owner may read the file (0600). It is read again when it has changed.
-// While something is wrong with it nobody is let in, and the node's log says what.
+// While something is wrong with it nobody is let in, and the log of the node says once what.
 func Tokens(file string) (Who, error) {
 	t := &tokens{file: file}
 	if _, err := t.current(); err != nil {
@@ -85,6 +114,7 @@ type tokens struct {
 	mu   sync.Mutex // guards the rest
 	was  fs.FileInfo
 	list map[[sha256.Size]byte]string // the callers, by the sums of their tokens
+	bad  *badTokens                   // nil where list is right
 }
 
 func (t *tokens) who(r *http.Request, _ Work) (caller string, err error) {
@@ -108,19 +138,23 @@ func (t *tokens) current() (map[[sha256.Size]byte]string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	is, err := os.Stat(t.file)
-	if err == nil && t.was != nil && os.SameFile(is, t.was) && is.ModTime().Equal(t.was.ModTime()) &&
-		is.Size() == t.was.Size() && is.Mode() == t.was.Mode() {
+	same := err == nil && t.was != nil && os.SameFile(is, t.was) && is.ModTime().Equal(t.was.ModTime()) &&
+		is.Size() == t.was.Size() && is.Mode() == t.was.Mode()
+	if same && t.bad == nil {
 		return t.list, nil
 	}
-	t.was = nil
+	t.was = is
 	if err == nil {
 		t.list, err = readTokens(t.file)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errTokens, err)
+	if err == nil {
+		t.bad = nil
+		return t.list, nil
 	}
-	t.was = is
-	return t.list, nil
+	if err = fmt.Errorf("door.Tokens: %w", err); t.bad == nil || t.bad.Error() != err.Error() || is != nil && !same {
+		t.bad = &badTokens{error: err}
+	}
+	return nil, t.bad
 }
 
 // readTokens reads a file. No error has a token.

@@ -15,8 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/door"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/tasks/generator"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -58,7 +64,8 @@ func TestThisHost(t *testing.T) {
 
 // TestTokens: a caller is known by its token. The file is read again when it has changed, and a bad one lets nobody in.
 func TestTokens(t *testing.T) {
-	n := testkit.New(t).Node()
+	core, logged := observer.New(zap.ErrorLevel)
+	n := testkit.New(t, testkit.Config(system.Config{Logger: zap.New(core)})).Node()
 	file := tokenFile(t, "alice "+aliceToken+"\nbob "+bobToken)
 	who, err := door.Tokens(file)
 	if err != nil {
@@ -92,16 +99,29 @@ func TestTokens(t *testing.T) {
 		"carol " + bobToken + "\nmallory " + bobToken: 0o600, strings.Repeat("c", 129) + " " + bobToken: 0o600,
 	} {
 		write(text, mode)
+		s.as(bobToken).want(503, "", "POST", sayX, `"a"`)
 		p := s.as(bobToken).want(503, "", "POST", sayX, `"a"`)
+		if said := logged.TakeAll(); len(said) != 1 || strings.Contains(fmt.Sprint(said), bobToken) {
+			t.Errorf("%q: %v", text, said)
+		}
 		_, err := door.Tokens(file)
 		if p.Ran != "no" || err == nil || strings.Contains(err.Error(), bobToken) || !strings.Contains(err.Error(), "tokens") {
 			t.Errorf("%q: %+v %v", text, p, err)
 		}
 	}
+	for range 2 { // a file that is wrong as it was before has changed all the same
+		write("carol", 0o600)
+		s.as(bobToken).want(503, "", "POST", sayX, `"a"`)
+	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	s.as(bobToken).want(503, "", "POST", sayX, `"a"`)
+	for range 3 {
+		s.as(bobToken).want(503, "", "POST", sayX, `"a"`)
+	}
+	if said := logged.TakeAll(); len(said) != 3 {
+		t.Error(said)
+	}
 	write("bob "+bobToken, 0o600)
 	s.as(bobToken).want(200, `"bob: a"`, "POST", sayX, `"a"`)
 }
@@ -139,6 +159,36 @@ func TestWho(t *testing.T) {
 	if _, text := s.do("GET", "/call/openapi.json", "", "Me", "reader"); !strings.Contains(text, "account.read") || strings.Contains(text, "account/add") || strings.Contains(text, "square") {
 		t.Error(text)
 	}
+}
+
+// shy panics when it is read or written.
+type shy struct{ N int }
+
+func (shy) MarshalJSON() ([]byte, error)     { panic("secret") }
+func (*shy) UnmarshalJSON(text []byte) error { panic("secret") }
+
+var (
+	shyIn    = tasks.Define("door.shy-in", func(context.Context, shy) (int, error) { return 1, nil })
+	shyOut   = tasks.Define0("door.shy-out", func(context.Context) (shy, error) { return shy{}, nil })
+	shyItems = generator.Define("door.shy-items", func(_ context.Context, n int, yield func(shy) bool) error { yield(shy{}); return nil })
+)
+
+// TestPanics: what the program's own code panics with is a problem without a text, and the door goes on.
+func TestPanics(t *testing.T) {
+	s := serve(t, testkit.New(t).Node(), door.Task(shyIn, ""), door.Task0(shyOut, ""), door.Generator(shyItems, ""),
+		door.Callers(func(r *http.Request, _ door.Work) (string, error) {
+			if r.Header.Get("Me") == "" {
+				panic("secret")
+			}
+			return "me", nil
+		}))
+	s.want(500, "failed", "POST", sayX, `"a"`)
+	s.want(500, "failed", "POST", "/call/task/door.shy-in", "{}", "Me", "me")
+	s.want(500, "failed", "POST", "/call/task/door.shy-out", "", "Me", "me")
+	if a, text := s.do("POST", "/call/task/door.shy-items", "1", "Me", "me", "Accept", "text/event-stream"); a.StatusCode != 200 || text != ":\n\n" {
+		t.Error(a.StatusCode, text)
+	}
+	s.want(200, `"me: a"`, "POST", sayX, `"a"`, "Me", "me")
 }
 
 // TestIdempotencyKey: a call with a key counts once, for its caller.

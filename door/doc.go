@@ -41,5 +41,6 @@
 //     fields `json:",string"`.
 //
 // In the code: a mark (mark.go) is a function that may be called, a request (request.go) a question about one, and a
-// problem (problem.go) each answer that is none. Runs, streams and the document have a file each.
+// problem (problem.go) each answer that is none. Runs, streams and the document have a file each; front.go is what
+// package door/mcp, which serves the same to agents, asks of a door.
 package door

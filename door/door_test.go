@@ -23,7 +23,12 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	if at := os.Getenv(doorAt); at != "" {
+		serveAt(at)
+	}
+	testkit.Main(m)
+}
 
 type entry struct {
 	N    int64  `json:"n"`

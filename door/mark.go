@@ -1,14 +1,19 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -17,15 +22,13 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
-	"github.com/raysys/raysys/internal/jsonfit"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/tasks/generator"
 )
 
-// streamer gives the items of a stream to emit, until that returns false. key is that of a grain, arg the argument of a
-// generator.
-type streamer func(ctx context.Context, key string, last int, arg unsafe.Pointer, emit func(item any, err error) bool)
+// streamer gives the items of a stream: of a feed by the key of its grain, of a generator by its argument.
+type streamer func(ctx context.Context, key string, last int, arg unsafe.Pointer) iter.Seq2[any, error]
 
 // name is how a path names a function: "grain", "task" or "feed", the kind of the grain, and the method or the task.
 type name struct{ form, kind, function string }
@@ -35,13 +38,14 @@ type mark struct {
 	name
 	Work
 	text     string
+	path     string // of requests, but for a key or a run
 	arg, res *core.ValueType
-	item     reflect.Type // of a stream; else nil
-	quick    bool         // jsonfit.Quick reads the argument
-	packed   core.Packed  // a call, but for the argument
+	argument *jsonschema.Schema
+	result   *jsonschema.Schema // of an item of a stream
+	item     reflect.Type       // of a stream; else nil
+	packed   core.Packed        // a call, but for the argument
 	pack     func(key string, arg unsafe.Pointer) (core.Packed, error)
-	submit   func(ctx context.Context, p *core.Packed, key string) core.Link
-	stream   streamer
+	items    streamer // nil for what gives a result
 }
 
 // Method marks a method of a grain. text says to callers what it does.
@@ -67,41 +71,33 @@ func Task0[R any](t tasks.Task0[R], text string) Option {
 // Watch marks a feed. text says to callers what its items are.
 func Watch[G, T any](w feed.Watch[G, T], text string) Option {
 	f := *(*grainengine.Func)(core.HandleIn(&w))
-	all := func(ctx context.Context, key string, last int, _ unsafe.Pointer, emit func(any, error) bool) {
+	all := func(ctx context.Context, key string, last int, _ unsafe.Pointer) iter.Seq2[any, error] {
 		var g grains.Grain[G]
 		*(*grains.ID)(core.HandleIn(&g)) = grains.ID{Kind: grainengine.KindOf(f), Key: key}
-		for v, err := range w.All(ctx, g, feed.Last(last)) {
-			if !emit(v, err) {
-				return
-			}
-		}
+		return anyItems(w.All(ctx, g, feed.Last(last)))
 	}
 	return method(f, text, reflect.TypeFor[T](), all)
 }
 
 // Generator marks a generator. text says to callers what it does.
 func Generator[A, T any](g generator.Generator[A, T], text string) Option {
-	all := func(ctx context.Context, _ string, _ int, arg unsafe.Pointer, emit func(any, error) bool) {
-		for v, err := range g.Go(ctx, *(*A)(arg)).All(ctx) {
-			if !emit(v, err) {
-				return
-			}
-		}
+	all := func(ctx context.Context, _ string, _ int, arg unsafe.Pointer) iter.Seq2[any, error] {
+		return anyItems(g.Go(ctx, *(*A)(arg)).All(ctx))
 	}
 	return task(*(*taskengine.Task)(core.HandleIn(&g)), text, reflect.TypeFor[T](), all)
 }
 
 // method marks a method of a grain; with an item, and what streams such ones, it is that of a feed.
-func method(f grainengine.Func, text string, item reflect.Type, stream streamer) Option {
+func method(f grainengine.Func, text string, item reflect.Type, items streamer) Option {
 	return func(d *Door) error {
 		e := grainengine.EntryOf(f)
 		if e == nil {
 			return errors.New("Method or Watch: the handle is the zero value")
 		}
 		kind := grainengine.KindOf(f)
-		m := &mark{name: name{"grain", kind, e.Name[len(kind)+1:]}, text: text, item: item, stream: stream}
-		m.Work = Work{Function: e.Name, Kind: kind, ReadOnly: stream != nil}
-		if stream != nil {
+		m := &mark{name: name{"grain", kind, e.Name[len(kind)+1:]}, text: text, item: item, items: items}
+		m.Work = Work{Function: e.Name, Kind: kind, ReadOnly: items != nil}
+		if items != nil {
 			m.form, m.arg, m.res = "feed", core.TypeOf[struct{}](), core.TypeOf[struct{}]()
 			return m.addTo(d)
 		}
@@ -109,25 +105,21 @@ func method(f grainengine.Func, text string, item reflect.Type, stream streamer)
 		m.pack = func(key string, arg unsafe.Pointer) (core.Packed, error) {
 			return grainengine.Pack(f, graindir.ID{Kind: kind, Key: key}, arg)
 		}
-		m.submit = func(ctx context.Context, p *core.Packed, key string) core.Link {
-			return grainengine.CallPacked(ctx, p, graindir.ID{Kind: kind, Key: key})
-		}
 		return m.addTo(d)
 	}
 }
 
 // task marks a task; with an item, and what streams such ones, it is the task of a generator.
-func task(k taskengine.Task, text string, item reflect.Type, stream streamer) Option {
+func task(k taskengine.Task, text string, item reflect.Type, items streamer) Option {
 	return func(d *Door) error {
 		e := taskengine.EntryOf(k)
 		if e == nil {
 			return errors.New("Task or Generator: the handle is the zero value")
 		}
-		m := &mark{name: name{form: "task", function: e.Name}, text: text, item: item, stream: stream}
+		m := &mark{name: name{form: "task", function: e.Name}, text: text, item: item, items: items}
 		m.Work = Work{Function: e.Name}
 		m.arg, m.res = taskengine.TypesOf(k)
 		m.pack = func(_ string, arg unsafe.Pointer) (core.Packed, error) { return taskengine.Pack(k, arg) }
-		m.submit = func(ctx context.Context, p *core.Packed, _ string) core.Link { return taskengine.GoPacked(ctx, p) }
 		return m.addTo(d)
 	}
 }
@@ -156,7 +148,8 @@ func (m *mark) addTo(d *Door) (err error) {
 			return fmt.Errorf("%s: %s may hold references, which JSON cannot: give the values", what, t)
 		}
 	}
-	m.quick = !jsonfit.HasArrays(m.arg.Type)
+	m.path = path.Join("/call", m.form, url.PathEscape(m.kind), url.PathEscape(m.function))
+	m.argument, m.result = schemaOf(m.arg.Type, false), schemaOf(cmp.Or(m.item, m.res.Type), true)
 	d.marks[m.name], d.order = m, append(d.order, m)
 	return nil
 }

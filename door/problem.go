@@ -54,10 +54,8 @@ type fault struct {
 }
 
 const (
-	conflict    = http.StatusConflict
-	internal    = http.StatusInternalServerError
-	missing     = http.StatusNotFound
-	unavailable = http.StatusServiceUnavailable
+	conflict, internal   = http.StatusConflict, http.StatusInternalServerError
+	missing, unavailable = http.StatusNotFound, http.StatusServiceUnavailable
 )
 
 // faults are the failures of the system: the first that an error matches counts.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -22,9 +23,11 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/graindir"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/jsonfit"
 	"github.com/raysys/raysys/internal/metrics"
+	"github.com/raysys/raysys/internal/taskengine"
 )
 
 // request is one request.
@@ -46,95 +49,90 @@ type request struct {
 // ServeHTTP implements http.Handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &request{Door: d, w: w, r: r}
+	defer func() {
+		if p := recover(); p != nil { // of the Who, an UnmarshalJSON or a MarshalJSON of the program
+			d.logPanic(p)
+			if x.code == 0 { // else something of a stream is sent
+				refuse(x, &problem{Type: "failed", Status: internal, Ran: ranMaybe})
+			}
+		}
+		metrics.CountRequest(x.work.Function, x.code)
+	}()
 	if err := x.serve(); err != nil {
 		refuse(x, err)
 	}
-	metrics.CountRequest(x.work.Function, x.code)
+}
+
+func (d *Door) logPanic(p any) {
+	d.node.Log().Error("the door: the program's code has panicked", "panic", p, "stack", string(debug.Stack()))
 }
 
 // serve answers, or says why not. Who asks comes first: nobody else learns what there is.
 func (x *request) serve() error {
-	if x.cross.Check(x.r) != nil {
-		return refusal(http.StatusForbidden, "forbidden", "a page of another origin asks")
+	answer, streams, err := x.choose()
+	if err != nil {
+		return err
 	}
+	if x.r.Context().Value(admitted{}) == nil {
+		if err := x.room.enter(x.caller, streams); err != nil {
+			return err
+		}
+		defer x.room.leave(x.caller, streams)
+	}
+	x.ctx = x.node.Context(callerKey.With(x.r.Context(), x.caller))
+	select {
+	case <-raysys.Leaving(x.ctx):
+	default:
+		if x.node.Err() == nil {
+			return answer()
+		}
+	}
+	return refusal(unavailable, "closed", "this node ends: ask another one")
+}
+
+// choose finds out who asks for what, and is what answers that, and how many streams that is.
+func (x *request) choose() (answer func() error, streams int, err error) {
 	below := strings.TrimPrefix(x.r.URL.EscapedPath(), "/call/")
 	if below == "openapi.json" {
-		return sendDocument(x)
+		list, err := allowed(x)
+		return func() error { return sendDocument(x, list) }, 0, err
 	}
-	var bad, err error
-	if m, rest := x.found(below); m != nil {
+	var bad error
+	m, rest := x.found(below)
+	if m != nil {
 		x.mark, x.work = m, m.Work
 		bad = x.readKey(rest)
 		x.work.Key, x.work.ReadOnly = x.key, m.ReadOnly || x.r.Method == http.MethodGet
 	}
-	if x.caller, err = identify(x, x.work); err != nil {
-		return err
-	}
-	if x.mark == nil {
-		return refusal(missing, "not-found", "no such function")
-	}
-	serve, streams, err := x.chosen()
-	if err = cmp.Or(err, bad); err != nil {
-		return err
-	}
-	if err := x.room.enter(x.caller, streams); err != nil {
-		return err
-	}
-	defer x.room.leave(x.caller, streams)
-	x.ctx = x.node.Context(callerKey.With(x.r.Context(), x.caller))
-	ends := refusal(unavailable, "closed", "this node ends: ask another one")
-	select {
-	case <-raysys.Leaving(x.ctx):
-		return ends
-	default:
-		if x.node.Err() != nil {
-			return ends
-		}
-		return serve(x)
-	}
-}
-
-// chosen is what answers requests with the method, and how many streams that is.
-func (x *request) chosen() (serve func(*request) error, streams int, err error) {
-	m, allow, want := x.mark, http.MethodPost, "application/json"
-	serve = (*request).call
+	x.caller, err = identify(x, x.work)
 	switch {
-	case m.item != nil:
-		serve, streams, want = streamItems, 1, "text/event-stream"
-		if m.form == "feed" {
-			allow = http.MethodGet
-		}
-	case m.form == "task" && x.has:
-		serve, allow = serveRun, "GET, PUT, DELETE"
-	}
-	if err := x.allow(allow); err != nil {
+	case err != nil:
 		return nil, 0, err
+	case m == nil:
+		return nil, 0, refusal(missing, "not-found", "no such function")
+	case m.item != nil:
+		return func() error { return streamItems(x) }, 1, bad
+	case m.form == "task" && x.has:
+		return func() error { return serveRun(x) }, 0, bad
 	}
-	if !accepts(x.r, want, m.form == "task" && streams > 0) {
-		return nil, 0, refusal(http.StatusNotAcceptable, "not-acceptable", "the answer is "+want+": Accept that")
-	}
-	return serve, streams, nil
+	return x.call, 0, bad
 }
 
-// allow refuses other methods than those of the list.
-func (x *request) allow(methods string) error {
-	if slices.Contains(strings.Split(methods, ", "), x.r.Method) {
+// takes refuses other methods than those of the list, and clients that do not take the type of content. That of a
+// generator must be named.
+func (x *request) takes(methods, content string) error {
+	if !slices.Contains(strings.Split(methods, ", "), x.r.Method) {
+		x.w.Header().Set("Allow", methods)
+		return refusal(http.StatusMethodNotAllowed, "method-not-allowed", "this takes "+methods)
+	}
+	accept := strings.ToLower(strings.Join(x.r.Header.Values("Accept"), ","))
+	named := methods == http.MethodPost && content == eventStream
+	kind, _, _ := strings.Cut(content, "/")
+	if strings.Contains(accept, content) || !named &&
+		(accept == "" || strings.Contains(accept, "*/*") || strings.Contains(accept, kind+"/*")) {
 		return nil
 	}
-	x.w.Header().Set("Allow", methods)
-	return refusal(http.StatusMethodNotAllowed, "method-not-allowed", "this takes "+methods)
-}
-
-// accepts reports whether the client takes a type of content. One that must be named is not meant by */*, or where
-// there is no header.
-func accepts(r *http.Request, want string, named bool) bool {
-	list, major := r.Header.Values("Accept"), want[:strings.Index(want, "/")]
-	all := strings.Split(strings.Join(list, ","), ",")
-	return len(list) == 0 && !named || slices.ContainsFunc(all, func(t string) bool {
-		t, _, _ = strings.Cut(t, ";")
-		t = strings.ToLower(strings.TrimSpace(t))
-		return t == want || !named && (t == "*/*" || t == major+"/*")
-	})
+	return refusal(http.StatusNotAcceptable, "not-acceptable", "the answer is "+content+": Accept that")
 }
 
 // oddKeys says which keys proxies change.
@@ -171,9 +169,9 @@ func (x *request) readKey(rest string) (err error) {
 // call makes a call of a grain, or runs a task.
 func (x *request) call() error {
 	m := x.mark
-	limit, err := x.limit()
-	key, bad := x.idempotencyKey()
-	if err = cmp.Or(err, bad); err != nil {
+	limit, bad := x.limit()
+	key, err := x.idempotencyKey()
+	if err = cmp.Or(x.takes(http.MethodPost, "application/json"), bad, err); err != nil {
 		return err
 	}
 	p, err := x.pack()
@@ -184,13 +182,15 @@ func (x *request) call() error {
 		limit = min(limit, p.Opts.Deadline)
 	}
 	p.Opts.Deadline, p.Opts.NoLimit, p.Opts.Key = limit, false, key
-	ctx := x.ctx
+	ctx, link := x.ctx, core.Link{}
 	if m.form == "task" { // with a derived context Get runs no task in place, and returns in time
 		var done context.CancelFunc
 		ctx, done = context.WithCancel(ctx)
 		defer done()
+		link = taskengine.GoPacked(ctx, &p)
+	} else {
+		link = grainengine.CallPacked(ctx, &p, graindir.ID{Kind: m.Kind, Key: x.key})
 	}
-	link := m.submit(ctx, &p, x.key)
 	x.setID(link)
 	v := reflect.New(m.res.Type)
 	if err := core.GetInto(ctx, link, m.res, v.UnsafePointer()); err != nil {
@@ -207,12 +207,9 @@ func (x *request) setID(l core.Link) {
 
 // limit is how long the request may take.
 func (x *request) limit() (time.Duration, error) {
-	list := x.r.Header["Raysys-Deadline"]
-	if len(list) == 0 {
-		return x.deadline, nil
-	}
-	d, err := time.ParseDuration(list[0])
-	if err != nil || len(list) > 1 || d <= 0 || d > x.deadline {
+	text := strings.Join(x.r.Header["Raysys-Deadline"], ",") // two are none
+	d, err := time.ParseDuration(cmp.Or(text, x.deadline.String()))
+	if err != nil || d <= 0 || d > x.deadline {
 		return 0, badRequest("Raysys-Deadline: give one duration such as 5s, up to %v", x.deadline)
 	}
 	return d, nil
@@ -252,12 +249,12 @@ func (x *request) pack() (core.Packed, error) {
 // bodyWithin is how long a body may take to come.
 const bodyWithin = 30 * time.Second
 
-// readArgument reads the argument: it points to a value of the mark's type.
-func (x *request) readArgument() (unsafe.Pointer, error) {
+// readBody reads the body, of limit bytes at most.
+func (x *request) readBody(limit int64) ([]byte, error) {
 	var body bytes.Buffer
 	rc := http.NewResponseController(x.w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyWithin)) // a writer of the program's own may have none
-	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.argument))
+	_, err := body.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
 	_ = rc.SetReadDeadline(time.Time{})
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
@@ -268,7 +265,16 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 	case err != nil:
 		return nil, badRequest("the body was cut off")
 	}
-	arg, text := reflect.New(x.mark.arg.Type), bytes.TrimSpace(body.Bytes())
+	return body.Bytes(), nil
+}
+
+// readArgument reads the argument: it points to a value of the mark's type.
+func (x *request) readArgument() (unsafe.Pointer, error) {
+	body, err := x.readBody(x.argument)
+	if err != nil {
+		return nil, err
+	}
+	arg, text := reflect.New(x.mark.arg.Type), bytes.TrimSpace(body)
 	if x.mark.arg.Nothing() {
 		if s := string(text); s != "" && s != "{}" && s != "null" {
 			return nil, badArgument("this takes no argument")
@@ -280,40 +286,26 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 		return nil, refusal(http.StatusUnsupportedMediaType, "unsupported-media-type",
 			"the argument is application/json, without Content-Encoding")
 	}
-	if err := decode(text, arg.Interface(), x.mark.quick); err != nil {
+	err = jsonfit.Decode("", text, arg.Interface())
+	if e, own := errors.AsType[*jsonfit.RefusedError](err); own { // whose text is the program's
+		at, _ := strings.CutSuffix(err.Error(), e.Error())
+		err = fmt.Errorf("%s%s refuses it", at, e.Type)
+	}
+	if err != nil {
 		return nil, badArgument(err.Error())
 	}
 	return arg.UnsafePointer(), nil
 }
 
-// decode reads an argument. An UnmarshalJSON of the program may panic.
-func decode(text []byte, to any, quick bool) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("its type refuses it")
-		}
-	}()
-	if quick && jsonfit.Quick(text, to) {
-		return nil
+// encode writes a result or an item.
+func (x *request) encode(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, failure("unencodable", "the result cannot be written as JSON")
+	} else if int64(len(text)) > x.result {
+		return nil, failure("result-too-large", fmt.Sprintf("the result has more than %d bytes", x.result))
 	}
-	err = jsonfit.Decode("", text, to)
-	if e, own := errors.AsType[*jsonfit.RefusedError](err); own { // whose text is the program's
-		at, _ := strings.CutSuffix(err.Error(), e.Error())
-		err = fmt.Errorf("%s%s refuses it", at, e.Type)
-	}
-	return err
-}
-
-// encode writes a result or an item. A MarshalJSON of the program may panic.
-func (x *request) encode(v any) (text []byte, err error) {
-	defer func() {
-		if recover() != nil || err != nil {
-			text, err = nil, failure("unencodable", "the result cannot be written as JSON")
-		} else if int64(len(text)) > x.result {
-			text, err = nil, failure("result-too-large", fmt.Sprintf("the result has more than %d bytes", x.result))
-		}
-	}()
-	return json.Marshal(v)
+	return text, nil
 }
 
 // answer sends a result.

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,17 +23,13 @@ type run struct {
 	wait           time.Duration // that the client asks for
 }
 
-// runKey is the key of each run's task beside its name, so that the same one, started again, has the outcome that there
-// is.
-const runKey = "door"
-
 // maxWait is the longest that a question for a run waits.
 const maxWait = time.Minute
 
 // serveRun starts a run, reads it or ends it.
 func serveRun(x *request) error {
 	limit, err := x.limit()
-	if err != nil {
+	if err = cmp.Or(x.takes("GET, PUT, DELETE", "application/json"), err); err != nil {
 		return err
 	}
 	wait, err := time.ParseDuration("0" + x.query.Get("wait")) // which leaves no sign
@@ -78,7 +75,7 @@ func startRun(x *request, r *run) error {
 	if err != nil {
 		return err
 	}
-	p.Opts.Key, p.Opts.Detached, p.Opts.Name = runKey, true, r.name
+	p.Opts.Key, p.Opts.Detached, p.Opts.Name = taskengine.ForGood, true, r.name
 	if r.Future == nil {
 		link := taskengine.GoPacked(x.ctx, &p) // returns when it is recorded
 		x.setID(link)

@@ -3,10 +3,17 @@ package door_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/door"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -66,6 +73,61 @@ func TestRuns(t *testing.T) {
 		alice.want(404, "", "GET", train+"r/1", "")
 		alice.want(404, "", "DELETE", train+"r/1", "")
 		bob.want(200, "16", "GET", train+"r/1", "")
+	})
+}
+
+// lap is an argument of quick: how often a name has run is counted.
+type lap struct {
+	Name string
+	N    int
+}
+
+var laps sync.Map // name -> *atomic.Int64
+
+var quick = tasks.Define("door.quick", func(_ context.Context, l lap) (int, error) {
+	n, _ := laps.LoadOrStore(l.Name, new(atomic.Int64))
+	n.(*atomic.Int64).Add(1)
+	return l.N, nil
+})
+
+// TestRunOnce: a name runs once, also when clients start it with several arguments at the moment at which it ends: those
+// of the first are taken, and others are a 409.
+func TestRunOnce(t *testing.T) {
+	eachSystem(t, func(t *testing.T, k *testkit.Kit) {
+		s := serve(t, k.Node(), door.Task(quick, "Counts."))
+		const clients = 8
+		for i := range long.Form(60, 2000) {
+			name := fmt.Sprintf("%s-%d", path.Base(t.Name()), i)
+			laps.Delete(name)
+			var taken sync.Map // the arguments that a client was told are taken
+			var putting sync.WaitGroup
+			for c := range clients {
+				putting.Go(func() {
+					n := c % 4
+					a, text := s.do("PUT", "/call/task/door.quick/"+name, fmt.Sprintf(`{"Name":%q,"N":%d}`, name, n))
+					switch a.StatusCode {
+					case 202:
+						taken.Store(n, true)
+					case 409:
+					default:
+						t.Errorf("%d %s", a.StatusCode, text)
+					}
+				})
+			}
+			putting.Wait()
+			_, text := s.do("GET", "/call/task/door.quick/"+name+"?wait=60s", "")
+			first, err := strconv.Atoi(text)
+			taken.Range(func(n, _ any) bool {
+				if n != first {
+					t.Errorf("%s: %v is taken, and so is %d", name, n, first)
+				}
+				return true
+			})
+			ran, _ := laps.Load(name)
+			if _, is := taken.Load(first); err != nil || !is || ran.(*atomic.Int64).Load() != 1 {
+				t.Fatalf("%s has run %d times: %s", name, ran.(*atomic.Int64).Load(), text)
+			}
+		}
 	})
 }
 

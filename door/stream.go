@@ -1,12 +1,14 @@
 package door
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
+	"iter"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -18,34 +20,38 @@ const (
 	beatEvery    = 15 * time.Second // proxies end connections on which nothing comes
 	writeWithin  = 30 * time.Second // a client that takes nothing for so long is ended
 	maxLastItems = 1000
+	eventStream  = "text/event-stream"
 )
 
-// events is a stream of text/event-stream.
-type events struct {
-	x  *request
-	rc *http.ResponseController
-	// stop ends what makes the items.
-	stop func()
-
-	mu   sync.Mutex // guards the rest, and what is written
-	over bool
-	beat *time.Timer // a comment is written when it fires
+// anyItems gives up the type of items.
+func anyItems[T any](items iter.Seq2[T, error]) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
+		for v, err := range items {
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
 }
 
-// errLeaves ends the streams of a node that ends, or of a server that shuts down.
-var errLeaves = fmt.Errorf("%w: this node or its server ends", raysys.ErrNotDelivered)
+// item is one of a stream, or an error of it.
+type item struct {
+	value any
+	err   error
+}
 
 // streamItems answers with the items of a feed or a generator.
 func streamItems(x *request) error {
-	last, err := 0, error(nil)
-	if x.query.Has("last") {
-		last, err = strconv.Atoi(x.query.Get("last"))
-	}
-	if err != nil || last < 0 || last > maxLastItems {
-		return badRequest("last: give 0 to %d", maxLastItems)
+	methods := map[string]string{"feed": http.MethodGet, "task": http.MethodPost}
+	if err := x.takes(methods[x.mark.form], eventStream); err != nil {
+		return err
 	}
 	if len(x.r.Header["Raysys-Deadline"]) > 0 || len(x.r.Header["Idempotency-Key"]) > 0 {
 		return badRequest("a stream has neither a deadline nor a key")
+	}
+	last, err := strconv.Atoi(cmp.Or(x.query.Get("last"), "0"))
+	if err != nil || last < 0 || last > maxLastItems {
+		return badRequest("last: give 0 to %d", maxLastItems)
 	}
 	var arg unsafe.Pointer
 	if x.mark.form == "task" {
@@ -53,92 +59,87 @@ func streamItems(x *request) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancelCause(x.ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(x.ctx)
+	items := make(chan item)
 	go func() {
-		select {
-		case <-raysys.Leaving(x.ctx):
-			cancel(errLeaves)
-		case <-shutdown(x):
-			cancel(errLeaves)
-		case <-ctx.Done():
+		defer close(items)
+		for v, err := range x.mark.items(ctx, x.key, last, arg) {
+			select {
+			case items <- item{v, err}:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
-	e := &events{x: x, rc: http.NewResponseController(x.w), stop: func() { cancel(nil) }}
 	x.w.Header().Set("X-Accel-Buffering", "no")
-	x.send(http.StatusOK, "text/event-stream", nil)
-	e.beat = time.AfterFunc(beatEvery, func() { _ = e.write(nil, "") })
-	_ = e.write(nil, "") // so that the client learns that the stream is open
-	defer e.end()
-	x.mark.stream(ctx, x.key, last, arg, func(item any, bad error) bool {
-		if missed, some := errors.AsType[*feed.MissedError](bad); some {
-			err = e.write(map[string]int{"n": missed.N}, "missed")
-		} else if err = bad; err == nil {
-			err = e.write(item, "")
+	x.send(http.StatusOK, eventStream, nil)
+	defer func() {
+		cancel()
+		for range items { // until the goroutine has ended
 		}
-		return err == nil
-	})
-	if cause := context.Cause(ctx); errors.Is(cause, errLeaves) {
-		err = cause
-	}
-	switch {
-	case x.r.Context().Err() != nil:
-		x.code = gone
-	case err == nil:
-		_ = e.write(struct{}{}, "end")
-	default:
-		_ = e.write(shown(x, err), "error")
-	}
+	}()
+	sendItems(x, items)
 	return nil
 }
 
-// write writes one event, or a comment where there is no data. The error is the end of the stream.
-func (e *events) write(data any, event string) error {
-	text := []byte(":\n\n")
-	if data != nil {
-		line, err := e.x.encode(data)
-		if err != nil {
-			return err
+// sendItems sends items as events, and what has ended them.
+func sendItems(x *request, items <-chan item) {
+	const comment = ":\n\n" // the first one tells the client that the stream is open
+	beat, down := time.NewTicker(beatEvery), shutdown(x)
+	defer beat.Stop()
+	text, over := comment, false
+	for write(x, text) == nil {
+		if over {
+			return
 		}
-		if text = nil; event != "" {
-			text = []byte("event: " + event + "\n")
+		select {
+		case i, more := <-items:
+			text, over = eventOf(x, i, more)
+		case <-beat.C:
+			text = comment
+		case <-raysys.Leaving(x.ctx):
+			text, over = eventOf(x, item{err: raysys.ErrNotDelivered}, true)
+		case <-down:
+			text, over = eventOf(x, item{err: raysys.ErrNotDelivered}, true)
 		}
-		text = fmt.Appendf(text, "data: %s\n\n", line) // JSON has no line ends
+		if x.r.Context().Err() != nil {
+			break
+		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.over {
-		return context.Canceled
-	}
-	_ = e.rc.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer of the program's own may have none
-	_, err := e.x.w.Write(text)
-	if err == nil {
-		err = e.rc.Flush()
-	}
-	if err != nil {
-		e.over = true
-		e.stop()
-		return err
-	}
-	e.beat.Reset(beatEvery)
-	return nil
+	x.code = gone
 }
 
-// end waits for a comment that is being written: the writer is of no use after the request.
-func (e *events) end() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.over { // else what is left in buffers has to fail
-		_ = e.rc.SetWriteDeadline(time.Time{}) // the connection may have further requests
+// eventOf is the text of an item, or of the end. over: it is the last.
+func eventOf(x *request, i item, more bool) (text string, over bool) {
+	event, data := "", i.value
+	if missed, some := errors.AsType[*feed.MissedError](i.err); some {
+		event, data, i.err = "event: missed\n", map[string]int{"n": missed.N}, nil
+	} else if !more {
+		event, data, over = "event: end\n", struct{}{}, true
 	}
-	e.over = true
-	e.beat.Stop()
+	line, err := x.encode(data)
+	if err = cmp.Or(i.err, err); err != nil {
+		event, over = "event: error\n", true
+		line, _ = json.Marshal(shown(x, err))
+	}
+	return event + "data: " + string(line) + "\n\n", over // JSON has no line ends
+}
+
+// write sends a text at once. The error is the end of the client: what is left in buffers has to fail then.
+func write(x *request, text string) error {
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer of the program's own may have none
+	_, err := io.WriteString(x.w, text)
+	if err = cmp.Or(err, rc.Flush()); err == nil {
+		_ = rc.SetWriteDeadline(time.Time{}) // the connection may have further requests
+	}
+	return err
 }
 
 // shutdown returns a channel that is closed when the server of the request shuts down, which waits for its streams.
 func shutdown(x *request) <-chan struct{} {
-	s, ok := x.r.Context().Value(http.ServerContextKey).(*http.Server)
-	if !ok {
+	s, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
+	if s == nil {
 		return nil
 	}
 	c, known := x.servers.LoadOrStore(s, make(chan struct{}))

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -240,4 +243,53 @@ func TestStuckClient(t *testing.T) {
 	d.ServeHTTP(w, r)
 	<-w.hung
 	<-given
+}
+
+// TestWatchersSize: a watcher of a feed takes 64 KiB of memory at most, with its connection.
+func TestWatchersSize(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector's own memory is in it")
+	}
+	k := testkit.New(t)
+	inUse := func() uint64 {
+		runtime.GC()
+		runtime.GC() // what a pool has goes with the second one
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse + m.StackInuse
+	}
+	const doors, each, most = 4, 250, 64 << 10 // a door has 256 streams
+	before := inUse()
+	var watchers []net.Conn
+	for range doors {
+		s := serve(t, k.Node(), streams...)
+		for range each {
+			c, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, "GET /call/feed/door.room/lines/x?last=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			watchers = append(watchers, c)
+		}
+	}
+	if _, err := tell.Call(k.Context(), rooms.Get("x"), []string{"a"}).Get(k.Context()); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 1<<10)
+	for _, c := range watchers {
+		for got := ""; !strings.Contains(got, `data: "a"`); {
+			n, err := c.Read(buffer)
+			if got += string(buffer[:n]); err != nil {
+				t.Fatal(got, err)
+			}
+		}
+	}
+	took := (inUse() - before) / uint64(len(watchers))
+	t.Logf("%d bytes a watcher", took)
+	if took > most {
+		t.Errorf("a watcher takes %d bytes, %d are allowed", took, most)
+	}
 }

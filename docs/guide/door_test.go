@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/door"
+	"github.com/raysys/raysys/door/mcp"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/feed"
 	"github.com/raysys/raysys/system"
@@ -37,6 +38,7 @@ func openDoor(node *system.Node, file string) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/call/", d)
+	mux.Handle("/mcp", mcp.Handler(d)) // for agents
 	return mux, nil
 }
 
@@ -103,11 +105,24 @@ func TestDoor(t *testing.T) {
 			t.Error(a.StatusCode, string(text))
 		}
 	}
+	r, _ := http.NewRequest("POST", s.URL+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer 0123456789abcdef"}, "Accept": {"application/json, text/event-stream"}}
+	a, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(a.Body)
+	a.Body.Close()
+	for _, tool := range []string{"guide_purse_pay", "guide_train", "guide_train_start", "guide_train_result", "guide_till_moves", "guide_door_rows"} {
+		if !strings.Contains(string(text), `"name":"`+tool+`"`) {
+			t.Errorf("no tool %s: %s", tool, text)
+		}
+	}
 	who, err := door.Tokens(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequest("POST", "/", nil)
+	r = httptest.NewRequest("POST", "/", nil)
 	r.Header.Set("Authorization", "Bearer fedcba9876543210")
 	if _, err := mayRead(who)(r, door.Work{}); !errors.Is(err, door.ErrForbidden) {
 		t.Error(err)

@@ -9,7 +9,9 @@ import (
 	"strconv"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/door"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -38,13 +40,16 @@ var countPrimes = tasks.Define("count-primes", func(ctx context.Context, s span)
 })
 
 // Visitor counts the visits of one name.
-type Visitor struct{ visits int }
+type Visitor struct{ Visits grains.State[int] }
 
 // Visit counts one more.
-func (v *Visitor) Visit(ctx context.Context) (int, error) { v.visits++; return v.visits, nil }
+func (v *Visitor) Visit(ctx context.Context) (int, error) {
+	v.Visits.Value++
+	return v.Visits.Value, nil
+}
 
 var (
-	visitors = grains.Define[Visitor]("visitor")
+	visitors = grains.Define[Visitor]("visitor", grains.Durable()) // so that a call with a key counts once
 	visit    = grains.Method0(visitors, "visit", (*Visitor).Visit)
 )
 
@@ -53,9 +58,30 @@ const (
 	chunk    = 20_000
 )
 
+// openDoor is for programs that are not this one: with a token of the file, or of this host alone.
+func openDoor(n *system.Node, tokens string) (*door.Door, error) {
+	opts := []door.Option{
+		door.Method0(visit, "Counts a visit, returns how many there were."),
+		door.Task(countPrimes, "Counts the primes in a span."),
+	}
+	if tokens != "" {
+		who, err := door.Tokens(tokens)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, door.Callers(who))
+	}
+	return door.New(n, opts...)
+}
+
 // handler uses the contexts of requests, which Serve has made drivers: a client that hangs up cancels its tasks.
-func handler() http.Handler {
+func handler(n *system.Node, tokens string) (http.Handler, error) {
 	mux := http.NewServeMux()
+	d, err := openDoor(n, tokens)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/call/", d)
 	mux.HandleFunc("GET /primes", func(w http.ResponseWriter, r *http.Request) {
 		below, err := strconv.Atoi(r.URL.Query().Get("below"))
 		if err != nil || below < 0 || below > maxBelow {
@@ -87,7 +113,7 @@ func handler() http.Handler {
 		}
 		fmt.Fprintln(w, n)
 	})
-	return mux
+	return mux, nil
 }
 
 // fail tells the client whether to come back. The log has the rest: an error names nodes, keys and addresses, which are not a client's matter.

@@ -8,6 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -30,17 +34,21 @@ func get(t *testing.T, url string) (int, string) {
 	return r.StatusCode, string(b)
 }
 
-// serve serves on a node of the test's own until the test ends, and returns its URL.
-func serve(t *testing.T) string {
+// serve serves on a node of the test's own until the test ends, and returns its URL. around is around the handler.
+func serve(t *testing.T, tokens string, around func(http.Handler) http.Handler) string {
 	t.Helper()
 	k := testkit.New(t)
+	h, err := handler(k.Node(), tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(k.Context())
 	served := make(chan error, 1)
-	go func() { served <- system.ServeListener(ctx, l, handler()) }()
+	go func() { served <- system.ServeListener(ctx, l, around(h)) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
@@ -52,7 +60,7 @@ func serve(t *testing.T) string {
 }
 
 func TestHandlers(t *testing.T) {
-	url := serve(t)
+	url := serve(t, "", plain)
 	for _, c := range []struct {
 		path string
 		code int
@@ -89,7 +97,7 @@ func TestShortErrors(t *testing.T) {
 
 // Visits are counted one at a time, however many come at once.
 func TestConcurrentVisits(t *testing.T) {
-	url := serve(t)
+	url := serve(t, "", plain)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() { get(t, url+"/visits/carol") })
@@ -97,5 +105,60 @@ func TestConcurrentVisits(t *testing.T) {
 	wg.Wait()
 	if _, body := get(t, url+"/visits/carol"); body != "51\n" {
 		t.Errorf("after 50 visits: %q, want 51", body)
+	}
+}
+
+// plain has nothing around a handler.
+func plain(h http.Handler) http.Handler { return h }
+
+// losesAnswers breaks the connection of each first call with a key, after that has counted.
+func losesAnswers(h http.Handler) http.Handler {
+	var seen sync.Map
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if key := r.Header.Get("Idempotency-Key"); key != "" {
+			if _, again := seen.LoadOrStore(key, true); !again {
+				h.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler)
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// TestCallers: programs in other languages count a visit once, though its first answer is lost.
+func TestCallers(t *testing.T) {
+	const token = "0123456789abcdef"
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("somebody "+token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{{"python3", "callers/visits.py"}, {"node", "callers/visits.js"}} {
+		t.Run(c[0], func(t *testing.T) {
+			program, err := exec.LookPath(c[0])
+			if err != nil {
+				t.Skip(err)
+			}
+			url := serve(t, file, losesAnswers)
+			for visits := range 2 {
+				out, err := exec.CommandContext(t.Context(), program, c[1], url, "alice/ü", token).CombinedOutput()
+				if !strings.HasSuffix(string(out), fmt.Sprintln(visits+1)) || err != nil {
+					t.Errorf("%v %s", err, out)
+				}
+			}
+			out, err := exec.CommandContext(t.Context(), program, c[1], url, "alice").CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "raysys:unauthorized") {
+				t.Errorf("without a token: %v %s", err, out)
+			}
+			if code, body := get(t, url+"/visits/alice%2F%C3%BC"); code != 200 || body != "3\n" {
+				t.Errorf("%d %s", code, body)
+			}
+		})
+	}
+}
+
+// TestTokens: a file of tokens that is none is an error.
+func TestTokens(t *testing.T) {
+	if _, err := handler(testkit.New(t).Node(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
 	}
 }

@@ -139,6 +139,8 @@ var layers = []layer{
 
 	{"schedule/...", words("std third . grains tasks inspect system internal/core internal/due internal/graindir internal/grainengine internal/taskengine schedule/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of bytes, which the engines do, delivers messages of turns, and of the registry it knows the records of what is due"},
 
+	{"door/internal/front", words("std"), "a leaf: what other protocols ask of a door; how that answers is its own"},
+	{"door/mcp/...", words("std github.com/modelcontextprotocol/go-sdk/... door door/internal/front system"), "another protocol for a door: calls, callers and bounds are the door's"},
 	{"door/...", words("std github.com/google/jsonschema-go/... . grains/... tasks/... system internal/codec internal/core internal/graindir internal/grainengine internal/jsonfit internal/metrics internal/taskengine internal/thishost door/..."), "it is a user of grains, tasks and the node; it makes calls and tasks of values whose types it learns from handles, which the engines do"},
 
 	{"rl/net/...", words("std gonum.org/v1/gonum/... rl/net/..."), "numbers alone: who wants a small net gets nothing of the runtime with it"},
@@ -148,8 +150,8 @@ var layers = []layer{
 	{"rl/...", words("std gonum.org/v1/gonum/... . grains/... tasks/... groups/... store/... placement/... inspect system/... progress stream rl/..."), "it is a program on raysys, which its users could have written: the public surface only"},
 
 	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... inspect system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
-	{"docs/...", words("std third . door grains/... tasks/... groups/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... docs/..."), "the guide shows what a user can write"},
-	{"examples/...", words("std third . door grains/... tasks/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... examples/..."), "an example shows what a user can write: the public surface only"},
+	{"docs/...", words("std third . door door/mcp grains/... tasks/... groups/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... docs/..."), "the guide shows what a user can write"},
+	{"examples/...", words("std third . door door/mcp grains/... tasks/... store/... placement/... inspect system/... testkit/... schedule stream progress rl/... examples/..."), "an example shows what a user can write: the public surface only"},
 	{"cmd/...", words("any"), "a command assembles everything"},
 }
 
@@ -164,6 +166,7 @@ var fences = []fence{
 	{"github.com/restatedev/...", words("tools/benchdurable"), "a peer is measured by a tool in a module of its own, so that no user of raysys gets its library"},
 	{"github.com/google/jsonschema-go/...", words("door"), "schemas of Go types are made in one place, for the document of a door; who does not import door does not link it. MCP's SDK has the same"},
 	{"go.opentelemetry.io/...", words("system/traces docs/..."), "spans are made in one place; protoactor-go brings the library into every binary anyhow, at this version"},
+	{"github.com/modelcontextprotocol/...", words("door/mcp/... tools/door"), "a protocol of agents is spoken in one place; who does not import door/mcp does not link its library"},
 	{"github.com/getkin/kin-openapi/...", words("tools/door"), "a document is read as others read it by a test in a module of its own, so that no user of raysys gets that"},
 	{"github.com/chromedp/...", words("tools/browser"), "a browser is driven by a test in a module of its own, so that no user of raysys gets that"},
 	{module + "/placement/nvml/...", words("placement/nvml/... cmd/... examples/..."), "a program decides whether it has cgo and a driver's library in it: nothing that every program imports decides for it"},

@@ -13,42 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// Quick reads the whole text, without spaces around it, as Decode does, into a value whose type HasArrays is false of.
-// It is quick, and says nothing of what is wrong.
-func Quick(text []byte, to any) bool {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return utf8.Valid(text) && d.Decode(to) == nil && d.InputOffset() == int64(len(text))
-}
-
-// HasArrays reports whether values of a type may hold arrays, beyond which encoding/json drops elements, or it is not
-// known.
-func HasArrays(t reflect.Type) bool { return hasArrays(t, map[reflect.Type]bool{}) }
-
-func hasArrays(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if seen[t] {
-		return false
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Array:
-		return true
-	case reflect.Pointer, reflect.Slice, reflect.Map:
-		return hasArrays(t.Elem(), seen)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if hasArrays(t.Field(i).Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Decode reads the whole text into the value to which to points. It refuses what encoding/json drops: fields without a
 // place, elements beyond an array, a second value, bytes that are no UTF-8. The error says where in the text something
 // does not fit, below path, and which type is there.
 func Decode(path string, text []byte, to any) error {
+	text = bytes.Trim(text, " \t\r\n")
+	whole := json.NewDecoder(bytes.NewReader(text))
+	whole.DisallowUnknownFields()
+	// A text without lists has no elements to drop, and most texts fit: then one pass is enough.
+	if bytes.IndexByte(text, '[') < 0 && utf8.Valid(text) && whole.Decode(to) == nil &&
+		whole.InputOffset() == int64(len(text)) {
+		return nil
+	}
 	f := fitting{json.NewDecoder(bytes.NewReader(text)), path}
 	err := json.Unmarshal(text, &json.RawMessage{})
 	if err == nil && !utf8.Valid(text) {

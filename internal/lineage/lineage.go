@@ -625,6 +625,9 @@ func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string
 		if l.cfg.Driver {
 			s.entry.Object.Number = 1 // see TaskRecord.Early
 		}
+		if r.Key == taskengine.ForGood {
+			s.entry.Attempt = 1 // see EnterTask
+		}
 		s.recipe = l.records.encodeRecipe(&r)
 		s.readName()
 	})

@@ -50,6 +50,8 @@ var noRecord = &TaskRecord{}
 // task with a living submitter stays, and the change is refused: the asker joins that submitter. In the place of a dead
 // submitter comes the asker, with the next Attempt, its own Recipe, and the Outcome that there is. A record with another Digest is of
 // another task: the change is refused, and the asker sees that from the Digest.
+//
+// A task with a name comes in the place of one that has settled. If rec has an Attempt, that one stays too.
 func EnterTask(k TaskKey, rec TaskRecord) TaskChange {
 	return TaskChange{kind: taskEnter, key: k, rec: &rec}
 }
@@ -353,7 +355,8 @@ func (ch *TaskChange) replaced(e *TaskEntry) {
 	}
 	other := ch.key.ID != (raysys.TaskID{}) && ch.key.ID != e.Record.Start.ID
 	if ch.kind == taskEnter {
-		other = len(e.Record.Outcome) > 0 && e.Record.Start != ch.rec.Start && e.Record.Name == ch.rec.Name
+		t := &e.Record
+		other = ch.rec.Attempt == 0 && len(t.Outcome) > 0 && t.Start != ch.rec.Start && t.Name == ch.rec.Name
 	}
 	if other {
 		*e = TaskEntry{}

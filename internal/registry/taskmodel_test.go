@@ -81,7 +81,8 @@ func specNamed(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(co
 		return before, true
 	}
 	if ch.kind == taskEnter {
-		if before == nil || len(before.Outcome) > 0 && before.Name == ch.rec.Name && before.Start != ch.rec.Start {
+		settled := before != nil && len(before.Outcome) > 0 && before.Name == ch.rec.Name && before.Start != ch.rec.Start
+		if before == nil || settled && ch.rec.Attempt == 0 {
 			t := *ch.rec
 			t.Submitter, t.Attempt = by, 1
 			return &t, false
@@ -259,6 +260,7 @@ func drawNamed(n func(label string, limit int) int, run uint64) TaskChange {
 	case 0, 1, 2:
 		rec := TaskRecord{Digest: uint64(n("digest", 5) / 4), Detached: true, Name: "nightly", Namespace: "test", Function: "task work"}
 		rec.Start = TaskKey{Run: run, ID: raysys.TaskID{Lo: 1 + k.ID.Lo%2}}
+		rec.Attempt = uint32(n("for good", 4) / 3)
 		rec.Recipe = []byte{byte(rec.Digest)}
 		if n("collision", 8) == 0 {
 			rec.Name = "another name of the same key"

@@ -48,6 +48,9 @@ func TestNameOfOneTask(t *testing.T) {
 	step("the first start again, which another node has claimed", other, EnterTask(nightly(1), named(1)), true, 1, "")
 	step("the outcome", aliveNode, SettleTask(nightly(1), 2, []byte("v")), false, 1, "v")
 	step("the first start again, by the node that has claimed it", aliveNode, EnterTask(nightly(1), named(1)), true, 1, "v")
+	forGood := named(2)
+	forGood.Digest, forGood.Attempt = 2, 1
+	step("a start for good of other content", other, EnterTask(nightly(2), forGood), true, 1, "v")
 	step("a claim of what has settled", other, ClaimTask(nightly(1)), true, 1, "v")
 	step("the name", other, FindTask(nightly(0)), false, 1, "v")
 	if rec, ok := e.reg.Led()[0].Get(nightly(0).key()); !ok || len(rec.Value) == 0 {

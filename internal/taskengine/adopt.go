@@ -112,6 +112,10 @@ func Pack(k Task, arg unsafe.Pointer) (p core.Packed, err error) {
 // TypesOf are the types of the argument and the result of k, which is not zero.
 func TypesOf(k Task) (arg, res *core.ValueType) { return k.spec.argType, k.spec.value }
 
+// ForGood is the Key of a task that has its name for good, also once it has settled: until the name is forgotten, another
+// task is ErrNameTaken, and the same one has its outcome.
+const ForGood = "for good"
+
 // GoPacked submits the task. A Key beside its name says which of the tasks with that name and content it is: another one is ErrNameTaken while this
 // runs, and the same one has its outcome.
 func GoPacked(ctx context.Context, p *core.Packed) core.Link {

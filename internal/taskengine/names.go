@@ -55,8 +55,9 @@ func (n *Names) Start(_ context.Context, rec *Recipe, name string, done func(cor
 	}
 	n.mu.Lock()
 	last, had := n.list[name]
-	again := had && last.id == r.ID                                                         // by the next attempt of what had submitted it
-	if had && !again && last.future.Settled() && (r.Key == "" || last.digest != r.Digest) { // else it is the same one
+	again := had && last.id == r.ID // by the next attempt of what had submitted it
+	next := r.Key == "" || r.Key != ForGood && last.digest != r.Digest
+	if had && !again && last.future.Settled() && next { // else it is the same one
 		last.future.Unpin()
 		had = false
 	}

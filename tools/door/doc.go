@@ -1,3 +1,3 @@
-// Package door reads the OpenAPI document of a door with kin-openapi, as a program of others does: make test-door. It
-// is a module of its own, so that no user of raysys gets that.
+// Package door reads the OpenAPI document of a door with kin-openapi, and calls its tools with Python's package mcp, as
+// programs of others do: make test-door. It is a module of its own, so that no user of raysys gets kin-openapi.
 package door

@@ -1,0 +1,5 @@
+//go:build race
+
+package door_test
+
+const raceDetector = true
