@@ -132,3 +132,6 @@ func PostTwice() (end func()) {
 	})
 	return func() { grainengine.RegisterDeliverer(messages, deliver) }
 }
+
+// DeliverNow delivers a message.
+var DeliverNow = deliver

@@ -94,13 +94,32 @@ func (p *posted) change(i due.Item, by *author) (due.Change, error) {
 	return do(p.Verb, i, by)
 }
 
-// deliver makes an edit that was posted. What the record has against it is its outcome; after a fault of the system it
-// comes again.
-func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
+// postedOf reads a message. A newer program may have written it.
+func postedOf(body []byte) (*posted, error) {
 	p := &posted{}
-	if bad := json.Unmarshal(m.Body, p); bad != nil || p.Verb == "" && p.Spec == nil {
-		bad = fmt.Errorf("a message of a Durable grain is no edit: %w", errors.Join(bad, raysys.ErrBadOption))
-		return typed(m.To, bad), nil
+	err := json.Unmarshal(body, p)
+	switch {
+	case err != nil:
+	case p.Verb != "" && !slices.Contains([]string{verbPause, verbResume, verbRun, verbDelete}, p.Verb):
+		err = fmt.Errorf("the verb is %.100q", p.Verb)
+	case p.Verb == "" && p.Spec == nil:
+		err = errors.New("it sets nothing")
+	case p.Verb == "":
+		err = errors.Join(p.Spec.check(p.Spec.When.when()), p.Spec.Work.check())
+	}
+	if err != nil {
+		err = fmt.Errorf(
+			"%w: a message of a Durable grain is no edit that this program knows: %w", raysys.ErrBadOption, err)
+	}
+	return p, err
+}
+
+// deliver makes an edit that was posted. What the record has against it is its outcome; after a fault of the system it
+// comes again, also where only a newer program can read it.
+func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
+	p, err := postedOf(m.Body)
+	if err != nil {
+		return nil, typed(m.To, err)
 	}
 	_, store, err := nodeOf(ctx)
 	if err != nil {

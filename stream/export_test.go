@@ -111,3 +111,6 @@ func Place(subscription string, part int, made int64, generation int) string {
 	d := delivery{Subscription: subscription, Partition: part, Made: made, Generation: generation}
 	return d.place()
 }
+
+// DeliverNow delivers a message.
+var DeliverNow = deliver

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -49,7 +50,11 @@ const (
 func init() { grainengine.RegisterDeliverer(messages, deliver) }
 
 // postEvents has events stored when the turn of ctx is. kept is false where ctx is of no turn that has such messages.
+// What would keep the events from a stream for good is said in the turn.
 func postEvents(ctx context.Context, d *definition, key, id string, list [][]byte) (kept bool, err error) {
+	if err := sendable(ctx, d); err != nil {
+		return false, err
+	}
 	p := posted{d.name, key, messageID(key, id), time.Now().UnixNano(), list}
 	if p.ID == "" {
 		p.ID = "turn-" + rand.Text()
@@ -61,15 +66,48 @@ func postEvents(ctx context.Context, d *definition, key, id string, list [][]byt
 	return grainengine.PostLater(ctx, messages, d.name+"/"+key, body)
 }
 
-// deliver stores the events of a message. What the bus has against them is its outcome; else it comes again.
+// sendable says why a node never sends events of d. It does not wait for NATS.
+func sendable(ctx context.Context, d *definition) error {
+	n, err := nodeOf(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.config(n.of.Cluster(), n.of.Namespace()).Check(); err != nil {
+		return d.typed(err)
+	}
+	if n.of.Cluster() == "" || n.busNow() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	if at, err := n.of.NATS(ctx); err == nil && at.URL == "" {
+		return fmt.Errorf("stream %s: %w", d.name, ErrNoNATS)
+	}
+	return nil
+}
+
+// definitionOf is the stream of that name in this program, nil for none.
+func definitionOf(name string) *definition {
+	definitions.mu.Lock()
+	defer definitions.mu.Unlock()
+	if d := definitions.m[name]; d != nil {
+		return d
+	}
+	if of, is := strings.CutSuffix(name, parkedSuffix); is && definitions.m[of] != nil {
+		return definitions.m[of].parked()
+	}
+	return nil
+}
+
+// deliver stores the events of a message. What the bus has against them is its outcome; else it comes again, also where
+// only a newer program can read it.
 func deliver(ctx context.Context, m grainengine.Post) (outcome, err error) {
 	var p posted
-	if err := postedPlan.DecodeAt(m.Body, unsafe.Pointer(&p), nil); err != nil {
-		return fmt.Errorf("a message of a Durable grain has no events: %w", err), nil
+	if err := postedPlan.DecodeAt(m.Body, unsafe.Pointer(&p), nil); err != nil || len(p.List) == 0 {
+		err = errors.Join(err, ErrUnreadable)
+		return nil, fmt.Errorf("a message of a Durable grain has no events that this program knows: %w", err)
 	}
-	definitions.mu.Lock()
-	d := definitions.m[p.Stream]
-	definitions.mu.Unlock()
+	d := definitionOf(p.Stream)
 	if d == nil {
 		return nil, fmt.Errorf("%w: stream %s is not defined in this program", raysys.ErrUnknownFunc, p.Stream)
 	}

@@ -22,7 +22,7 @@ import (
 // the turn as a message (grains.Durable): it is published after that until the server has it, and then it is in the
 // stream once. The events of a key that one grain publishes are in their order. An event may be twice in the stream
 // where its node stands still for a minute while it sends the event, where clocks differ by a minute, and where the
-// stream does not keep events until they are sent again. In a hook the event is sent once, when the hook is stored.
+// stream does not keep events until they are sent again. A hook publishes at once, as any other program does.
 func (s Stream[T]) Publish(ctx context.Context, key string, v T, opts ...PublishOption) (uint64, error) {
 	if err := s.d.checkKey(key); err != nil {
 		return 0, err
@@ -85,7 +85,7 @@ func (s Stream[T]) PublishAll(ctx context.Context, key string, list []T) error {
 
 // publish stores events, of which one may have an id, or has them stored when the turn of ctx is.
 func (d *definition) publish(ctx context.Context, key, id string, list [][]byte) (uint64, error) {
-	if grainengine.TellsWait(ctx) {
+	if grainengine.PostsWait(ctx) {
 		if kept, err := postEvents(ctx, d, key, id, list); kept || err != nil {
 			return 0, err
 		}

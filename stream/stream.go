@@ -143,9 +143,11 @@ func (s Stream[T]) Name() string { return s.d.name }
 // Parked is the stream of the events that handlers of this one could not take. It is there when there is such an event.
 func (s Stream[T]) Parked() Stream[T] { return Stream[T]{d: s.d.parked()} }
 
+const parkedSuffix = ".parked"
+
 // parked is the definition of the stream of parked events.
 func (d *definition) parked() *definition {
-	return &definition{name: d.name + ".parked", partitions: d.partitions, typ: d.typ, plan: d.plan, bad: d.bad}
+	return &definition{name: d.name + parkedSuffix, partitions: d.partitions, typ: d.typ, plan: d.plan, bad: d.bad}
 }
 
 func (d *definition) partition(key string) int {

@@ -440,8 +440,17 @@ func transacting(a *activation) bool {
 	return c != nil && !readOnly(c) || a.hook.Load() != nil
 }
 
-// TellsWait reports whether ctx is of a turn or a hook of a Durable grain: what it tells others leaves when it is stored.
-func TellsWait(ctx context.Context) bool { return keeping(ctx) != nil }
+// PostsWait reports whether PostLater keeps messages: ctx is of a turn of a Durable grain, and not of a hook.
+func PostsWait(ctx context.Context) bool { return posting(ctx) != nil }
+
+// posting is keeping, but nil in a hook: that of an activation which ends is followed by no message.
+func posting(ctx context.Context) *activation {
+	a := keeping(ctx)
+	if t, _, _ := core.TurnOf(ctx); a != nil && inHook(a, t.Base()) {
+		return nil
+	}
+	return a
+}
 
 // Transacts reports whether ctx is of a turn of a Durable grain that may write, or of a tick; not of a hook.
 func Transacts(ctx context.Context) bool {

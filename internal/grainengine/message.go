@@ -75,7 +75,7 @@ type Post struct {
 	To     string
 	Body   []byte
 	From   raysys.TaskID // the grain that has sent it, a hash
-	Number uint64        // grows with each message of the grain; 0: a hook has sent it, and it is sent once
+	Number uint64        // grows with each message of the grain
 	Again  bool          // a try before this one may have delivered it, also one of an activation before
 }
 
@@ -89,27 +89,15 @@ func RegisterDeliverer(kind string, deliver func(ctx context.Context, p Post) (o
 	deliverers.Store(kind, deliver)
 }
 
-// PostLater keeps a message until the turn of ctx, which is of a Durable grain, is stored. Of a hook it is sent once,
-// when the hook is stored. Where ctx is of no such turn it keeps nothing, and kept is false.
+// PostLater keeps a message until the turn of ctx, which is of a Durable grain, is stored. Where ctx is of no such turn,
+// or of a hook, it keeps nothing, and kept is false.
 func PostLater(ctx context.Context, kind, to string, body []byte) (kept bool, err error) {
-	a := keeping(ctx)
+	a := posting(ctx)
 	if a == nil {
 		return false, nil
 	}
 	t, _, _ := core.TurnOf(ctx)
-	k, m := keptTell{turn: t.Base()}, outbox.New(kind, to, body)
-	if inHook(a, k.turn) {
-		from := core.HookContext(k.turn.Detached())
-		k.send = func() {
-			deliverPost(from, a, m, func(err error) {
-				if err != nil {
-					reportUnseen(a, "message to "+ShownReceiver(kind, to), err)
-				}
-			})
-		}
-	} else {
-		k.message = m
-	}
+	k := keptTell{turn: t.Base(), message: outbox.New(kind, to, body)}
 	return keepTell(a.tenure.durable, k, "message to "+ShownReceiver(kind, to))
 }
 
@@ -117,7 +105,9 @@ func PostLater(ctx context.Context, kind, to string, body []byte) (kept bool, er
 func deliverPost(ctx context.Context, a *activation, m *outbox.Message, done func(error)) {
 	deliver, ok := deliverers.Load(m.Kind)
 	if !ok {
-		done(fmt.Errorf("%w: no package of this program delivers messages of kind %q", raysys.ErrUnknownFunc, m.Kind))
+		done(fmt.Errorf(
+			"%w: no package of this program delivers messages of kind %q: import the one that an earlier build had",
+			raysys.ErrUnknownFunc, m.Kind))
 		return
 	}
 	a.kind.engine.cfg.Pool.Go(goroutines.Func(func() {
