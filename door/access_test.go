@@ -184,8 +184,8 @@ func TestPanics(t *testing.T) {
 		}))
 	s.want(500, "failed", "POST", sayX, `"a"`)
 	s.want(500, "failed", "POST", "/call/task/door.shy-in", "{}", "Me", "me")
-	s.want(500, "failed", "POST", "/call/task/door.shy-out", "", "Me", "me")
-	if a, text := s.do("POST", "/call/task/door.shy-items", "1", "Me", "me", "Accept", "text/event-stream"); a.StatusCode != 200 || text != ":\n\n" {
+	s.want(500, "unencodable", "POST", "/call/task/door.shy-out", "", "Me", "me")
+	if a, text := s.do("POST", "/call/task/door.shy-items", "1", "Me", "me", "Accept", "text/event-stream"); a.StatusCode != 200 || !strings.Contains(text, "event: error\n") || strings.Contains(text, "secret") {
 		t.Error(a.StatusCode, text)
 	}
 	s.want(200, `"me: a"`, "POST", sayX, `"a"`, "Me", "me")

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys/door/internal/front"
-	"github.com/raysys/raysys/internal/metrics"
 )
 
 func init() {
@@ -19,7 +19,7 @@ func init() {
 // frontOf is a door for the packages that serve it by other protocols.
 type frontOf struct{ *Door }
 
-// admitted is the key of a context whose requests Admit has let in.
+// admitted is the key of a context whose requests Admit has let in: whether one of them has its room.
 type admitted struct{}
 
 // envelope is what a request of another protocol has beside the argument: a key of a grain takes 6 KiB of JSON at most.
@@ -44,18 +44,18 @@ func (d frontOf) Functions() []front.Function {
 	return list
 }
 
-func (d frontOf) Admit(w http.ResponseWriter, r *http.Request) (*http.Request, func()) {
+func (d frontOf) Admit(w http.ResponseWriter, r *http.Request) (in *http.Request, leave func()) {
 	x := &request{Door: d.Door, w: w, r: r}
+	defer x.end()
 	body, err := admit(x)
 	if err != nil {
 		refuse(x, err)
-		metrics.CountRequest("", x.code)
 		return nil, nil
 	}
-	r = r.WithContext(context.WithValue(r.Context(), admitted{}, true))
+	r = r.WithContext(context.WithValue(r.Context(), admitted{}, new(atomic.Bool)))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Now().Add(max(d.deadline, maxWait) + writeWithin)) // it has its room until then
+	_ = rc.SetWriteDeadline(time.Now().Add(writeWithin).Add(max(d.deadline, maxWait))) // it has its room until then
 	return r, func() {
 		_ = rc.SetWriteDeadline(time.Time{}) // the connection may have further requests
 		x.room.leave(x.caller, 0)

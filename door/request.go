@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -49,17 +50,22 @@ type request struct {
 // ServeHTTP implements http.Handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &request{Door: d, w: w, r: r}
-	defer func() {
-		if p := recover(); p != nil { // of the Who, an UnmarshalJSON or a MarshalJSON of the program
-			d.logPanic(p)
-			if x.code == 0 { // else something of a stream is sent
-				refuse(x, &problem{Type: "failed", Status: internal, Ran: ranMaybe})
-			}
-		}
-		metrics.CountRequest(x.work.Function, x.code)
-	}()
+	defer x.end()
 	if err := x.serve(); err != nil {
 		refuse(x, err)
+	}
+}
+
+// end is deferred. It counts a request that is answered.
+func (x *request) end() {
+	if p := recover(); p != nil { // of the Who, or an UnmarshalJSON of the program
+		x.logPanic(p)
+		if x.code == 0 {
+			refuse(x, &problem{Type: "failed", Status: internal, Ran: ranMaybe})
+		}
+	}
+	if x.code != 0 {
+		metrics.CountRequest(x.work.Function, x.code)
 	}
 }
 
@@ -73,7 +79,8 @@ func (x *request) serve() error {
 	if err != nil {
 		return err
 	}
-	if x.r.Context().Value(admitted{}) == nil {
+	// Of a batch each call but one has a room of its own.
+	if has, _ := x.r.Context().Value(admitted{}).(*atomic.Bool); has == nil || has.Swap(true) {
 		if err := x.room.enter(x.caller, streams); err != nil {
 			return err
 		}
@@ -298,9 +305,14 @@ func (x *request) readArgument() (unsafe.Pointer, error) {
 }
 
 // encode writes a result or an item.
-func (x *request) encode(v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
+func (x *request) encode(v any) (text []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil { // of a MarshalJSON of the program: a stream says so too
+			x.logPanic(p)
+			err = failure("unencodable", "the result cannot be written as JSON")
+		}
+	}()
+	if text, err = json.Marshal(v); err != nil {
 		return nil, failure("unencodable", "the result cannot be written as JSON")
 	} else if int64(len(text)) > x.result {
 		return nil, failure("result-too-large", fmt.Sprintf("the result has more than %d bytes", x.result))

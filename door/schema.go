@@ -19,7 +19,7 @@ func schemaOf(t reflect.Type, nulls bool) *jsonschema.Schema {
 		reflect.TypeFor[json.Number]():     {Type: "number"},
 		reflect.TypeFor[time.Duration]():   {Type: "integer", Description: "nanoseconds"},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
-		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[json.RawMessage](): {Description: "any JSON"},
 	}
 	if nulls {
 		bytes := own[reflect.TypeFor[[]byte]()]
@@ -47,6 +47,8 @@ func findMarshalers(t reflect.Type, own map[reflect.Type]*jsonschema.Schema) {
 		own[t] = &jsonschema.Schema{Title: t.String()}
 	case is(reflect.TypeFor[encoding.TextMarshaler]()), is(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		own[t] = &jsonschema.Schema{Type: "string", Title: t.String()}
+	case k == reflect.Interface: // {} would be "true", which many clients refuse
+		own[t] = own[reflect.TypeFor[json.RawMessage]()]
 	case k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		own[t] = own[reflect.TypeFor[[]byte]()]
 	case k == reflect.Pointer, k == reflect.Slice, k == reflect.Array, k == reflect.Map:

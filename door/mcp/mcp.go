@@ -28,7 +28,7 @@ func Handler(d *door.Door) http.Handler {
 			continue
 		}
 		for _, t := range toolsOf(f) {
-			t.function, t.shown.Name = i, h.nameFor(t.shown.Title)
+			t.function, t.shown.Name = i, h.nameFor(t)
 			h.tools[t.shown.Name] = t
 			s.AddTool(t.shown, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 				return h.call(requestOf(ctx), t, r.Params.Arguments), nil
@@ -82,16 +82,16 @@ func (h *handler) hide(next sdk.MethodHandler) sdk.MethodHandler {
 // maxName is the most characters that all clients take in the name of a tool.
 const maxName = 64
 
-// nameFor is a name for the tool with the title, which no other one has.
-func (h *handler) nameFor(title string) string {
+// nameFor is a name for the tool, which no other one has.
+func (h *handler) nameFor(t *tool) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
 			return r
 		}
 		return '_'
-	}, title)
+	}, t.shown.Title)
 	if len(name) > maxName || h.tools[name] != nil {
-		sum := sha256.Sum256([]byte(title))
+		sum := sha256.Sum256([]byte(t.Path + t.shown.Title)) // a task "a.b", a method "a.b" and "a.b" of a task "a" are three
 		name = fmt.Sprintf("%.*s_%x", maxName-9, name, sum[:4])
 	}
 	return name

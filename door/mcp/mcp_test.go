@@ -287,7 +287,7 @@ func TestList(t *testing.T) {
 	}
 	names, tools := list("alice")
 	all := "count echo_empty echo_hold echo_key echo_lines echo_set echo_tell large mcp_account_add mcp_account_read mcp_depth mcp_depth_result mcp_depth_start " +
-		"mcp_nothing mcp_nothing_43a05832 mcp_nothing_result mcp_nothing_result_09d6782c mcp_nothing_start mcp_nothing_start_6880ccf6 mcp_train mcp_train_result mcp_train_start mcp_wary mcp_wary_result mcp_wary_start"
+		"mcp_nothing mcp_nothing_a082d933 mcp_nothing_result mcp_nothing_result_b9fe32d8 mcp_nothing_start mcp_nothing_start_aeaf27bc mcp_train mcp_train_result mcp_train_start mcp_wary mcp_wary_result mcp_wary_start"
 	if got := strings.Join(names, " "); got != all {
 		t.Errorf("%s", got)
 	}
@@ -325,7 +325,7 @@ func TestList(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	names, _ = list("auditor")
-	if got := strings.Join(names, " "); got != "echo_lines mcp_account_read mcp_depth_result mcp_nothing_result mcp_nothing_result_09d6782c mcp_train_result mcp_wary_result" {
+	if got := strings.Join(names, " "); got != "echo_lines mcp_account_read mcp_depth_result mcp_nothing_result mcp_nothing_result_b9fe32d8 mcp_train_result mcp_wary_result" {
 		t.Error(got)
 	}
 	if names, _ = list("odd"); strings.Join(names, " ") != strings.TrimPrefix(all, "count ") {
