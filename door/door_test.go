@@ -386,8 +386,10 @@ func TestNew(t *testing.T) {
 	n := testkit.New(t).Node()
 	refs := tasks.DefineIn(raysys.NewTable(), "refs", func(_ context.Context, r raysys.Ref[int]) (int, error) { return 0, nil })
 	back := tasks.DefineIn(raysys.NewTable(), "back", func(_ context.Context, r int) (h raysys.Handle[int], _ error) { return h, nil })
+	dots := tasks.DefineIn(raysys.NewTable(), "..", func(_ context.Context, n int) (int, error) { return n, nil })
 	for text, opts := range map[string][]door.Option{
 		"task door.answer is marked twice": {door.Task0(answer, ""), door.Task0(answer, "")},
+		"task ..: no path of a request":    {door.Task(dots, "")},
 		"zero value":                       {door.Task(tasks.Task[int, int]{}, "")},
 		"Method or Watch: the handle is":   {door.Method(grains.Func[echo, string, string]{}, "")},
 		"may hold references":              {door.Task(refs, "")},

@@ -148,6 +148,9 @@ func (m *mark) addTo(d *Door) (err error) {
 			return fmt.Errorf("%s: %s may hold references, which JSON cannot: give the values", what, t)
 		}
 	}
+	if dots := []string{".", ".."}; slices.Contains(dots, m.kind) || slices.Contains(dots, m.function) {
+		return fmt.Errorf("%s: no path of a request has . or .. as a name", what)
+	}
 	m.path = path.Join("/call", m.form, url.PathEscape(m.kind), url.PathEscape(m.function))
 	m.argument, m.result = schemaOf(m.arg.Type, false), schemaOf(cmp.Or(m.item, m.res.Type), true)
 	d.marks[m.name], d.order = m, append(d.order, m)

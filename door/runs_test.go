@@ -131,10 +131,13 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
+// wordy leaves no room for the name of a run.
+var wordy = tasks.Define0(strings.Repeat("ü", 100), func(context.Context) (int, error) { return 1, nil })
+
 // TestRunEnds: DELETE ends a run that goes on; a failure is the outcome like a result.
 func TestRunEnds(t *testing.T) {
 	eachSystem(t, func(t *testing.T, k *testkit.Kit) {
-		s := serve(t, k.Node())
+		s := serve(t, k.Node(), door.Task0(wordy, ""))
 		s.want(202, "", "PUT", train+"ends", "7")
 		<-begun
 		s.want(204, "", "DELETE", train+"ends", "")
@@ -158,6 +161,7 @@ func TestRunEnds(t *testing.T) {
 			{"30s", "GET", train + "x?wait=61s", ""},
 			{"30s", "GET", train + "x?wait=x", ""},
 			{"bytes here", "PUT", noSlash + "?key=", "1"},
+			{"1 to 0 bytes here", "PUT", "/call/task/" + strings.Repeat("%C3%BC", 100) + "/r", ""},
 			{"bytes here", "PUT", train + strings.Repeat("r", 513), "1"},
 			{"is no int", "PUT", train + "x", `"a"`},
 		} {

@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,9 +86,20 @@ func mend(t reflect.Type, s *jsonschema.Schema, nulls bool) {
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			p := s.Properties[cmp.Or(name, f.Name)]
-			if p != nil && strings.Contains(options, "string") && f.Type.Kind() <= reflect.String {
-				*p = jsonschema.Schema{Type: "string", Description: p.Description}
+			name = cmp.Or(name, f.Name)
+			if _, absent := reflect.Zero(t).FieldByIndexErr(f.Index); absent != nil { // of an embedded pointer
+				s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
+			}
+			p, at := s.Properties[name], f.Type
+			if at.Kind() == reflect.Pointer {
+				at = at.Elem()
+			}
+			if p != nil && strings.Contains(options, "string") && (at.Kind() <= reflect.Float64 || at.Kind() == reflect.String) {
+				own := &jsonschema.Schema{Type: "string", Description: p.Description}
+				if at != f.Type && nulls {
+					own.Type, own.Types = "", []string{"null", "string"}
+				}
+				*p = *own
 			} else if !f.Anonymous {
 				mend(f.Type, p, nulls)
 			}

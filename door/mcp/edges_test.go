@@ -3,12 +3,16 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/raysys/raysys/door"
 	"github.com/raysys/raysys/door/mcp"
@@ -23,6 +27,25 @@ type loose struct {
 	List []any           `json:"list"`
 	Map  map[string]any  `json:"map"`
 	Raw  json.RawMessage `json:"raw"`
+}
+
+type Inner struct {
+	X int      `json:"x"`
+	Y []string `json:"y"`
+}
+
+// sparse has a null, or nothing, in most places where JSON may have one.
+type sparse struct {
+	*Inner
+	M  map[string]*Inner           `json:"m"`
+	S  []*Inner                    `json:"s"`
+	P  *[]int                      `json:"p"`
+	MM map[string]map[string][]int `json:"mm"`
+	B  [][]byte                    `json:"b"`
+	Q  *int64                      `json:"q,string"`
+	L  []int                       `json:"l,string"` // encoding/json leaves that out
+	D  *time.Duration              `json:"d"`
+	O  Inner                       `json:"o,omitzero"`
 }
 
 // moody panics when its second item is written.
@@ -41,7 +64,23 @@ var (
 	sameTask  = tasks.Define0("mcp.same", func(context.Context) (string, error) { return "task", nil })
 	sameOther = tasks.Define0("mcp.same.start", func(context.Context) (string, error) { return "other", nil })
 	anything  = tasks.Define("mcp.any", func(_ context.Context, l loose) (loose, error) { return l, nil })
-	moods     = generator.Define("mcp.moods", func(_ context.Context, n int, yield func(moody) bool) error {
+	none      = tasks.Define0("mcp.none", func(context.Context) (sparse, error) { return sparse{}, nil })
+	some      = tasks.Define0("mcp.some", func(context.Context) (sparse, error) {
+		n, d := int64(1), time.Second
+		return sparse{
+			&Inner{},
+			map[string]*Inner{"a": nil},
+			[]*Inner{nil, {}},
+			&[]int{1},
+			map[string]map[string][]int{"a": nil, "b": {"c": nil}},
+			[][]byte{nil, {1}},
+			&n,
+			[]int{1},
+			&d,
+			Inner{X: 1},
+		}, nil
+	})
+	moods = generator.Define("mcp.moods", func(_ context.Context, n int, yield func(moody) bool) error {
 		for i := 0; i < n && yield(moody(i)); i++ {
 		}
 		return nil
@@ -89,6 +128,32 @@ func TestAnything(t *testing.T) {
 		t.Error(text)
 	}
 	as(t, s, "").want(`{"result":{"any":1,"list":["a"],"map":{"b":null},"raw":[2]}}`, "mcp_any", `{"arg":{"any":1,"list":["a"],"map":{"b":null},"raw":[2]}}`)
+}
+
+// TestResultsFit: a result fits the schema of it, which clients check.
+func TestResultsFit(t *testing.T) {
+	c := as(t, serveThese(t, door.Task0(none, "None."), door.Task0(some, "Some.")), "")
+	for tool, err := range c.Tools(context.Background(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tool.Name != "mcp_none" && tool.Name != "mcp_some" {
+			continue
+		}
+		var schema jsonschema.Schema
+		if err := json.Unmarshal([]byte(jsonOf(tool.OutputSchema)), &schema); err != nil {
+			t.Fatal(err)
+		}
+		fits, err := schema.Resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var result any
+		_, got, isError, err := c.call(context.Background(), tool.Name, "{}")
+		if err := errors.Join(err, json.Unmarshal(got, &result), fits.Validate(result)); err != nil || isError {
+			t.Errorf("%s: %v %s", tool.Name, err, got)
+		}
+	}
 }
 
 // TestPanics: what the program's own code panics with is a problem without a text.
