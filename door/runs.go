@@ -38,7 +38,7 @@ func serveRun(x *request) error {
 	}
 	r := run{wait: wait, name: "door/" + url.PathEscape(x.caller) + "/" + url.PathEscape(x.mark.function) + "/" + x.key}
 	if n := raysys.MaxTaskName - len(r.name) + len(x.key); len(x.key) > n || x.key == "" {
-		return badRequest("the name of a run has 1 to %d bytes here: those of the caller and the task leave no more", max(n, 0))
+		return badRequest("the name of a run has 1 to %d bytes here: caller and task leave no more", max(n, 0))
 	}
 	t, _, err := core.TurnOf(x.ctx)
 	if err != nil {

@@ -94,7 +94,8 @@ func mend(t reflect.Type, s *jsonschema.Schema, nulls bool) {
 			if at.Kind() == reflect.Pointer {
 				at = at.Elem()
 			}
-			if p != nil && strings.Contains(options, "string") && (at.Kind() <= reflect.Float64 || at.Kind() == reflect.String) {
+			plain := at.Kind() <= reflect.Float64 || at.Kind() == reflect.String
+			if p != nil && plain && strings.Contains(options, "string") {
 				own := &jsonschema.Schema{Type: "string", Description: p.Description}
 				if at != f.Type && nulls {
 					own.Type, own.Types = "", []string{"null", "string"}

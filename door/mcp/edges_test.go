@@ -43,7 +43,7 @@ type sparse struct {
 	MM map[string]map[string][]int `json:"mm"`
 	B  [][]byte                    `json:"b"`
 	Q  *int64                      `json:"q,string"`
-	L  []int                       `json:"l,string"` // encoding/json leaves that out
+	L  []int                       `json:"l"`
 	D  *time.Duration              `json:"d"`
 	O  Inner                       `json:"o,omitzero"`
 }

@@ -91,7 +91,8 @@ func (h *handler) nameFor(t *tool) string {
 		return '_'
 	}, t.shown.Title)
 	if len(name) > maxName || h.tools[name] != nil {
-		sum := sha256.Sum256([]byte(t.Path + t.shown.Title)) // a task "a.b", a method "a.b" and "a.b" of a task "a" are three
+		// A task "a.start", a method "a.start" and the start of a task "a" are three.
+		sum := sha256.Sum256([]byte(t.Path + t.shown.Title))
 		name = fmt.Sprintf("%.*s_%x", maxName-9, name, sum[:4])
 	}
 	return name
