@@ -2,10 +2,13 @@ package system_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -189,7 +192,7 @@ func TestStoredGrains(t *testing.T) {
 		t.Fatalf("%d grains are listed in %d pages", len(got), pages)
 	}
 	for i, g := range got {
-		if g.Key != fmt.Sprintf("eu/%02d\xff", i) || g.Turn != 1 || g.Namespace != "test" || g.Keys != 1 || g.Messages != 0 || g.Why != "" || len(g.States) != 3 {
+		if g.Key != fmt.Sprintf("eu/%02d\xff", i) || g.Turn != 1 || g.Namespace != "test" || g.Keys != 1 || g.Messages != 0 || g.Why != fmt.Sprintf("its key is no UTF-8: %q", g.Key) || len(g.States) != 3 {
 			t.Fatalf("%+v", g)
 		}
 		owner, scans, books := g.States[0], g.States[1], g.States[2]
@@ -204,11 +207,130 @@ func TestStoredGrains(t *testing.T) {
 	if got, _ = list(next, false, values); len(got) != grainsOf || !strings.Contains(got[3].Why, `state "Owner"`) || got[3].Turn != 1 {
 		t.Errorf("that cannot be read: %d, %+v", len(got), got[3])
 	}
-	if got, _ = list(plain, false, values); len(got) != grainsOf || got[3].Why != "no node that answers has the kind" || len(got[3].States) != 3 {
+	if got, _ = list(plain, false, values); len(got) != grainsOf || !strings.HasSuffix(got[3].Why, `\xff"; no node that answers has the kind`) || len(got[3].States) != 3 {
 		t.Errorf("of a kind that is gone: %d, %+v", len(got), got[3])
 	}
 	if got, _ = list(table, false, inspect.StoredQuery{Prefix: "us/"}); len(got) != 0 {
 		t.Errorf("of another prefix: %+v", got)
+	}
+}
+
+// grade is a key of a Map whose own text is the same for all.
+type grade int
+
+func (grade) String() string { return "grade" }
+
+// essay is a State whose MarshalJSON hangs for the keys in reportsThatHang.
+type essay struct{ Key string }
+
+var reportsThatHang sync.Map
+
+func (r essay) MarshalJSON() ([]byte, error) {
+	if end, ok := reportsThatHang.Load(r.Key); ok {
+		<-end.(chan struct{})
+	}
+	return json.Marshal(r.Key)
+}
+
+type pupil struct {
+	Report grains.State[essay]
+	Name   grains.State[string]
+	Marks  grains.Map[grade, float64]
+	Notes  grains.Map[string, int]
+}
+
+// TestStoredGrainsOfOddPrograms: a grain that is large, has the empty key, or whose values hang keeps no other from being
+// listed, and what a Map says is whole or missing.
+func TestStoredGrainsOfOddPrograms(t *testing.T) {
+	table := raysys.NewTable()
+	pupils := grains.DefineIn[pupil](table, "pupil", grains.Durable())
+	set := grains.Action(pupils, "set", func(p *pupil, _ context.Context, key string) error {
+		p.Report.Value.Key, p.Name.Value = key, "name "+key
+		switch key {
+		case "":
+			for n := range 1000 { // again and again, until there are more than a page counts
+				p.Marks.Set(grade(p.Marks.Len()), float64(n))
+			}
+		case "nan":
+			p.Marks.Set(7, math.NaN())
+			p.Notes.Set("a\xff", 1)
+			p.Notes.Set("a\xfe", 2)
+		default:
+			p.Marks.Set(1, 1.5)
+			p.Marks.Set(2, 2.5)
+		}
+		return nil
+	})
+	n, err := system.New(system.Config{Table: table, Data: t.TempDir(), Namespace: "test"})
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(t.Context())
+	for range 8 {
+		if _, err := set.Call(ctx, pupils.Get(""), "").Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := []string{"", "nan"}
+	for i := range 200 { // so that each shard has several
+		keys = append(keys, fmt.Sprint(i))
+	}
+	for _, key := range keys {
+		if _, err := set.Call(ctx, pupils.Get(key), key).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func(values bool) (all []inspect.StoredGrain) {
+		q := inspect.StoredQuery{Kind: "pupil", Values: values}
+		seen := map[string]bool{}
+		for more := true; more; more = q.From != "" {
+			p, err := n.StoredGrains(ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range p.Grains {
+				if seen[g.Key] {
+					t.Fatalf("%q is listed again", g.Key)
+				}
+				seen[g.Key] = true
+			}
+			all, q.From = append(all, p.Grains...), p.Next
+		}
+		if len(all) != len(keys) {
+			t.Fatalf("%d grains are listed of %d", len(all), len(keys))
+		}
+		return all
+	}
+	end, first := make(chan struct{}), list(false)
+	defer close(end)
+	for _, g := range first[1:3] { // of one shard
+		reportsThatHang.Store(g.Key, end)
+	}
+	for _, g := range list(true) {
+		of := map[string]inspect.State{}
+		for _, s := range g.States {
+			of[s.Name] = s
+		}
+		report, name, marks, notes := of["Report"], of["Name"], of["Marks"], of["Notes"]
+		if len(g.States) != 4 || string(name.JSON) != fmt.Sprintf("%q", "name "+g.Key) {
+			t.Fatalf("%q: %+v", g.Key, g.States)
+		}
+		if _, hangs := reportsThatHang.Load(g.Key); hangs != strings.HasPrefix(report.Why, "its MarshalJSON has not returned") {
+			t.Errorf("%q hangs: %v: %+v", g.Key, hangs, report)
+		}
+		switch {
+		case g.Key == "nan" && (marks.Text != `map["7":NaN]` || notes.Text != `map["a\xfe":2 "a\xff":1]` ||
+			notes.Why != `it is no JSON: json: error calling MarshalJSON for type entries.shown: its key "a\xff" is no UTF-8`):
+			t.Errorf("%+v, %+v", marks, notes)
+		case g.Key == "" && marks.Entries != 9000:
+			t.Errorf("%d entries", marks.Entries)
+		case g.Key != "" && g.Key != "nan" && string(marks.JSON) != `{"1":1.5,"2":2.5}`:
+			t.Errorf("%q: %s", g.Key, marks.JSON)
+		}
 	}
 }
 

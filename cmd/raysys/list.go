@@ -302,11 +302,23 @@ export.`,
 	return cmd
 }
 
+// maxAligned bounds what listStates has in memory of a table, a page aside.
+const maxAligned = 100
+
 // listStates writes all pages, each of which has the time of a command.
 func listStates(
 	ctx context.Context, w io.Writer, c client.Reader, q inspect.StoredQuery, lines bool, timeout time.Duration,
 ) error {
 	count := 0
+	var rows inspect.StoredGrains // whose columns are aligned together: most pages are of few grains
+	table := func() error {
+		if len(rows.Grains) == 0 {
+			return nil
+		}
+		err := client.StatesTable(w, cli.Printable(rows), count == len(rows.Grains))
+		rows.Grains = nil
+		return err
+	}
 	for more := true; more; more = q.From != "" {
 		err := limited(ctx, timeout, func(ctx context.Context) error {
 			p, err := c.StoredGrains(ctx, q)
@@ -318,12 +330,15 @@ func listStates(
 				for i := range p.Grains {
 					err = errors.Join(err, printable.WriteJSON(w, &p.Grains[i]))
 				}
-			} else if len(p.Grains) > 0 {
-				err = client.StatesTable(w, cli.Printable(p), count == 0)
+			} else {
+				rows.Grains = append(rows.Grains, p.Grains...)
 			}
 			count += len(p.Grains)
 			return err
 		})
+		if err != nil || len(rows.Grains) >= maxAligned || q.From == "" {
+			err = errors.Join(table(), err)
+		}
 		if err != nil {
 			return err
 		}

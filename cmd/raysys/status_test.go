@@ -177,6 +177,10 @@ func (c *fakeCluster) StoredGrains(_ context.Context, q inspect.StoredQuery) (in
 	p := inspect.StoredGrains{Cluster: c.at.Cluster}
 	switch {
 	case q.Kind == "none":
+	case q.Kind == "flat" && q.From == "":
+		p.Grains, p.Next = []inspect.StoredGrain{{Key: "long/key"}}, "3"
+	case q.From == "3":
+		p.Grains = []inspect.StoredGrain{{Key: "b"}}
 	case q.From == "":
 		p.Next = "2"
 		p.Grains = []inspect.StoredGrain{{Key: q.Prefix + "1", Turn: 7, Keys: 3, States: []inspect.State{{Name: "Money", Bytes: 12, JSON: json.RawMessage("{\"X\":1}")}, {Name: "Lines", Bytes: 9, Entries: 4, Why: "odd"}}}}
@@ -370,6 +374,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"list", "grains", "--kind", "account", "--key", "7"}, code: 0, out: "GRAIN       NODE  MAILBOX  TURN  LASTS  STATE\naccount/71  a     3        pay   5s     busy\n\ntotal: 1 grain\n"},
 		{args: []string{"list", "states", "k", "--prefix", "p/", "--values"}, code: 0, out: "KEY  PROGRAM  TURN  ENTRIES  KEYS  MESSAGES  STATES\np/1  -        7     4        3     0         Money 12 bytes, Lines 9 bytes\n  Money {\"X\":1}\n  Lines: odd\np/2  -  0  0  0  5  -\n  it is damaged\n"},
 		{args: []string{"list", "states", "k", "-o", "json"}, code: 0, out: "{\"key\":\"1\",\"namespace\":\"\",\"turn\":7,\"states\":[{\"namespace\":\"\",\"name\":\"Money\",\"bytes\":12,\"value\":{\"X\":1}},{\"namespace\":\"\",\"name\":\"Lines\",\"bytes\":9,\"entries\":4,\"why\":\"odd\"}],\"keys\":3,\"messages\":0}\n{\"key\":\"2\",\"namespace\":\"\",\"turn\":0,\"states\":[],\"keys\":0,\"messages\":5,\"why\":\"it is damaged\"}\n"},
+		{args: []string{"list", "states", "flat"}, code: 0, out: "KEY       PROGRAM  TURN  ENTRIES  KEYS  MESSAGES  STATES\nlong/key  -        0     0        0     0         -\nb         -        0     0        0     0         -\n"},
 		{args: []string{"list", "states", "none"}, code: 5, talk: "error: list states: not found: nothing is stored of a grain of kind none whose key begins with \"\""},
 		{args: []string{"list", "states", "k"}, err: errors.New("odd"), code: 1, talk: "error: list states: odd: run raysys doctor\n"},
 		{args: []string{"list", "states"}, code: 2, talk: "raysys list states takes the name of one durable kind"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"strconv"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/raysys/raysys"
@@ -82,11 +84,36 @@ func AsJSON(f Field) json.Marshaler { return shown{f} }
 
 type shown struct{ Field }
 
-// MarshalJSON implements json.Marshaler. It panics where Link.All does.
+// MarshalJSON implements json.Marshaler. It panics where Link.All does. A key that is no UTF-8 is an error: in JSON it
+// may be equal to another.
 func (s shown) MarshalJSON() ([]byte, error) {
 	all := map[string]any{}
-	s.each(func(k, v any) { all[fmt.Sprint(k)] = v })
+	var bad error
+	s.each(func(k, v any) {
+		text := keyText(k)
+		if all[text] = v; !utf8.ValidString(text) {
+			bad = fmt.Errorf("its key %q is no UTF-8", text)
+		}
+	})
+	if bad != nil {
+		return nil, bad
+	}
 	return json.Marshal(all)
+}
+
+// String implements fmt.Stringer, for what JSON cannot say.
+func (s shown) String() string {
+	all := map[string]any{}
+	s.each(func(k, v any) { all[strconv.Quote(keyText(k))] = v })
+	return fmt.Sprint(all)
+}
+
+// keyText is a key without its type's own String, which may give two keys one text.
+func keyText(k any) string {
+	if v := reflect.ValueOf(k); v.Kind() == reflect.String {
+		return v.String()
+	}
+	return fmt.Sprintf("%d", k)
 }
 
 // Check says what is wrong with the types of a Map.

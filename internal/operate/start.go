@@ -197,7 +197,7 @@ func ownJob(o *Operator, ctx context.Context, name exact) (a jobShown, err error
 		s.Why = err.Error()
 		return a, nil
 	}
-	*s, err = shownAs(ctx, *s, v, limit)
+	*s, err = shownAs(ctx, *s, v, limit, decodePatience)
 	return a, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/inspect"
@@ -221,19 +222,21 @@ func ownDecode(o *Operator, ctx context.Context, s storedState) (inspect.State, 
 		}
 		return shown, nil
 	}
-	return shownAs(ctx, shown, v, maxStateShown)
+	return shownAs(ctx, shown, v, maxStateShown, decodePatience)
 }
 
 // shownAs adds the value as JSON, by the program's own code.
-func shownAs(ctx context.Context, shown inspect.State, v any, limit int) (inspect.State, error) {
+func shownAs(
+	ctx context.Context, shown inspect.State, v any, limit int, patience time.Duration,
+) (inspect.State, error) {
 	made := make(chan inspect.State, 1)
 	go func() { made <- asJSON(shown, v, limit) }()
-	late := time.NewTimer(decodePatience)
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case shown = <-made:
 	case <-late.C:
-		shown.Why = fmt.Sprintf("its MarshalJSON has not returned within %v", decodePatience)
+		shown.Why = fmt.Sprintf("its MarshalJSON has not returned within %v", patience.Round(time.Millisecond))
 	case <-ctx.Done():
 		return shown, context.Cause(ctx)
 	}
@@ -253,7 +256,7 @@ func asJSON(s inspect.State, v any, limit int) (shown inspect.State) {
 	switch {
 	case err != nil:
 		shown.Why = "it is no JSON: " + err.Error()
-		text = fmt.Appendf(nil, "%+v", reflect.ValueOf(v).Elem().Interface())
+		text = fmt.Appendf(nil, "%+v", reflect.Indirect(reflect.ValueOf(v)).Interface())
 	case len(text) <= limit:
 		shown.JSON = text
 		return shown
@@ -266,12 +269,19 @@ func asJSON(s inspect.State, v any, limit int) (shown inspect.State) {
 // maxListedValues bounds the values of a page of StoredGrains.
 const maxListedValues = 384 << 10
 
-// listedFrom is where a page of StoredGrains begins: behind a key of a shard.
+// listedPatience is how long a page of StoredGrains goes on to another grain. The next page makes the values of that
+// again: as the first of a page it has decodePatience, and then leastPatience a value, within the time of an answer.
+const (
+	listedPatience = decodePatience / 4
+	leastPatience  = 100 * time.Millisecond
+)
+
+// listedFrom is where a page of StoredGrains begins: at a key of a shard.
 type listedFrom struct {
 	Space int    `json:"space"` // its number among the namespaces
 	Names string `json:"names"` // of these
 	Shard int    `json:"shard"`
-	After exact  `json:"after"` // "" for the first
+	Key   exact  `json:"key"`
 }
 
 // storedQuery asks for what is stored of grains of a program that lie in a shard.
@@ -323,11 +333,11 @@ func StoredGrains(ctx context.Context, o *Operator, q inspect.StoredQuery) (p in
 			return p, fmt.Errorf("read what is stored of kind %q: %w", q.Kind, err)
 		}
 		for _, r := range rows.Rows {
-			r.StoredGrain.Key, part.From.After = string(r.Key), r.Key
+			r.StoredGrain.Key, part.From.Key = string(r.Key), r.Key+"\x00" // the least key behind it
 			p.Grains = append(p.Grains, r.StoredGrain)
 		}
 		if !rows.More {
-			part.From.Shard, part.From.After = part.From.Shard+1, ""
+			part.From.Shard, part.From.Key = part.From.Shard+1, ""
 		}
 		if part.From.Shard == registry.Shards(reg) {
 			part.From.Space, part.From.Shard = part.From.Space+1, 0
@@ -352,12 +362,13 @@ func storedRowsOf(ctx context.Context, o *Operator, q *storedQuery) (rows stored
 		here.Values = false
 		rows, err = ownStored(o, ctx, here)
 		for i := range rows.Rows {
-			rows.Rows[i].Why = "no node that answers has the kind"
+			why := &rows.Rows[i].Why
+			*why = strings.TrimPrefix(*why+"; no node that answers has the kind", "; ")
 		}
 		return rows, err
 	}
 	silent, err := ask(ctx, o, at.Node, "stored", *q, func(_ core.NodeKey, a storedRows) { rows = a })
-	if len(silent) > 0 {
+	if err == nil && len(silent) > 0 {
 		err = fmt.Errorf("%w: %s", raysys.ErrUnreachable, silent[0])
 	}
 	return rows, err
@@ -383,9 +394,7 @@ func ownStored(o *Operator, ctx context.Context, q storedQuery) (a storedRows, e
 	of := graindir.Query{
 		Kind: q.Kind, Prefix: string(q.Prefix), Shard: q.From.Shard, Listed: true, Namespace: q.Namespace,
 	}
-	if q.From.After != "" {
-		of.From.Key = string(q.From.After) + "\x00" // the least key behind it
-	}
+	of.From.Key = string(q.From.Key)
 	page, err := runner.Wait(ctx, func(done func(graindir.Page, error)) { registry.StoredPage(reg, of, done) })
 	if err != nil {
 		return a, err
@@ -395,6 +404,8 @@ func ownStored(o *Operator, ctx context.Context, q storedQuery) (a storedRows, e
 			row := storedRow{Key: exact(r.Key)}
 			if row.Namespace, row.Turn, row.States = q.Namespace, r.Counter.Turn, []inspect.State{}; r.Bad != nil {
 				row.Why = r.Bad.Error()
+			} else if !utf8.ValidString(r.Key) { // which JSON does not carry
+				row.Why = fmt.Sprintf("its key is no UTF-8: %q", r.Key)
 			}
 			a.Rows = append(a.Rows, row)
 			continue
@@ -419,9 +430,10 @@ func ownStored(o *Operator, ctx context.Context, q storedQuery) (a storedRows, e
 	return a, err
 }
 
-// addValues adds the values, and leaves out rows at the end for which there is no room.
+// addValues adds the values, and leaves out rows at the end for which there is no room or no time.
 func addValues(ctx context.Context, o *Operator, of graindir.Query, a *storedRows) error {
-	n, used := 0, 0
+	n, used, begun := 0, 0, time.Now()
+	late := func() bool { return n > 0 && time.Since(begun) > listedPatience }
 	read := func(key string, list []grainengine.NamedValue, turn uint64, bad error) bool {
 		for n < len(a.Rows) && string(a.Rows[n].Key) < key {
 			n++
@@ -429,17 +441,22 @@ func addValues(ctx context.Context, o *Operator, of graindir.Query, a *storedRow
 		if n == len(a.Rows) || string(a.Rows[n].Key) != key { // it is new
 			return n < len(a.Rows)
 		}
-		row, size := &a.Rows[n], 0
+		row, size, patience := &a.Rows[n], 0, decodePatience
+		if n > 0 {
+			patience = listedPatience
+		}
 		states := slices.Clone(row.States)
 		for _, v := range list {
 			i := slices.IndexFunc(states, func(s inspect.State) bool { return s.Name == v.Name })
 			if i < 0 { // it has the zero value
 				i, states = len(states), append(states, inspect.State{Name: v.Name})
 			}
-			states[i], _ = shownAs(ctx, states[i], v.Value, maxListedValues-size) // the context's end is seen later
+			left := max(patience-time.Since(begun), leastPatience)
+			// The context's end is seen later.
+			states[i], _ = shownAs(ctx, states[i], v.Value, maxListedValues-size, left)
 			size += len(states[i].JSON) + len(states[i].Text)
 		}
-		if used += size; used > maxListedValues && n > 0 {
+		if used += size; used > maxListedValues && n > 0 || late() {
 			a.Rows, a.More = a.Rows[:n], true
 			return false
 		}
