@@ -161,6 +161,7 @@ func TestUnreadableMessages(t *testing.T) {
 	for _, want := range []string{"one0", "three0"} {
 		nodetest.Arrive(t, h.heard, "a message before "+want) // in no order
 	}
+	nodetest.Eventually(t, "both have arrived", func() bool { n, _ := h.waitingOf(b); return n <= 5 })
 	n, w := h.waitingOf(b)
 	shownAs := func(i int) string { return grainengine.ShownReceiver(w.Receivers[i].Kind, w.Receivers[i].To) }
 	if n != 5 || len(w.Receivers) != 2 || shownAs(0) != bad(names[1]) || shownAs(1) != bad(names[4]) ||
