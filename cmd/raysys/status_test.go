@@ -482,10 +482,10 @@ func TestDoctorFails(t *testing.T) {
 	}
 	out, talk, code := ask(t, on, "doctor", "-o", "json")
 	var findings []doctor.Finding
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 13 {
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 14 {
 		t.Errorf("%v: %q", err, out)
 	}
-	if code != 1 || !strings.Contains(talk, "error: 1 of 13 checks failed, first limits: raise it") {
+	if code != 1 || !strings.Contains(talk, "error: 1 of 14 checks failed, first limits: raise it") {
 		t.Errorf("exit %d, %q", code, talk)
 	}
 }
